@@ -256,19 +256,17 @@ pub(crate) enum Update<'u> {
 }
 
 #[derive(Debug, Serialize)]
-#[serde(tag = "sessionUpdate", rename_all = "snake_case", rename_all_fields = "camelCase")]
+#[serde(tag = "sessionUpdate", rename_all_fields = "camelCase")]
 pub(crate) enum OtherUpdate<'u> {
     /// Also the first of a call.
-    ToolCallUpdate(&'u ToolCall),
-    PlanUpdate {
-        plan: Plan<'u>,
-    },
-    AvailableCommandsUpdate {
-        available_commands: Vec<Command<'u>>,
-    },
-    ConfigOptionUpdate {
-        config_options: Vec<ConfigOption<'u>>,
-    },
+    #[serde(rename = "tool_call_update")]
+    ToolCall(&'u ToolCall),
+    #[serde(rename = "plan_update")]
+    Plan { plan: Plan<'u> },
+    #[serde(rename = "available_commands_update")]
+    Commands { available_commands: Vec<Command<'u>> },
+    #[serde(rename = "config_option_update")]
+    ConfigOptions { config_options: Vec<ConfigOption<'u>> },
 }
 
 #[derive(Debug, Serialize)]
@@ -301,17 +299,17 @@ struct CommandInput<'u> {
 pub(crate) fn update(update: &SessionUpdate) -> Option<Update<'_>> {
     Some(Update::Other(match update {
         SessionUpdate::ToolCall(call) | SessionUpdate::ToolCallUpdate(call) => {
-            OtherUpdate::ToolCallUpdate(call)
+            OtherUpdate::ToolCall(call)
         }
         SessionUpdate::Plan { entries } => {
-            OtherUpdate::PlanUpdate { plan: Plan { kind: "items", plan_id: PLAN, entries } }
+            OtherUpdate::Plan { plan: Plan { kind: "items", plan_id: PLAN, entries } }
         }
         SessionUpdate::AvailableCommandsUpdate { available_commands } => {
             let available_commands = available_commands.iter().map(command).collect();
-            OtherUpdate::AvailableCommandsUpdate { available_commands }
+            OtherUpdate::Commands { available_commands }
         }
         SessionUpdate::ConfigOptionUpdate { config_options: options } => {
-            OtherUpdate::ConfigOptionUpdate { config_options: config_options(options) }
+            OtherUpdate::ConfigOptions { config_options: config_options(options) }
         }
         // The mode is one of the options.
         SessionUpdate::CurrentModeUpdate { .. } => return None,
