@@ -2,13 +2,9 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
-#[path = "../browser/mod.rs"]
 mod browser;
-#[path = "../common/mod.rs"]
 mod common;
-mod hostile;
-mod network;
-mod work;
+mod pages;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
