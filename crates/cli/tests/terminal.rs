@@ -31,6 +31,14 @@ struct Terminal {
 
 impl Terminal {
     fn open(env: &TestEnvironment, arguments: &[&str]) -> (Self, Termios) {
+        Self::run(env.agentd(arguments))
+    }
+
+    fn run(program: Command) -> (Self, Termios) {
+        Self::run_as("xterm-256color", program)
+    }
+
+    fn run_as(term: &str, mut program: Command) -> (Self, Termios) {
         let keyboard =
             openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&keyboard).unwrap();
@@ -42,8 +50,7 @@ impl Terminal {
             File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
         let before = tcgetattr(&other_end).unwrap();
         let end = || Stdio::from(other_end.try_clone().unwrap());
-        let mut program: Command = env.agentd(arguments);
-        program.env("TERM", "xterm-256color").stdin(end()).stdout(end()).stderr(end());
+        program.env("TERM", term).stdin(end()).stdout(end()).stderr(end());
         let child = program.spawn().unwrap();
         let keyboard = File::from(keyboard);
         let mut screen = keyboard.try_clone().unwrap();
@@ -93,6 +100,14 @@ impl Terminal {
             }
         }
         panic!("`{text}` did not come; there is: {:?}", self.seen)
+    }
+
+    /// What the program has written since, once it has ended.
+    fn rest(&mut self) -> String {
+        while let Ok(bytes) = self.arrives.try_recv() {
+            self.seen.push_str(&String::from_utf8_lossy(&bytes));
+        }
+        self.seen.clone()
     }
 
     fn send(&mut self, text: &str) {
@@ -266,4 +281,102 @@ fn without_a_terminal_there_is_a_hint() {
     assert!(error.contains("this needs a terminal") && error.contains("agentd exec"), "{error}");
     let output = env.agentd(&["exce"]).stdin(Stdio::null()).output().unwrap();
     assert!(String::from_utf8_lossy(&output.stderr).contains("is it `agentd exec`?"));
+}
+
+#[test]
+fn a_terminal_without_a_cursor_is_refused_with_the_next_step() {
+    let env = environment();
+    let (mut terminal, before) = Terminal::run_as("dumb", env.agentd(&[]));
+    terminal.expect("TERM is `dumb`");
+    terminal.expect("agentd exec");
+    terminal.ends(2, &before);
+    assert!(!terminal.seen.contains('\x1b'), "{:?}", terminal.seen);
+}
+
+#[test]
+fn a_program_that_ends_early_leaves_no_reply_to_the_shell() {
+    let env = TestEnvironment::new();
+    std::fs::write(env.home().join("config.toml"), "model = [[[\n").unwrap();
+    let (mut terminal, before) = Terminal::open(&env, &[]);
+    // The last query, which every terminal answers.
+    terminal.expect("\x1b[c");
+    terminal.send("\x1b[?1;2c");
+    terminal.expect("not valid TOML");
+    terminal.ends(1, &before);
+    assert!(!terminal.rest().contains("not valid TOML"), "said twice");
+    // The shell would read what is left.
+    terminal.send("next\n");
+    let mut line = [0; 100];
+    let count = terminal.other_end.read(&mut line).unwrap();
+    assert_eq!(String::from_utf8_lossy(&line[..count]), "next\n");
+}
+
+/// Where the program of the next test finds its folders; it fails when there is a file `fail` in the home.
+const FAILING: &str = "AGENTD_TEST_FAILING";
+
+#[test]
+fn a_panic_leaves_the_terminal_as_it_was_and_says_where_the_log_is() {
+    let env = environment();
+    let name = "fails_on_its_terminal";
+    let mut failing = Command::new(std::env::current_exe().unwrap());
+    failing.args(["--ignored", "--exact", name, "--nocapture"]).env(FAILING, env.home());
+    failing.current_dir(env.work());
+    let (mut terminal, before) = Terminal::run(failing);
+    terminal.expect("connecting again");
+    terminal.paste("not sent yet");
+    terminal.expect("not sent yet");
+    std::fs::write(env.home().join("fail"), "").unwrap();
+    // Without raw mode, and before anything is printed.
+    terminal.expect("\x1b[?25h");
+    terminal.expect("the terminal program failed at ");
+    terminal.expect("nothing to connect to");
+    terminal.expect("agentd.log");
+    terminal.ends(1, &before);
+    std::fs::remove_file(env.home().join("fail")).unwrap();
+    let (mut terminal, before) = Terminal::open(&env, &[]);
+    terminal.expect("not sent yet");
+    terminal.send("\x03");
+    terminal.expect("Cleared");
+    terminal.send("\x04");
+    terminal.ends(0, &before);
+}
+
+struct Failing(std::path::PathBuf);
+
+impl tui::link::Connector for Failing {
+    fn connect(&mut self) -> tui::link::Connecting {
+        assert!(!self.0.join("fail").exists(), "nothing to connect to");
+        Box::pin(async { Err("there is no server".to_owned()) })
+    }
+
+    fn can_reconnect(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+#[ignore = "the program of `a_panic_leaves_the_terminal_as_it_was_and_says_where_the_log_is`"]
+fn fails_on_its_terminal() {
+    let Some(home) = std::env::var_os(FAILING).map(std::path::PathBuf::from) else { return };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let cwd = std::env::current_dir().unwrap();
+    let options = tui::Options {
+        connector: Failing(home.clone()),
+        background: runtime.handle().clone(),
+        limits: server::connection_limits(),
+        version: "0".to_owned(),
+        kept: tui::Kept::new(&home, &cwd),
+        cwd,
+        start: tui::app::Start::default(),
+        environment: tui::app::Environment::from_variables(|name| std::env::var(name).ok()),
+        find_servers: None,
+    };
+    let draw = move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(tui::run(options))
+    };
+    let crash = std::thread::spawn(draw).join().unwrap_err();
+    let log = home.join("log/agentd.log");
+    eprintln!("{}", tui::crash_report(&*crash, Some(&log)));
+    std::process::exit(1);
 }

@@ -4,6 +4,7 @@
 
 mod browser;
 mod common;
+mod pages;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -27,7 +28,13 @@ struct Site {
 
 impl Site {
     fn new(responses: &Value) -> Self {
+        Self::configured(responses, "")
+    }
+
+    /// A server with a configuration of the user.
+    fn configured(responses: &Value, config: &str) -> Self {
         let env = TestEnvironment::new();
+        std::fs::write(env.home().join("config.toml"), config).unwrap();
         let token = env.home().join("token");
         std::fs::write(&token, TOKEN).unwrap();
         std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o600)).unwrap();
@@ -81,9 +88,20 @@ fn send(browser: &mut Browser, text: &str) {
     browser.press("Enter");
 }
 
+/// Waits until a request that has just appeared can be answered.
+fn settle(browser: &mut Browser) {
+    browser.evaluate(
+        "new Promise((resolve) => {
+            const end = performance.now() + 450;
+            const look = () => (performance.now() < end ? setTimeout(look, 50) : resolve());
+            look();
+        })",
+    );
+}
+
 /// Requests are not answered by what comes in the moment in which they appear.
 fn answer(browser: &mut Browser, selector: &str) {
-    browser.evaluate("new Promise((resolve) => setTimeout(resolve, 450))");
+    settle(browser);
     browser.click(selector);
 }
 

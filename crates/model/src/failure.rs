@@ -83,7 +83,7 @@ pub(crate) fn request_id(headers: &HeaderMap) -> Option<String> {
     Some(format!("request id `{}`", excerpt(id)))
 }
 
-/// The start of `text` on one line, bounded, for quoting in a message.
+/// The start of `text` on one line, bounded, for quoting in a message. Hidden characters are numbers.
 #[must_use]
 pub fn excerpt(text: &str) -> String {
     let mut out = String::new();
@@ -93,7 +93,10 @@ pub fn excerpt(text: &str) -> String {
             out.push('…');
             break;
         }
-        out.push(if c.is_control() { '\u{fffd}' } else { c });
+        match visible::is_hidden(c) {
+            true => out.extend(c.escape_unicode()),
+            false => out.push(c),
+        }
     }
     out
 }
@@ -225,6 +228,12 @@ mod tests {
     use super::*;
     use FailureKind::*;
     use serde_json::json;
+
+    #[test]
+    fn hidden_characters_of_an_excerpt_are_visible() {
+        let text = "no\u{1b}[2J\n\u{7} \u{202e}way";
+        assert_eq!(excerpt(text), "no\\u{1b}[2J \\u{7} \\u{202e}way");
+    }
 
     #[test]
     fn statuses_and_error_codes_map_to_kinds() {

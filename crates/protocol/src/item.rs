@@ -33,6 +33,30 @@ pub enum ThreadItem {
     ContextCompaction(ContextCompactionItem),
 }
 
+impl ThreadItem {
+    /// Why the model's response broke off before this text was whole.
+    pub fn cut_off(&self) -> Option<&str> {
+        match self {
+            Self::AgentMessage(it) => it.reason.as_deref(),
+            Self::Plan(it) => it.reason.as_deref(),
+            Self::Reasoning(it) => it.reason.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// The items of a turn without the texts of failed attempts: a text that was cut off counts only where
+    /// the turn ended with it. Otherwise, the model was asked again.
+    pub fn without_attempts(mut items: Vec<Self>) -> Vec<Self> {
+        let end = items.iter().rposition(|it| it.cut_off().is_none()).map_or(0, |last| last + 1);
+        let mut at = 0;
+        items.retain(|it| {
+            at += 1;
+            at > end || it.cut_off().is_none()
+        });
+        items
+    }
+}
+
 /// The user's input.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -77,6 +101,10 @@ pub struct AgentMessageItem {
     pub phase: Option<MessagePhase>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_citation: Option<MemoryCitation>,
+    /// Why the model's response broke off before this was whole. Where the turn went on, the model was asked
+    /// again, and its next response takes the place of this text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// Whether a message is a comment during the work or the final answer.
@@ -114,6 +142,10 @@ pub struct MemoryCitationEntry {
 pub struct PlanItem {
     pub id: String,
     pub text: String,
+    /// Why the model's response broke off before this was whole. Where the turn went on, the model was asked
+    /// again, and its next response takes the place of this text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// The model's reasoning.
@@ -127,6 +159,10 @@ pub struct ReasoningItem {
     /// Blocks of raw reasoning.
     #[serde(default)]
     pub content: Vec<String>,
+    /// Why the model's response broke off before this was whole. Where the turn went on, the model was asked
+    /// again, and its next response takes the place of this text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// A command that was run or awaits approval.
@@ -148,6 +184,9 @@ pub struct CommandExecutionItem {
     /// Output of both streams, in order of arrival.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aggregated_output: Option<String>,
+    /// How much of long output is left out in the middle of `aggregatedOutput`, where a line says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub omitted_output_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]

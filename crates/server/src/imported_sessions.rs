@@ -148,6 +148,7 @@ fn wire_item(id: &str, entry: &Entry) -> ThreadItem {
             text: text.clone(),
             phase: None,
             memory_citation: None,
+            reason: None,
         }),
         Entry::Call(call) => {
             let output = call.output.clone();

@@ -143,6 +143,7 @@ impl Process {
             exit_code,
             duration_ms: Some((now - self.started_at).max(0)),
             output: Some(self.aggregated.text()),
+            omitted: self.aggregated.omitted(),
             ..self.item.clone()
         }
     }

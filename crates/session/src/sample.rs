@@ -64,6 +64,15 @@ enum Streaming {
     Other,
 }
 
+/// Why items end before they are whole.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Closed<'r> {
+    /// The response is over, or went on without them: what came of a text is all that there is.
+    Over(&'r str),
+    /// The response failed. If it is asked for again, another item takes the place of a text.
+    Failed(&'r str),
+}
+
 /// The response is longer than [`Limits::response_bytes`](crate::Limits::response_bytes).
 #[derive(Debug)]
 pub(crate) struct TooLong {
@@ -154,7 +163,7 @@ impl Sample {
     /// Closes the item at `index`, because something else takes its place.
     pub(crate) fn replace(&mut self, index: usize, cx: &mut Cx) {
         if let Some(streaming) = self.items.remove(&index) {
-            streaming.close(&self.turn, REPLACED, cx);
+            streaming.close(&self.turn, Closed::Over(REPLACED), cx);
         }
     }
 
@@ -335,24 +344,28 @@ impl Sample {
     /// Closes what an item that came whole replaces, and counts the new item.
     fn reopen(&mut self, replaced: Option<Streaming>, cx: &mut Cx) -> Result<(), TooLong> {
         if let Some(replaced) = replaced {
-            replaced.close(&self.turn, REPLACED, cx);
+            replaced.close(&self.turn, Closed::Over(REPLACED), cx);
         }
         self.count(ITEM_BYTES, cx)
     }
 
     /// Completes the items that were cut with what came of them: that is what the user saw.
-    pub(crate) fn close(self, reason: &str, cx: &mut Cx) {
+    pub(crate) fn close(self, closed: Closed<'_>, cx: &mut Cx) {
         for streaming in self.items.into_values() {
-            streaming.close(&self.turn, reason, cx);
+            streaming.close(&self.turn, closed, cx);
         }
     }
 }
 
 impl Streaming {
-    fn close(self, turn: &Id, reason: &str, cx: &mut Cx) {
+    fn close(self, turn: &Id, closed: Closed<'_>, cx: &mut Cx) {
+        let (reason, failure) = match closed {
+            Closed::Over(reason) => (reason, None),
+            Closed::Failed(reason) => (reason, Some(reason)),
+        };
         match self {
-            Self::Message(message) => message.close(turn, cx),
-            Self::Reasoning(reasoning) => reasoning.close(turn, cx),
+            Self::Message(message) => message.close(turn, failure, cx),
+            Self::Reasoning(reasoning) => reasoning.close(turn, failure, cx),
             Self::Search { id, query } => {
                 let item = search(&id, &query).closed(ItemStatus::Failed, Some(reason));
                 cx.item_completed(turn, item);

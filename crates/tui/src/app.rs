@@ -124,10 +124,14 @@ pub struct App {
     notices: Notices,
     /// Whether the answer to `config/read` is still to come.
     is_configuring: bool,
+    /// Why the configuration cannot be read, until that is said.
+    unread_config: Option<String>,
     /// Whether the first thread was asked for over this connection.
     has_begun: bool,
     /// Whether the hint about the first keys was shown.
     has_hinted: bool,
+    /// The model that was named last and is not in the list.
+    doubted_model: Option<String>,
     /// Whether the news of models were looked at.
     has_checked_models: bool,
     /// The server's home folder.
@@ -192,8 +196,10 @@ impl App {
             trust: Trust::default(),
             notices: Notices::default(),
             is_configuring: false,
+            unread_config: None,
             has_begun: false,
             has_hinted: false,
+            doubted_model: None,
             has_checked_models: false,
             agent_home: String::new(),
             choosing: None,
@@ -221,16 +227,10 @@ impl App {
         self.palette
     }
 
-    /// Whether the terminal breaks rows that are too long after a resize.
+    /// What the user's shell says.
     #[must_use]
-    pub fn reflows(&self) -> bool {
-        self.environment.reflows
-    }
-
-    /// The user's editor, a command line of the shell.
-    #[must_use]
-    pub fn editor(&self) -> Option<String> {
-        self.environment.editor.clone()
+    pub fn environment(&self) -> &Environment {
+        &self.environment
     }
 
     /// Whether the first thread is still being opened.

@@ -257,7 +257,20 @@ impl Ask {
         let visible = rows.lines.into_iter().skip(first).take(for_rows);
         view.lines.extend(visible.map(|line| line.truncated(columns)));
         if is_cut {
-            let text = format!("… {hidden} more rows of choices (Up, Down)");
+            let mut texts = vec![format!("… {hidden} more rows of choices (Up, Down)")];
+            if let Control::Choices(choices) = &self.control
+                && let Some(refusal) = choices.hidden_refusal()
+            {
+                // How to refuse can always be seen.
+                let long = format!("{}; Esc: {refusal}", texts[0]);
+                texts = vec![
+                    long,
+                    format!("Esc: {refusal} … {hidden} more rows"),
+                    format!("Esc: {refusal}"),
+                ];
+            }
+            let fits = |text: &&String| crate::text::width(text) <= columns;
+            let text = texts.iter().find(fits).or(texts.last()).cloned().unwrap_or_default();
             view.lines.push(Line::new(text, Palette::WARNING).truncated(columns));
         }
         view.cursor = rows.cursor.and_then(|(row, column)| {

@@ -17,6 +17,7 @@ use protocol::{
 };
 
 use crate::context::Context;
+use crate::palette::Palette;
 use crate::text::Line;
 
 pub use delta::Delta;
@@ -26,7 +27,7 @@ pub use running::Running;
 /// The lines of a finished item; none where there is nothing to display.
 #[must_use]
 pub fn finished(item: &ThreadItem, context: &Context) -> Vec<Line> {
-    match item {
+    let mut lines = match item {
         ThreadItem::UserMessage(it) => messages::user(it, context),
         ThreadItem::HookPrompt(it) => messages::quiet("Hook", &it.text(), context),
         ThreadItem::AgentMessage(it) => messages::whole(&it.text, context),
@@ -52,7 +53,11 @@ pub fn finished(item: &ThreadItem, context: &Context) -> Vec<Line> {
             let what = "Summarised the conversation to free the context";
             calls::line(what, "", it.reason.as_deref(), context)
         }
+    };
+    if let Some(why) = item.cut_off().filter(|_| !lines.is_empty()) {
+        lines.extend(parts::remark(&format!("Cut off: {why}"), Palette::WARNING, context));
     }
+    lines
 }
 
 /// The lines of an item as [`finished`], with all of the output of a command and of the changes of files.

@@ -289,7 +289,20 @@ impl Composer {
             view.lines[0].spans.extend(hint.spans);
             view.lines[0] = view.lines[0].truncated(columns);
         }
+        if let Some(wanted) = self.wanted_argument().filter(|_| max_rows > 0) {
+            view.lines[0].push(wanted.to_owned(), Palette::QUIET);
+            view.lines[0] = view.lines[0].truncated(columns);
+        }
         view
+    }
+
+    /// What the command still needs, where nothing but its name is written.
+    fn wanted_argument(&self) -> Option<&str> {
+        let buffer = self.editor.buffer();
+        let line = buffer.line(0);
+        let name = line.strip_prefix('/')?.strip_suffix(' ')?;
+        let is_alone = self.editor.cursor().line == 0 && self.draft().text == line;
+        self.popup.hint(name).filter(|_| is_alone)
     }
 }
 

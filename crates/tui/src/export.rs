@@ -30,6 +30,7 @@ fn write_item(out: &mut String, item: &ThreadItem) {
         ThreadItem::AgentMessage(item) => {
             paragraph(out, "## Agent");
             paragraph(out, &item.text);
+            item.reason.iter().for_each(|reason| cut_off(out, reason));
         }
         ThreadItem::HookPrompt(item) => {
             paragraph(out, "### Hook");
@@ -38,11 +39,13 @@ fn write_item(out: &mut String, item: &ThreadItem) {
         ThreadItem::Plan(item) => {
             paragraph(out, "### Plan");
             paragraph(out, &item.text);
+            item.reason.iter().for_each(|reason| cut_off(out, reason));
         }
         ThreadItem::Reasoning(item) => {
             if !item.summary.is_empty() {
                 paragraph(out, "### Reasoning");
                 item.summary.iter().for_each(|part| paragraph(out, part));
+                item.reason.iter().for_each(|reason| cut_off(out, reason));
             }
         }
         ThreadItem::CommandExecution(item) => write_command(out, item),
@@ -162,6 +165,10 @@ fn write_tool(out: &mut String, item: &McpToolCallItem) {
         }
     }
     item.error.iter().for_each(|error| failed(out, &error.message));
+}
+
+fn cut_off(out: &mut String, reason: &str) {
+    paragraph(out, &format!("*Cut off:* {}", on_one_line(reason)));
 }
 
 fn failed(out: &mut String, reason: &str) {

@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use base64::Engine as _;
+use serde_json::{Value, json};
+
 use crate::image::{FoundImage, ImageSource, NoImage};
 
 /// Largest file that the server takes, in bytes.
@@ -54,6 +57,26 @@ impl ImageFiles {
         }
     }
 
+    /// Puts the images of a message into it, in the place of their paths: a server that runs elsewhere may
+    /// not have these files.
+    ///
+    /// # Errors
+    /// Which one cannot be read, and why.
+    pub(crate) async fn embed(&self, input: &mut Value) -> Result<(), String> {
+        for part in input.as_array_mut().into_iter().flatten() {
+            let Some(path) = part["path"].as_str().filter(|_| part["type"] == "localImage") else {
+                continue;
+            };
+            let path = PathBuf::from(path);
+            let work = path.clone();
+            let read = self.pool.run_within(PATIENCE, &path, move || data_url(&work)).await;
+            let url = read.map_err(|error| error.to_string()).flatten();
+            let url = url.map_err(|why| format!("{}: {why}", path.display()))?;
+            *part = json!({ "type": "image", "url": url });
+        }
+        Ok(())
+    }
+
     fn store(&self, bytes: &[u8]) -> Result<FoundImage, NoImage> {
         let because = |what: String| NoImage::Because(format!("the clipboard's image: {what}"));
         let kind = images::kind_of(bytes).map_err(|error| because(error.to_string()))?;
@@ -92,6 +115,13 @@ impl ImageFiles {
             }
         }
     }
+}
+
+fn data_url(path: &Path) -> Result<String, String> {
+    let bytes = files::read(path, MAX_BYTES).map_err(|error| error.to_string())?;
+    let kind = images::kind_of(&bytes).map_err(|error| error.to_string())?;
+    let data = base64::engine::general_purpose::STANDARD.encode(&bytes);
+    Ok(format!("data:{};base64,{data}", kind.media_type()))
 }
 
 fn remove(path: &Path) {
@@ -177,6 +207,24 @@ mod tests {
         assert_eq!(files.find(&named(&path("none.png"))).await, Err(NoImage::Missing));
         let below_file = path("a.png").join("b.png");
         assert_eq!(files.find(&named(&below_file)).await, Err(NoImage::Missing));
+    }
+
+    #[tokio::test]
+    async fn a_message_for_a_server_elsewhere_has_the_images_themselves() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = ImageFiles::new(folder.path().join("images"));
+        let path = folder.path().join("a.png");
+        std::fs::write(&path, PNG).unwrap();
+        let text = json!({ "type": "text", "text": "see", "textElements": [] });
+        let local = |path: &Path| json!({ "type": "localImage", "path": path });
+        let mut input = json!([local(&path), text]);
+        files.embed(&mut input).await.unwrap();
+        let data = base64::engine::general_purpose::STANDARD.encode(PNG);
+        let image = json!({ "type": "image", "url": format!("data:image/png;base64,{data}") });
+        assert_eq!(input, json!([image, text]));
+        let mut input = json!([local(&folder.path().join("none.png"))]);
+        let why = files.embed(&mut input).await.unwrap_err();
+        assert!(why.contains("none.png"), "{why}");
     }
 
     #[test]

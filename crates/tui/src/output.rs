@@ -1,10 +1,13 @@
 //! What a command prints, as a terminal would display it line by line.
 //!
 //! Colours, carriage returns, backspaces and the erasing of a line are obeyed, so that a progress bar is
-//! its last state. Every other escape sequence is displayed as text. Memory is bounded: the first and the
+//! its last state. Every other escape sequence is displayed as text, and on a line with such a text nothing is
+//! written over or erased: what would do that is displayed, too. Memory is bounded: the first and the
 //! last lines are kept.
 
 use std::collections::VecDeque;
+
+use protocol::CommandExecutionItem;
 
 use crate::context::Context;
 use crate::palette::{Depth, Palette};
@@ -31,6 +34,8 @@ pub struct Output {
     sequence: String,
     lines: u64,
     bytes: u64,
+    /// Bytes that never came, whose lines are not known.
+    omitted: u64,
     is_head_full: bool,
 }
 
@@ -39,6 +44,10 @@ pub struct Output {
 struct Row {
     cells: Vec<(char, Style)>,
     cursor: usize,
+    /// Whether the line returns to its beginning, unless it ends here.
+    returns: bool,
+    /// Whether any character is one that is made visible: nothing is written over those.
+    is_kept: bool,
     /// Characters beyond the limit.
     cut: u64,
     /// Bytes that the line took.
@@ -68,6 +77,31 @@ impl Output {
         }
     }
 
+    /// Takes the output of a command that is over, or that has been running. In the middle of long output, a
+    /// line says how many bytes are missing: it is not the command's.
+    pub fn push_item(&mut self, item: &CommandExecutionItem) {
+        let text = item.aggregated_output.as_deref().unwrap_or_default();
+        let gap = item.omitted_output_bytes.and_then(|omitted| {
+            let line = format!("\n… {omitted} bytes of output left out …\n");
+            text.split_once(&line).map(|(head, tail)| (head, omitted, tail))
+        });
+        let Some((head, omitted, tail)) = gap else { return self.push(text) };
+        self.push(head);
+        self.omit(omitted);
+        self.push(tail);
+    }
+
+    /// The next bytes are not there. What follows begins a line.
+    fn omit(&mut self, bytes: u64) {
+        if self.line_count() > self.lines {
+            std::mem::take(&mut self.sequence).chars().for_each(|c| self.row.put(c, self.style));
+            self.end_line();
+        }
+        self.bytes += bytes;
+        self.omitted += bytes;
+        self.is_head_full = true;
+    }
+
     /// How many lines there are, the unfinished one included.
     #[must_use]
     pub fn line_count(&self) -> u64 {
@@ -94,12 +128,12 @@ impl Output {
         let kept = self.head.iter().chain(&self.tail).chain(&current);
         let count = self.head.len() + self.tail.len() + usize::from(current.is_some());
         let first = first.min(self.head.len());
-        let is_whole = count as u64 == self.line_count();
+        let is_whole = count as u64 == self.line_count() && self.omitted == 0;
         // To say that one line is left out takes a line, too.
         let skipped = match is_whole && count <= first.saturating_add(last).saturating_add(1) {
             true => 0,
             // Behind the head, lines may be missing in front of the tail.
-            false => count.saturating_sub(first + last).max(if is_whole {
+            false => count.saturating_sub(first.saturating_add(last)).max(if is_whole {
                 0
             } else {
                 self.head.len() - first
@@ -122,7 +156,8 @@ impl Output {
         }
         let missing = (self.line_count() - shown_lines, self.bytes.saturating_sub(bytes));
         if let Some(line) = lines.get_mut(first) {
-            *line = Line::new(left_out(missing.0, missing.1), Palette::QUIET);
+            let lines = (self.omitted == 0).then_some(missing.0);
+            *line = Line::new(left_out(lines, missing.1), Palette::QUIET);
         }
         lines
     }
@@ -138,8 +173,8 @@ impl Output {
     fn character(&mut self, c: char) {
         match c {
             '\n' => self.end_line(),
-            '\r' => self.row.cursor = 0,
-            '\u{8}' => self.row.cursor = self.row.cursor.saturating_sub(1),
+            '\r' => self.row.returns = true,
+            '\u{8}' if !self.row.is_kept => self.row.back(),
             '\t' => {
                 for _ in 0..8 - self.row.cursor % 8 {
                     self.row.put(' ', self.style);
@@ -165,6 +200,7 @@ impl Output {
         match c {
             'm' if sequence.starts_with("\u{1b}[") => self.style = styled(self.style, parameters),
             'K' if sequence.starts_with("\u{1b}[")
+                && !self.row.is_kept
                 && matches!(parameters, "" | "0" | "1" | "2") =>
             {
                 self.row.erase(parameters);
@@ -202,7 +238,37 @@ impl Row {
         self.cells.is_empty() && self.cut == 0
     }
 
+    /// Goes to the beginning of the line, if that was asked for. Where something is kept, that is displayed
+    /// instead, behind all that stands there.
+    fn return_now(&mut self) {
+        if !std::mem::take(&mut self.returns) {
+            return;
+        }
+        self.cursor = 0;
+        if self.is_kept {
+            self.cursor = self.cells.len();
+            self.write('\r', Style::PLAIN);
+        }
+    }
+
+    fn back(&mut self) {
+        self.return_now();
+        self.cursor = self.cursor.saturating_sub(1);
+    }
+
     fn put(&mut self, c: char, style: Style) {
+        self.return_now();
+        // The joiners of emoji conceal nothing.
+        let is_made_visible = visible::is_hidden(c) && !matches!(c, '\u{fe0f}' | '\u{200d}');
+        if is_made_visible && !self.is_kept {
+            self.is_kept = true;
+            // What follows does not overwrite, either.
+            self.cursor = self.cells.len();
+        }
+        self.write(c, style);
+    }
+
+    fn write(&mut self, c: char, style: Style) {
         match self.cells.get_mut(self.cursor) {
             Some(cell) => *cell = (c, style),
             None if self.cursor >= LINE => self.cut += 1,
@@ -212,6 +278,7 @@ impl Row {
     }
 
     fn erase(&mut self, part: &str) {
+        self.return_now();
         match part {
             "1" => {
                 let end = self.cells.len().min(self.cursor + 1);
@@ -264,14 +331,18 @@ impl Stored {
     }
 }
 
-/// How much is left out, in words.
-fn left_out(lines: u64, bytes: u64) -> String {
+/// How much is left out, in words; `lines` where their number is known.
+fn left_out(lines: Option<u64>, bytes: u64) -> String {
     let size = match bytes {
         0..10_000 => format!("{bytes} bytes"),
         10_000..10_000_000 => format!("{} kB", bytes / 1000),
         _ => format!("{} MB", bytes / 1_000_000),
     };
-    format!("… {lines} {} ({size}) left out", if lines == 1 { "line" } else { "lines" })
+    match lines {
+        Some(1) => format!("… 1 line ({size}) left out"),
+        Some(lines) => format!("… {lines} lines ({size}) left out"),
+        None => format!("… {size} left out"),
+    }
 }
 
 /// The style behind the parameters of `SGR`. Backgrounds and the attribute that hides text are left out: text
@@ -389,6 +460,42 @@ mod tests {
         check("\u{1b}\u{1b}[31mx", "\\u{1b}x");
         check("x\u{1b}[", "x\\u{1b}[");
         check("\u{9b}31m\u{202e}", "\\u{9b}31m\\u{202e}");
+    }
+
+    #[test]
+    fn what_was_made_visible_is_never_written_over() {
+        check("\u{1b}]52;c;YQ==\u{7}\rok", "\\u{1b}]52;c;YQ==\\u{7}\\u{d}ok");
+        check("\u{202e}x\u{8}\u{8}ok", "\\u{202e}x\\u{8}\\u{8}ok");
+        check("\u{1b}[6n\u{1b}[2K\u{1b}[1Kok", "\\u{1b}[6n\\u{1b}[2K\\u{1b}[1Kok");
+        check("curl evil\r\u{1b}[8mok", "okrl evil");
+        check("curl evil\r\u{7}ok", "curl evil\\u{7}ok");
+        check("\u{7}bell\r\nnext\rline", "\\u{7}bell\nline");
+        check("50 %\r100 %\r", "100 %");
+        check("✔\u{fe0f} 1\r✔\u{fe0f} 2", "✔\\u{fe0f} 2");
+    }
+
+    #[test]
+    fn output_that_never_came_counts() {
+        let command = |text: &str, omitted: Option<u64>| -> CommandExecutionItem {
+            serde_json::from_value(serde_json::json!({
+                "id": "c", "command": "yes", "cwd": "/", "status": "completed", "commandActions": [],
+                "aggregatedOutput": text, "omittedOutputBytes": omitted,
+            }))
+            .unwrap()
+        };
+        let lines = |item: &CommandExecutionItem, first, last| {
+            let mut output = Output::default();
+            output.push_item(item);
+            shown(&output, first, last)
+        };
+        let text = "a\nb\n… 5000000 bytes of output left out …\ny\nz\n";
+        let item = command(text, Some(5_000_000));
+        assert_eq!(lines(&item, 0, 1), "… 5000 kB left out\nz");
+        assert_eq!(lines(&item, 1, 5), "a\n… 5000 kB left out\ny\nz");
+        assert_eq!(lines(&item, usize::MAX, usize::MAX), "a\nb\n… 5000 kB left out\ny\nz");
+        // A command that prints such a line deceives nobody.
+        let item = command(text, None);
+        assert_eq!(lines(&item, 9, 9), text.trim_end());
     }
 
     #[test]

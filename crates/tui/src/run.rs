@@ -3,15 +3,17 @@
 
 mod background;
 mod crash;
+mod display;
 mod pace;
+mod signals;
 
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use jsonrpc::Limits;
+use jsonrpc::{ErrorObject, Limits};
+use serde_json::Value;
 use tokio::runtime::Handle;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
@@ -20,13 +22,15 @@ use crate::here::FindServers;
 use crate::image::{FoundImage, ImageSource, NoImage};
 use crate::image_files::ImageFiles;
 use crate::kept::Kept;
-use crate::link::{Arrival, Connector, Link};
+use crate::link::{Arrival, Connector, Link, Tag};
 use crate::programs;
 use crate::run::background::Background;
 use crate::run::pace::{Due, Pace};
+use crate::run::signals::{Caught, Signals};
 use crate::terminal::input::{Decoder, Input, QUERIES, Reply};
-use crate::terminal::screen::{Frame, Screen};
-use crate::terminal::{self, KEYBOARD, LEAVE_KEYBOARD, Terminal};
+use crate::terminal::residue::WHERE;
+use crate::terminal::screen::Screen;
+use crate::terminal::{KEYBOARD, Terminal};
 
 /// How long the first frame waits for the server.
 const FIRST_FRAME: Duration = Duration::from_millis(40);
@@ -36,6 +40,9 @@ const FOUND_IMAGES: usize = 16;
 /// changes its screen at once and reports the size every 250 ms: what is drawn in between, for a size that
 /// is no longer so, would destroy what is printed.
 const SETTLE: Duration = Duration::from_millis(300);
+/// How long after the start the terminal's replies are waited for, where the program ends that early: the shell
+/// would take them for keys.
+const REPLIES: Duration = Duration::from_secs(1);
 /// Arrivals that are handled before the terminal is looked at again.
 const BATCH: usize = 4096;
 
@@ -82,7 +89,7 @@ pub async fn run<C: Connector>(options: Options<C>) -> io::Result<Ended> {
     let mut signals = Signals::catch()?;
     let size = terminal.size();
     let app = App::new(options.start, options.environment, options.cwd, size);
-    let screen = Screen::new(size, app.palette().depth);
+    let screen = Screen::new(size, app.palette().depth).in_tmux(app.environment().is_tmux);
     let now = Instant::now();
     let images = ImageFiles::new(options.kept.images());
     let old = images.clone();
@@ -102,6 +109,7 @@ pub async fn run<C: Connector>(options: Options<C>) -> io::Result<Ended> {
         screen,
         below: None,
         has_keyboard: false,
+        awaits_replies: true,
         app,
         link: None,
         decoder: Decoder::default(),
@@ -134,6 +142,8 @@ struct Running<C> {
     below: Option<Screen>,
     /// Whether the terminal reports keys with all of their modifiers when it is asked to.
     has_keyboard: bool,
+    /// Whether the last reply to the queries is still to come.
+    awaits_replies: bool,
     app: App,
     link: Option<Link>,
     decoder: Decoder,
@@ -149,6 +159,10 @@ struct Running<C> {
 
 impl<C: Connector> Running<C> {
     async fn run(&mut self, signals: &mut Signals) -> io::Result<Ended> {
+        // In this order: the last of the replies comes last.
+        if self.app.environment().is_tmux {
+            self.terminal.write(WHERE).await?;
+        }
         self.terminal.write(QUERIES).await?;
         if let Some(draft) = self.kept.draft() {
             self.event(Event::Draft(draft), Due::Now);
@@ -264,11 +278,19 @@ impl<C: Connector> Running<C> {
                 Input::Reply(Reply::Synchronized(is_synchronized)) => {
                     self.screen.set_synchronized(is_synchronized);
                 }
+                // The ordinary screen is asked about.
+                Input::Reply(Reply::Row(row)) => {
+                    let screen = self.below.as_mut().unwrap_or(&mut self.screen);
+                    screen.set_cursor_row(row.saturating_sub(1));
+                }
                 Input::Reply(Reply::Keyboard) => {
                     self.has_keyboard = true;
                     self.terminal.write(KEYBOARD).await?;
                 }
-                input => self.event(Event::Input(input), Due::Now),
+                input => {
+                    self.awaits_replies &= input != Input::Reply(Reply::Attributes);
+                    self.event(Event::Input(input), Due::Now);
+                }
             }
         }
         Ok(())
@@ -348,22 +370,11 @@ impl<C: Connector> Running<C> {
         Ok(())
     }
 
-    /// Takes a new size now, for what cannot wait until it is settled.
-    async fn settle(&mut self) -> io::Result<()> {
-        match self.settles_at {
-            Some(_) => self.resized().await,
-            None => Ok(()),
-        }
-    }
-
     /// Does what the state machine wants done.
     async fn perform(&mut self) -> io::Result<Option<Ended>> {
         while let Some(effect) = self.app.next_effect() {
             match effect {
-                Effect::Call { tag, method, params } => match &mut self.link {
-                    Some(link) => link.call(tag, method, params),
-                    None => self.event(Event::Unsent(tag), Due::Soon),
-                },
+                Effect::Call { tag, method, params } => self.call(tag, method, params).await,
                 Effect::Respond { id, outcome } => {
                     if let Some(link) = &self.link {
                         // A connection that is lost is reported as such; the question comes again.
@@ -397,49 +408,18 @@ impl<C: Connector> Running<C> {
         Ok(None)
     }
 
-    async fn alternate(&mut self, is_alternate: bool) -> io::Result<()> {
-        self.settle().await?;
-        if is_alternate {
-            let bytes = self.screen.clear();
-            self.terminal.write(&bytes).await?;
+    async fn call(&mut self, tag: Tag, method: &'static str, mut params: Value) {
+        if !self.app.environment().server_is_here
+            && let Some(input) = params.get_mut("input")
+            && let Err(why) = self.images.embed(input).await
+        {
+            let result = Err(ErrorObject::internal(why));
+            return self.event(Event::Arrived(Arrival::Answer { tag, result }), Due::Now);
         }
-        self.terminal.set_alternate(is_alternate).await?;
-        self.screen = Screen::new(self.terminal.size(), self.app.palette().depth);
-        self.pace.changed(Due::Now);
-        Ok(())
-    }
-
-    /// Shows the alternate screen, or the ordinary one as it was.
-    async fn overlay(&mut self, is_overlaid: bool) -> io::Result<()> {
-        let size = self.terminal.size();
-        match (is_overlaid, self.below.take()) {
-            (true, None) => {
-                let blank = self.screen.blank(size);
-                self.below = Some(std::mem::replace(&mut self.screen, blank));
-                self.terminal.set_alternate(true).await?;
-                // Each screen has its own.
-                if self.has_keyboard {
-                    self.terminal.write(KEYBOARD).await?;
-                }
-            }
-            (true, below) => self.below = below,
-            (false, None) => {}
-            (false, Some(below)) => {
-                let shows_cursor = self.screen.shows_cursor();
-                self.screen = below;
-                if self.has_keyboard {
-                    self.terminal.write(LEAVE_KEYBOARD).await?;
-                }
-                self.terminal.set_alternate(false).await?;
-                self.screen.set_cursor_shown(shows_cursor);
-                if self.screen.size() != size {
-                    let bytes = self.screen.resize(size, self.app.reflows());
-                    self.terminal.write(&bytes).await?;
-                }
-            }
+        match &mut self.link {
+            Some(link) => link.call(tag, method, params),
+            None => self.event(Event::Unsent(tag), Due::Soon),
         }
-        self.pace.changed(Due::Now);
-        Ok(())
     }
 
     fn find_image(&self, source: ImageSource) {
@@ -464,56 +444,6 @@ impl<C: Connector> Running<C> {
         }
     }
 
-    async fn clear(&mut self) -> io::Result<()> {
-        self.settle().await?;
-        let mut bytes = self.screen.clear();
-        bytes.extend_from_slice(b"\x1b[H\x1b[2J");
-        self.terminal.write(&bytes).await?;
-        self.pace.changed(Due::Now);
-        Ok(())
-    }
-
-    async fn edit(&mut self, text: String) -> io::Result<()> {
-        self.settle().await?;
-        let bytes = self.screen.clear();
-        self.terminal.write(&bytes).await?;
-        terminal::restore();
-        let edited = programs::edit(self.app.editor(), &text).await;
-        self.enter_again().await?;
-        self.event(Event::Edited(edited), Due::Now);
-        Ok(())
-    }
-
-    /// Stops the process as the user's shell expects it. This thread may run on for a moment, so the loop
-    /// does nothing more before the signal that continues it.
-    async fn suspend(&mut self) -> io::Result<()> {
-        self.settle().await?;
-        let bytes = self.screen.clear();
-        self.terminal.write(&bytes).await?;
-        terminal::restore();
-        rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP)?;
-        self.is_stopped = true;
-        Ok(())
-    }
-
-    async fn enter_again(&mut self) -> io::Result<()> {
-        self.is_stopped = false;
-        self.terminal.enter()?;
-        self.resized().await?;
-        self.pace.changed(Due::Now);
-        Ok(())
-    }
-
-    async fn resized(&mut self) -> io::Result<()> {
-        self.settles_at = None;
-        let size = self.terminal.size();
-        let bytes = self.screen.resize(size, self.app.reflows());
-        self.terminal.write(&bytes).await?;
-        self.event(Event::Resized(size), Due::Now);
-        self.pace.changed(Due::Now);
-        Ok(())
-    }
-
     async fn signalled(&mut self, signal: Caught) -> io::Result<Option<Ended>> {
         match signal {
             Caught::Resized => self.settles_at = Some(Instant::now() + SETTLE),
@@ -526,21 +456,6 @@ impl<C: Connector> Running<C> {
             }
         }
         Ok(None)
-    }
-
-    /// Removes the live region: what was printed stays.
-    async fn leave(&mut self) {
-        // A terminal that is gone needs nothing more.
-        let _ = self.settle().await;
-        if self.overlay(false).await.is_err() {
-            return;
-        }
-        self.app.close_views();
-        let last = Frame { printed: self.app.frame(self.now_ms()).printed, ..Frame::default() };
-        let mut bytes = self.screen.draw(&last);
-        bytes.extend(self.screen.clear());
-        // A terminal that is gone needs nothing more.
-        let _ = tokio::time::timeout(Duration::from_secs(1), self.terminal.write(&bytes)).await;
     }
 }
 
@@ -558,47 +473,5 @@ async fn next(link: &mut Option<Link>) -> Arrival {
     match link {
         Some(link) => link.next().await,
         None => std::future::pending().await,
-    }
-}
-
-enum Caught {
-    Resized,
-    Stop,
-    Continue,
-    End(u8),
-}
-
-struct Signals {
-    resized: Signal,
-    stop: Signal,
-    continued: Signal,
-    hangup: Signal,
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    fn catch() -> io::Result<Self> {
-        let stop = SignalKind::from_raw(rustix::process::Signal::TSTP.as_raw());
-        let continued = SignalKind::from_raw(rustix::process::Signal::CONT.as_raw());
-        Ok(Self {
-            resized: signal(SignalKind::window_change())?,
-            stop: signal(stop)?,
-            continued: signal(continued)?,
-            hangup: signal(SignalKind::hangup())?,
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-        })
-    }
-
-    async fn next(&mut self) -> Caught {
-        tokio::select! {
-            _ = self.resized.recv() => Caught::Resized,
-            _ = self.stop.recv() => Caught::Stop,
-            _ = self.continued.recv() => Caught::Continue,
-            _ = self.hangup.recv() => Caught::End(129),
-            _ = self.terminate.recv() => Caught::End(143),
-            _ = self.interrupt.recv() => Caught::End(130),
-        }
     }
 }

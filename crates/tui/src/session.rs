@@ -57,6 +57,8 @@ pub(crate) struct ActiveTurn {
     pub(crate) before_ms: u64,
     /// What the server waits for before it asks the model again.
     pub(crate) retry: Option<String>,
+    /// Whether a whole message of the agent came last.
+    pub(crate) has_message: bool,
     pub(crate) is_interrupting: bool,
 }
 
@@ -70,6 +72,8 @@ pub(crate) struct Open {
     pub(crate) running: Running,
     /// Whether it is finished, and only waits for its turn to be printed.
     pub(crate) is_complete: bool,
+    /// Whether it is a text that was cut off, of which it is not known yet whether the model is asked again.
+    pub(crate) is_undecided: bool,
     /// Whether the server named it since the connection was opened: after a crash it may not know it.
     pub(crate) is_confirmed: bool,
 }

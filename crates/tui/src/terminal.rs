@@ -3,6 +3,7 @@
 
 mod encode;
 pub mod input;
+pub mod residue;
 pub mod screen;
 
 use std::fs::{File, OpenOptions};

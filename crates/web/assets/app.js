@@ -20,10 +20,10 @@ let trail = [];
 const others = new Map();
 
 const connection = new Connection({ onState, onReady, onNotification, onRequest });
-const threads = new ThreadList(connection, (id) => openThread(id));
+const threads = new ThreadList(connection, (id) => openThread(id), showTitle);
 const settings = new Settings(connection);
 const composer = new Composer(connection, settings);
-const panel = new Panel(connection, openAgent);
+const panel = new Panel(connection, openAgent, cover);
 
 // ── The connection ────────────────────────────────────────────────────────────────────────────
 
@@ -38,6 +38,9 @@ function onState(phase, words) {
 
 /** After each handshake: the first one, and that after a loss. */
 function onReady() {
+  // Those that are still open are sent again.
+  others.clear();
+  showOthers();
   threads.reload();
   settings.load();
   // Missed events are sent again, and open requests are repeated.
@@ -78,7 +81,7 @@ function onNotification(method, params, eventCursor) {
   const isOfView = view && params.threadId === view.id;
   if (eventCursor && isOfView) view.cursor = eventCursor;
   ANY_THREAD[method]?.(params);
-  if (isOfView) view.handle(method, params);
+  if (isOfView) view?.handle(method, params); // unless it was closed just now
   else if (method === "serverRequest/resolved") forgetOther(params.requestId);
 }
 
@@ -87,22 +90,25 @@ const ANY_THREAD = {
   "thread/started": ({ thread }) => threads.put(thread),
   "thread/name/updated": ({ threadId, threadName: name }) => {
     threads.patch(threadId, { name });
-    if (threadId === view?.id) {
-      view.thread.name = name;
-      showHead();
-    }
+    if (threadId === view?.id) view.thread.name = name;
   },
   "thread/status/changed": ({ threadId, status }) => threads.patch(threadId, { status }),
   "thread/archived": ({ threadId }) => left(threadId, "The thread was archived."),
   "thread/deleted": ({ threadId }) => left(threadId, "The thread was deleted."),
   "thread/unarchived": () => threads.reload(),
-  "turn/started": ({ threadId }) => {
-    // Now it has a preview, and is the newest.
-    if (threadId === view?.id) threads.reload();
-  },
+  "turn/started": ({ threadId }) => threads.patch(threadId, { updatedAt: Math.floor(Date.now() / 1000) }),
+  "item/started": named,
+  "item/completed": named,
   "warning": ({ message }) => notice(visible(message)),
   "configWarning": ({ summary }) => notice(visible(summary)),
 };
+
+/** The first message names a thread that has no name. */
+function named({ threadId, item }) {
+  const thread = item.type === "userMessage" ? threads.get(threadId) : null;
+  const text = item.content?.find(({ type }) => type === "text")?.text;
+  if (thread && !thread.preview && text) threads.patch(threadId, { preview: text });
+}
 
 function left(id, words) {
   threads.remove(id);
@@ -146,14 +152,14 @@ function openThread(id, from = []) {
   closeMenu();
   return subscribe("The thread could not be opened", async () => {
     const again = view?.id === id;
-    if (!again) await leave();
     const params = { threadId: id, eventCursor: again ? view.cursor : undefined };
     let response;
     try {
       response = await connection.call("thread/resume", params);
     } catch (error) {
-      // Without a connection it is opened when there is one again.
-      if (error.code !== undefined && !again) closeThread();
+      // Without a connection it is opened when there is one again. Another thread that cannot be opened
+      // leaves the open one as it is.
+      if (error.code !== undefined && again) closeThread();
       throw error;
     }
     const { thread, eventCursor, eventReplay } = response;
@@ -162,15 +168,20 @@ function openThread(id, from = []) {
       view.keepRequests(eventReplay.openRequestIds);
       threads.put({ ...thread, turns: [] });
       changed();
-      return;
+    } else {
+      // The turns hold one that is running, with its items so far; the events that follow continue from
+      // exactly there. After a snapshot the page is simply filled anew.
+      const before = again ? null : view;
+      if (!again) trail = from;
+      show(response, thread, eventCursor, !again);
+      if (before) leave(before);
     }
-    // The turns hold one that is running, with its items so far; the events that follow continue from
-    // exactly there. After a snapshot the page is simply filled anew.
-    if (!again) trail = from;
-    await show(response, thread, eventCursor, !again);
-    await view.loadOlder();
-    following = true;
-    scrollToEnd();
+    if (!view.hasHistory) {
+      await view.loadOlder();
+      following = true;
+      scrollToEnd();
+    }
+    await composer.settle();
   });
 }
 
@@ -189,28 +200,28 @@ function show(response, thread, cursor, focus) {
   for (const [request, of] of others) if (of === view.id) others.delete(request);
   showOthers();
   threads.put({ ...thread, turns: [] });
-  threads.select(view.id);
+  threads.select(thread);
   nameThread(view.id);
   settings.open(view, response);
+  showHead();
   composer.open(view);
   panel.open(view);
-  showHead();
+  if (panelCovers.matches) panel.hide();
   following = true;
   changed();
   if (focus && !document.querySelector("dialog[open]")) $("message").focus();
 }
 
-/** Ends the subscription to the open thread. */
-async function leave() {
-  if (!view) return;
-  const { id } = view;
-  view = null;
-  for (const [request, of] of others) if (of === id) others.delete(request);
+/** Ends the subscription to a thread that is no longer open. What it asks is still to be answered. */
+function leave({ id, requests }) {
+  for (const request of requests.keys()) others.set(request, id);
+  showOthers();
   // Without a connection there is no subscription either.
-  await connection.call("thread/unsubscribe", { threadId: id }).catch(() => {});
+  connection.call("thread/unsubscribe", { threadId: id }).catch(() => {});
 }
 
 function closeThread() {
+  const hadFocus = $("thread-head").contains(document.activeElement) || $("composer").contains(document.activeElement);
   view = null;
   trail = [];
   threads.select(null);
@@ -220,6 +231,7 @@ function closeThread() {
   panel.open(null);
   $("turns").replaceChildren();
   showHead();
+  if (hadFocus) $("welcome-start").focus(); // what had it is hidden
 }
 
 function showHead() {
@@ -231,20 +243,23 @@ function showHead() {
     document.title = "agentd";
     return;
   }
-  const thread = threads.get(view.id) ?? view.thread;
-  $("title").textContent = nameOf(thread);
+  showTitle();
   $("folder").textContent = visible(view.folder);
   $("back").hidden = !trail.length;
   $("older").hidden = true;
-  document.title = `${nameOf(thread)} · agentd`;
+}
+
+function showTitle() {
+  if (!view) return;
+  const name = nameOf(threads.get(view.id) ?? view.thread);
+  $("title").textContent = name;
+  document.title = `${name} · agentd`;
 }
 
 /** Something of the open thread has changed. */
 function changed() {
   composer.update();
   panel.update();
-  const thread = view && threads.get(view.id);
-  if (thread) $("title").textContent = nameOf(thread);
 }
 
 $("back").addEventListener("click", () => {
@@ -268,9 +283,11 @@ $("start-form").addEventListener("submit", () => {
   const cwd = $("cwd").value.trim() || null;
   subscribe("The thread could not be started", async () => {
     const response = await connection.call("thread/start", { cwd });
-    await leave();
+    const before = view;
     trail = [];
     show(response, response.thread, response.eventCursor, true);
+    view.hasHistory = true;
+    if (before) leave(before);
   });
 });
 
@@ -304,14 +321,28 @@ $("skip").addEventListener("click", (event) => {
 $("menu").addEventListener("click", () => {
   const isOpen = document.body.classList.toggle("menu-open");
   $("menu").ariaExpanded = String(isOpen);
+  cover();
   if (isOpen) $("new-thread").focus();
 });
 function closeMenu() {
   if (!document.body.classList.contains("menu-open")) return;
   document.body.classList.remove("menu-open");
   $("menu").ariaExpanded = "false";
+  cover();
   $("menu").focus();
 }
+
+/** What the list or the panel lies over cannot be reached with Tab either. The widths are those of style.css. */
+const [menuCovers, panelCovers] = [matchMedia("(max-width: 680px)"), matchMedia("(max-width: 900px)")];
+function cover() {
+  const isMenu = menuCovers.matches && document.body.classList.contains("menu-open");
+  const isPanel = panelCovers.matches && !$("panel").hidden;
+  document.querySelector("main").inert = isMenu || isPanel;
+  document.querySelector("header").inert = isPanel;
+  $("skip").inert = isMenu || isPanel;
+  $("sidebar").inert = isPanel;
+}
+for (const query of [menuCovers, panelCovers]) query.addEventListener("change", cover);
 addEventListener("keydown", (event) => {
   if (event.key === "Escape" && !document.querySelector("dialog[open]")) closeMenu();
 });
@@ -332,7 +363,12 @@ $("to-end").addEventListener("click", () => {
   $("message").focus();
 });
 function scrollToEnd() {
-  $("stream").scrollTop = $("stream").scrollHeight;
+  const stream = $("stream");
+  stream.scrollTop = stream.scrollHeight;
+  // Of a long request the beginning is in view: it says what is asked.
+  const card = $("turns").querySelector(".request");
+  if (card && card.getBoundingClientRect().top < stream.getBoundingClientRect().top) card.scrollIntoView({ block: "start" });
+  lastTop = stream.scrollTop;
 }
 const resized = new ResizeObserver(() => following && scrollToEnd());
 resized.observe($("turns"));

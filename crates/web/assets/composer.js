@@ -1,6 +1,6 @@
 // Writing: a message starts a turn, goes into the running one, or waits in a queue until that has ended.
 
-import { $, button, el, notice, run, store, stored } from "./dom.js";
+import { $, button, el, notice, run, store, stored, storedList } from "./dom.js";
 
 const DRAFT_MS = 300;
 
@@ -9,6 +9,8 @@ export class Composer {
   #settings;
   #view = null;
   #sending = false;
+  /** Messages whose answers were lost with the connection. */
+  #unanswered = [];
   #timer;
 
   constructor(connection, settings) {
@@ -39,7 +41,7 @@ export class Composer {
     if (this.#view) this.#keepDraft();
     const isOther = view?.id !== this.#view?.id;
     this.#view = view;
-    if (isOther) $("message").value = (view && stored("sessionStorage", `agentd.draft.${view.id}`)) ?? "";
+    if (isOther) $("message").value = (view && stored("sessionStorage", draftKey(view.id))) ?? "";
     this.#grow();
     this.#showQueue();
     this.update();
@@ -61,52 +63,95 @@ export class Composer {
   }
 
   /** A turn has ended: the next message of the queue follows, or all come back after an interruption. */
-  turnEnded(status) {
-    const queue = this.#queue();
+  async turnEnded(status) {
+    const view = this.#view;
+    const queue = queueOf(view.id);
     if (!queue.length) return;
     if (status === "completed") {
       const [next, ...rest] = queue;
-      this.#setQueue(rest);
-      this.#send(next, () => this.#setQueue([next, ...this.#queue()]));
+      this.#setQueue(view.id, rest);
+      // A tab that was duplicated has the same queue; one of them sends each message.
+      if (!(await claim(next.id))) return;
+      this.#send(view, next.text, () => {
+        disclaim(next.id);
+        this.#setQueue(view.id, [next, ...queueOf(view.id)]);
+      });
       return;
     }
-    this.#setQueue([]);
-    $("message").value = [...queue, $("message").value].filter(Boolean).join("\n\n");
-    this.#grow();
+    this.#setQueue(view.id, []);
+    this.#giveBack(view.id, queue.map(({ text }) => text).join("\n\n"));
     notice("The turn did not complete: what waited for its end is in the composer again.");
+  }
+
+  /** After a thread was opened, also after a loss: what became of messages without an answer, and what still waits. */
+  async settle() {
+    const view = this.#view;
+    for (const one of this.#unanswered.filter(({ threadId }) => threadId === view.id)) {
+      const page = await this.#connection.call("thread/turns/list", { threadId: view.id, itemsView: "full", limit: 5 });
+      this.#unanswered.splice(this.#unanswered.indexOf(one), 1);
+      const sent = page.data.flatMap(({ items }) => items).filter(({ type, id }) => type === "userMessage" && !one.known.has(id));
+      if (sent.some(({ content }) => content[0]?.text === one.text)) continue;
+      one.restore();
+      notice("The connection was lost while a message was sent, and the thread does not have it: it is here again.");
+    }
+    if (view === this.#view && !view.running) await this.turnEnded(view.lastStatus);
   }
 
   #submit() {
     const text = $("message").value.trim();
     if (!text || $("send").disabled) return;
-    const draft = $("message").value;
+    const view = this.#view;
     this.#clear();
-    this.#send(text, () => {
-      if (!$("message").value) $("message").value = draft;
-      this.#grow();
-    });
+    this.#send(view, text, () => this.#giveBack(view.id, text));
+  }
+
+  /** Puts a text before what has been written meanwhile. */
+  #giveBack(threadId, text) {
+    const isOpen = this.#view?.id === threadId;
+    const written = isOpen ? $("message").value : stored("sessionStorage", draftKey(threadId));
+    const all = [text, written].filter(Boolean).join("\n\n");
+    store("sessionStorage", draftKey(threadId), all);
+    if (!isOpen) return;
+    $("message").value = all;
+    this.#grow();
   }
 
   /** Sends a message; `restore` takes it back when the server did not accept it. */
-  #send(text, restore) {
-    const view = this.#view;
+  #send(view, text, restore) {
     notice("");
     this.#sending = true;
     this.update();
-    const input = [{ type: "text", text }];
-    const sent = view.running
-      ? this.#connection.call("turn/steer", { threadId: view.id, expectedTurnId: view.running, input })
-      : this.#connection.call("turn/start", { threadId: view.id, input, ...this.#settings.takeChanges(view) });
-    sent.then(({ turn }) => {
+    const known = new Set(view.items.keys());
+    this.#call(view, [{ type: "text", text }]).then(({ turn }) => {
       if (turn && view === this.#view) view.showTurn(turn);
     }, (error) => {
-      if (view === this.#view) restore();
+      if (error.isUnanswered) {
+        this.#unanswered.push({ threadId: view.id, text, known, restore });
+        return;
+      }
+      restore();
       notice(`The message was not sent: ${error.message}`);
     }).finally(() => {
       this.#sending = false;
-      this.#keepDraft();
       this.update();
     });
+  }
+
+  async #call(view, input) {
+    const { id: threadId, running } = view;
+    if (running) {
+      try {
+        return await this.#connection.call("turn/steer", { threadId, expectedTurnId: running, input });
+      } catch (error) {
+        // The turn was complete when the message came: it starts the next one.
+        const isLate = error.code !== undefined && !view.running && view.lastStatus === "completed";
+        if (!isLate) throw error;
+      }
+    }
+    const changes = this.#settings.changesOf(threadId);
+    const answer = await this.#connection.call("turn/start", { threadId, input, ...changes });
+    this.#settings.took(threadId, changes);
+    return answer;
   }
 
   #clear() {
@@ -124,7 +169,7 @@ export class Composer {
 
   #keepDraft() {
     clearTimeout(this.#timer);
-    if (this.#view) store("sessionStorage", `agentd.draft.${this.#view.id}`, $("message").value);
+    if (this.#view) store("sessionStorage", draftKey(this.#view.id), $("message").value);
   }
 
   #interrupt() {
@@ -134,43 +179,71 @@ export class Composer {
 
   // ── The queue ───────────────────────────────────────────────────────────────────────────────
 
-  #queue() {
-    if (!this.#view) return [];
-    return JSON.parse(stored("sessionStorage", `agentd.queue.${this.#view.id}`) ?? "[]");
-  }
-
-  #setQueue(queue) {
-    store("sessionStorage", `agentd.queue.${this.#view.id}`, queue.length ? JSON.stringify(queue) : "");
+  #setQueue(threadId, queue) {
+    store("sessionStorage", queueKey(threadId), queue.length ? JSON.stringify(queue) : "");
     this.#showQueue();
   }
 
   #enqueue() {
     const text = $("message").value.trim();
     if (!text) return;
-    this.#setQueue([...this.#queue(), text]);
+    const { id } = this.#view;
+    this.#setQueue(id, [...queueOf(id), { id: crypto.randomUUID(), text }]);
     this.#clear();
     $("message").focus();
   }
 
   #showQueue() {
-    const queue = this.#queue();
-    const without = (at) => queue.filter((_, other) => other !== at);
-    const rows = queue.map((text, at) => {
-      const edit = () => {
-        this.#setQueue(without(at));
-        $("message").value = [$("message").value, text].filter(Boolean).join("\n\n");
-        this.#grow();
-        $("message").focus();
-      };
-      const remove = () => {
-        this.#setQueue(without(at));
-        $("message").focus();
-      };
-      const short = text.slice(0, 60);
-      return el("li", {}, el("span", { className: "grow" }, text),
-        button("Edit", edit, { "aria-label": `Edit: ${short}` }), button("Remove", remove, { "aria-label": `Remove: ${short}` }));
-    });
-    $("queue").replaceChildren(...rows);
-    $("queue-place").hidden = !rows.length;
+    const queue = this.#view ? queueOf(this.#view.id) : [];
+    $("queue").replaceChildren(...queue.map((one) => this.#queued(one)));
+    $("queue-place").hidden = !queue.length;
   }
+
+  #queued({ id, text }) {
+    const threadId = this.#view.id;
+    const remove = () => {
+      this.#setQueue(threadId, queueOf(threadId).filter((other) => other.id !== id));
+      $("message").focus();
+    };
+    const edit = () => {
+      remove();
+      $("message").value = [$("message").value, text].filter(Boolean).join("\n\n");
+      this.#grow();
+      this.#keepDraft();
+    };
+    const short = text.slice(0, 60);
+    return el("li", {}, el("span", { className: "grow" }, text),
+      button("Edit", edit, { "aria-label": `Edit: ${short}` }), button("Remove", remove, { "aria-label": `Remove: ${short}` }));
+  }
+}
+
+const draftKey = (threadId) => `agentd.draft.${threadId}`;
+const queueKey = (threadId) => `agentd.queue.${threadId}`;
+
+/** The messages that wait for the end of a turn: `id` and `text` each. */
+function queueOf(threadId) {
+  return storedList("sessionStorage", queueKey(threadId));
+}
+
+const CLAIMED = "agentd.claimed";
+/** As many claims are remembered; tabs that were duplicated reach the same message at nearly the same time. */
+const MOST_CLAIMS = 100;
+
+/** Whether this tab, and no other one, is to send a queued message. */
+function claim(id) {
+  return inTurn(() => {
+    const claimed = storedList("localStorage", CLAIMED);
+    if (claimed.includes(id)) return false;
+    store("localStorage", CLAIMED, JSON.stringify([...claimed, id].slice(-MOST_CLAIMS)));
+    return true;
+  });
+}
+
+function disclaim(id) {
+  return inTurn(() => store("localStorage", CLAIMED, JSON.stringify(storedList("localStorage", CLAIMED).filter((other) => other !== id))));
+}
+
+/** Runs a change of the browser's storage while no other tab runs one. */
+function inTurn(change) {
+  return navigator.locks ? navigator.locks.request(CLAIMED, change) : Promise.resolve(change());
 }

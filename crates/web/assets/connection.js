@@ -16,6 +16,9 @@ const METHOD_NOT_FOUND = -32601;
 
 /** An error answer of the server, or the loss of the connection (without a code). */
 export class CallError extends Error {
+  /** Whether the request was sent, and its answer was lost: it may have been carried out. */
+  isUnanswered = false;
+
   constructor(message, code) {
     super(message);
     this.code = code;
@@ -187,7 +190,11 @@ export class Connection {
     socket?.close(1000);
     const calls = [...this.#calls.values()];
     this.#calls.clear();
-    for (const call of calls) call.reject(new CallError(`the connection was lost meanwhile: ${words}`));
+    for (const call of calls) {
+      const error = new CallError(`the connection was lost meanwhile: ${words}`);
+      error.isUnanswered = true;
+      call.reject(error);
+    }
   }
 
   #wait(words) {

@@ -4,8 +4,9 @@ import { el } from "./dom.js";
 import { exact } from "./text.js";
 
 const HUNK = /^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@(.*)/;
-/** More lines are shown only when they are asked for. */
-const MOST_LINES = 600;
+/** More lines are shown only when they are asked for, and so many at a time. */
+export const MOST_LINES = 600;
+const LINES_A_TIME = 5000;
 
 /** The files of a unified diff of a whole turn. */
 export function filesOf(diff) {
@@ -77,16 +78,21 @@ export function diffTable(lines, label) {
   const body = el("tbody", {}, ...lines.slice(0, MOST_LINES).map(row));
   const table = el("table", {}, body);
   const region = el("div", { className: "diff", tabIndex: 0, role: "group", "aria-label": label }, table);
-  if (lines.length > MOST_LINES) {
-    const all = el("button", { type: "button", className: "more" }, `Show all ${lines.length} lines`);
-    all.onclick = () => {
-      body.append(...lines.slice(MOST_LINES).map(row));
-      all.remove();
-      region.focus();
-    };
-    return el("div", {}, region, all);
-  }
-  return region;
+  if (lines.length <= MOST_LINES) return region;
+  const more = el("button", { type: "button", className: "more" });
+  const count = () => {
+    const left = lines.length - body.rows.length;
+    more.textContent = left <= LINES_A_TIME ? `Show all ${lines.length} lines` : `Show ${LINES_A_TIME} more of ${lines.length} lines`;
+    more.hidden = !left;
+  };
+  more.onclick = () => {
+    const shown = body.rows.length;
+    body.append(...lines.slice(shown, shown + LINES_A_TIME).map(row));
+    count();
+    if (more.hidden) region.focus();
+  };
+  count();
+  return el("div", {}, region, more);
 }
 
 function row({ mark, before, after, text }) {

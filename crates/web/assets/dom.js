@@ -77,6 +77,24 @@ export function stored(storage, key) {
   }
 }
 
+/** A stored list; what is none, such as what another program at this address has left, is an empty one. */
+export function storedList(storage, key) {
+  try {
+    const list = JSON.parse(stored(storage, key) ?? "[]");
+    return Array.isArray(list) ? list : [];
+  } catch {
+    return [];
+  }
+}
+
+/** Changes what an element contains. A control in it that has the focus is found again by its place among the controls. */
+export function keepFocus(element, change) {
+  const controls = () => [...element.querySelectorAll("a[href], button, input, select, summary, textarea, [tabindex]")];
+  const at = element.contains(document.activeElement) ? controls().indexOf(document.activeElement) : -1;
+  change();
+  if (at >= 0 && !element.contains(document.activeElement)) controls()[Math.min(at, controls().length - 1)]?.focus({ preventScroll: true });
+}
+
 /** Stores a value, or removes it where it is empty. Without storage, the page forgets it when it is loaded again. */
 export function store(storage, key, value) {
   try {

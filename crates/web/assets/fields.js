@@ -80,17 +80,24 @@ function selectField(label, hint, schema, options, isRequired) {
   return { element, read: () => options[Number(select.value) - 1]?.[0] };
 }
 
+/** A moment as fields for local times take it, to the second; nothing where it is none. */
+function localTime(text) {
+  const moment = new Date(text ?? NaN);
+  if (Number.isNaN(moment.getTime())) return "";
+  return new Date(moment.getTime() - moment.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
+}
+
 const INPUT_TYPES = { email: "email", uri: "url", date: "date", "date-time": "datetime-local" };
 
 function inputField(label, hint, schema, isRequired) {
   const isNumber = schema.type === "number" || schema.type === "integer";
   const input = el("input", {
     type: isNumber ? "number" : INPUT_TYPES[schema.format] ?? "text", required: isRequired, autocomplete: "off",
-    value: schema.default ?? "",
+    value: schema.format === "date-time" ? localTime(schema.default) : schema.default ?? "",
   });
   const bounds = isNumber
     ? { min: schema.minimum, max: schema.maximum, step: schema.type === "integer" ? 1 : "any" }
-    : { minlength: schema.minLength, maxlength: schema.maxLength };
+    : { minlength: schema.minLength, maxlength: schema.maxLength, step: schema.format === "date-time" ? 1 : null };
   for (const [bound, value] of Object.entries(bounds)) if (value != null) input.setAttribute(bound, value);
   const element = el("label", {}, label, input, hint);
   const read = () => {

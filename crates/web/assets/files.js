@@ -112,9 +112,15 @@ function decoded(bytes) {
 }
 
 function imageOf(bytes, type, path) {
-  const image = el("img", { alt: visible(path.split("/").at(-1)), className: "picture" });
+  const name = visible(path.split("/").at(-1));
+  const image = el("img", { alt: name, className: "picture" });
   image.src = URL.createObjectURL(new Blob([bytes], { type }));
-  image.onload = () => URL.revokeObjectURL(image.src);
+  const release = () => URL.revokeObjectURL(image.src);
+  image.onload = release;
+  image.onerror = () => {
+    release();
+    image.replaceWith(el("p", { className: "hint" }, `${name} cannot be shown as an image: ${bytes.length.toLocaleString("en")} bytes.`));
+  };
   return image;
 }
 

@@ -1,13 +1,17 @@
 // What the items of a turn look like: one function for each type.
 
-import { el, icon } from "./dom.js";
+import { el, icon, keepFocus } from "./dom.js";
 import { agentRows } from "./agents.js";
-import { countsOf, diffTable, linesOf } from "./diff.js";
+import { MOST_LINES, countsOf, diffTable, linesOf } from "./diff.js";
 import { MarkdownView } from "./markdown.js";
 import { duration, exact, output, tail, visible, within } from "./text.js";
 
 /** The most characters of an output that are shown; the rest stays with the server. */
 const MOST_OUTPUT = 100_000;
+/** The most lines of all files of a change that are drawn at once; further files are drawn when they are opened. */
+const MOST_CHANGED_LINES = 2000;
+/** A growing text is drawn with each frame, a long one less often: once in a second per million characters. */
+const CHARACTERS_A_MS = 1000;
 
 /**
  * The element of one item. `context`: `folder`, the thread's; `openAgent(id)`, which shows an agent's thread;
@@ -19,6 +23,7 @@ export class ItemView {
   #context;
   #grow = null;
   #frame = 0;
+  #timer;
 
   constructor(context) {
     this.#context = context;
@@ -26,13 +31,15 @@ export class ItemView {
 
   /** Shows the item as it is now; `item/completed` has the last word. */
   show(item, done) {
+    clearTimeout(this.#timer);
     cancelAnimationFrame(this.#frame);
     this.#frame = 0;
+    this.#timer = undefined;
     this.item = item;
     const look = LOOKS[item.type] ?? unknown;
     const { nodes, grow } = look(item, this.#context);
     this.#grow = grow ?? null;
-    this.element.replaceChildren(...nodes.filter(Boolean));
+    this.#replace(nodes.filter(Boolean));
     this.element.className = `item ${item.type}`;
     if (item.type === "agentMessage" && item.phase === "commentary") this.element.classList.add("commentary");
     this.element.dataset.status = item.status ?? "";
@@ -40,14 +47,27 @@ export class ItemView {
     this.element.ariaBusy = String(!done);
   }
 
-  /** Adds to what the item says; it is drawn with the next frame, however many pieces come until then. */
+  /** What was opened or closed by hand stays so, and the focus where it was. */
+  #replace(nodes) {
+    const before = [...this.element.querySelectorAll("details")];
+    keepFocus(this.element, () => this.element.replaceChildren(...nodes));
+    for (const [at, details] of [...this.element.querySelectorAll("details")].entries()) {
+      details.dataset.opened = String(details.open);
+      const was = before[at];
+      if (was && String(was.open) !== was.dataset.opened) details.open = was.open;
+    }
+  }
+
+  /** Adds to what the item says; it is drawn with one of the next frames, however many pieces come until then. */
   append(delta) {
     if (!this.#grow) return;
     this.#grow.text += delta;
-    this.#frame ||= requestAnimationFrame(() => {
-      this.#frame = 0;
-      this.#grow?.draw();
-    });
+    this.#timer ??= setTimeout(() => {
+      this.#frame = requestAnimationFrame(() => {
+        this.#timer = undefined;
+        this.#grow?.draw();
+      });
+    }, Math.floor(this.#grow.text.length / CHARACTERS_A_MS));
   }
 
   /** A new section of a text begins. */
@@ -72,7 +92,7 @@ const LOOKS = {
     return { nodes: [el("details", { open: !item.summary.length }, el("summary", {}, "Reasoning"), ...nodes)], grow };
   },
   commandExecution,
-  fileChange: (item, { folder }) => ({ nodes: item.changes.map((change) => changeCard(change, folder, item)) }),
+  fileChange: (item, { folder }) => ({ nodes: changeCards(item.changes, folder, item) }),
   mcpToolCall: (item) => ({ nodes: [toolCall(`${item.server} · ${item.tool}`, item, mcpResult(item))] }),
   dynamicToolCall: (item) => ({
     nodes: [toolCall(item.tool, item, (item.contentItems ?? []).map((part) => part.text ?? part.imageUrl ?? ""))],
@@ -133,10 +153,19 @@ export function drawOutput(shown, left, raw) {
 
 const CHANGES = { add: "added", delete: "deleted", update: "changed" };
 
-/** A change of a file, as an item shows it and the panel of the whole turn. */
-export function changeCard({ path, kind, diff }, folder, item) {
+/** Changes of files, as an item shows them and the panel of the whole turn. */
+export function changeCards(changes, folder, item) {
+  let room = MOST_CHANGED_LINES;
+  return changes.map((change) => {
+    const lines = linesOf(change.kind.type ?? change.kind, change.diff);
+    const isDrawn = room > 0;
+    room -= Math.min(lines.length, MOST_LINES);
+    return changeCard(change, lines, isDrawn, folder, item);
+  });
+}
+
+function changeCard({ path, kind }, lines, isDrawn, folder, item) {
   const type = kind.type ?? kind;
-  const lines = linesOf(type, diff);
   const { added, removed } = countsOf(lines);
   const moved = kind.move_path ? ` → ${within(folder, kind.move_path)}` : "";
   const name = within(folder, path) + moved;
@@ -146,7 +175,18 @@ export function changeCard({ path, kind, diff }, folder, item) {
       el("span", { className: "counts" },
         el("span", { className: "added" }, `+${added}`), " ", el("span", { className: "removed" }, `−${removed}`)),
       item ? badge(item, CHANGES[type] ?? type) : el("span", { className: "badge" }, CHANGES[type] ?? type)),
-    lines.length ? diffTable(lines, `Changes of ${name}`) : el("p", { className: "hint place" }, "No lines."));
+    isDrawn ? changedLines(lines, name) : whenOpened("Show its lines", () => changedLines(lines, name)));
+}
+
+function changedLines(lines, name) {
+  return lines.length ? diffTable(lines, `Changes of ${name}`) : el("p", { className: "hint place" }, "No lines.");
+}
+
+/** What is made when it is opened for the first time. */
+function whenOpened(words, make) {
+  const details = el("details", {}, el("summary", { className: "place" }, words));
+  details.addEventListener("toggle", () => details.append(make()), { once: true });
+  return details;
 }
 
 function toolCall(name, item, results) {

@@ -4,6 +4,8 @@ import { el } from "./dom.js";
 
 /** Deeper nesting of quotes and lists is shown flat. */
 const DEEPEST = 8;
+/** Longer blocks are shown as they are: they would be made anew with each piece of them that comes. */
+const LONGEST_BLOCK = 50_000;
 
 /** Shows a text that grows in an element: blocks that have not changed keep their elements. */
 export class MarkdownView {
@@ -85,6 +87,7 @@ function block(source, depth = 0) {
   const lines = source.split("\n");
   const fence = lines[0].match(FENCE);
   if (fence) return code(lines, fence);
+  if (source.length > LONGEST_BLOCK) return el("p", { className: "plain" }, source);
   const heading = lines[0].match(HEADING);
   if (heading) {
     // Of one level, below those of the page: which ones a model uses, and in which order, is not to be relied on.

@@ -1,9 +1,9 @@
 // The panel beside the thread: the changes of a turn, running processes, agents, and files.
 
-import { $, el } from "./dom.js";
+import { $, el, keepFocus } from "./dom.js";
 import { agentRows, agentsOf } from "./agents.js";
 import { filesOf, countsOf, linesOf } from "./diff.js";
-import { changeCard } from "./items.js";
+import { changeCards } from "./items.js";
 import { FilesTab } from "./files.js";
 import { ProcessesTab } from "./processes.js";
 
@@ -14,12 +14,17 @@ export class Panel {
   #files;
   #processes;
   #openAgent;
+  #cover;
   #shown = "changes";
   #frame = 0;
-  #drawnDiff = null;
+  /** What the shown changes were drawn from. */
+  #drawnChanges = null;
+  #drawnAgents = null;
 
-  constructor(connection, openAgent) {
+  /** `cover()` is called when the panel has come over what is behind it, and when it has gone. */
+  constructor(connection, openAgent, cover) {
     this.#openAgent = openAgent;
+    this.#cover = cover;
     this.#files = new FilesTab(connection);
     this.#processes = new ProcessesTab(connection);
     for (const name of TABS) $(`tab-${name}`).addEventListener("click", () => this.#select(name));
@@ -32,6 +37,7 @@ export class Panel {
   show(name = this.#shown) {
     $("panel").hidden = false;
     $("panel-toggle").ariaExpanded = "true";
+    this.#cover();
     this.#select(name);
     $(`tab-${this.#shown}`).focus();
   }
@@ -41,12 +47,13 @@ export class Panel {
     if ($("panel").hidden) return;
     $("panel").hidden = true;
     $("panel-toggle").ariaExpanded = "false";
+    this.#cover();
     $("panel-toggle").focus();
   }
 
   open(view) {
     this.#view = view;
-    this.#drawnDiff = null;
+    this.#drawnChanges = null;
     this.#files.open(view);
     this.#processes.open(view);
     this.update();
@@ -92,17 +99,29 @@ export class Panel {
     if (this.#shown === "changes") this.#drawChanges();
     if (this.#shown === "processes") this.#processes.draw();
     if (this.#shown === "agents") {
-      const rows = agentRows(agents, this.#openAgent);
-      $("pane-agents").replaceChildren(rows ?? empty("This thread has started no agents."));
+      this.#drawAgents(agents);
     }
+  }
+
+  /** Drawn only when something has changed: a click must meet the button that it began on. */
+  #drawAgents(agents) {
+    const key = JSON.stringify(agents);
+    if (key === this.#drawnAgents) return;
+    this.#drawnAgents = key;
+    const rows = agentRows(agents, this.#openAgent) ?? empty("This thread has started no agents.");
+    keepFocus($("pane-agents"), () => $("pane-agents").replaceChildren(rows));
   }
 
   /** The whole diff of the newest turn that has one: as the server computes it, or from its items. */
   #drawChanges() {
-    const changes = this.#view ? changesOf(this.#view) : [];
-    const key = JSON.stringify(changes);
-    if (key === this.#drawnDiff) return;
-    this.#drawnDiff = key;
+    const { drawn, changes } = this.#view ? changesOf(this.#view) : { drawn: [], changes: () => [] };
+    const isSame = drawn.length === this.#drawnChanges?.length && drawn.every((one, at) => one === this.#drawnChanges[at]);
+    if (isSame) return;
+    this.#drawnChanges = drawn;
+    keepFocus($("pane-changes"), () => this.#showChanges(changes()));
+  }
+
+  #showChanges(changes) {
     if (!changes.length) {
       $("pane-changes").replaceChildren(empty("The latest turn has changed no files."));
       return;
@@ -111,15 +130,17 @@ export class Panel {
     const total = (name) => counts.reduce((sum, count) => sum + count[name], 0);
     const summary = el("p", { className: "hint" },
       `${changes.length} ${changes.length === 1 ? "file" : "files"}, +${total("added")} −${total("removed")} in the latest turn`);
-    $("pane-changes").replaceChildren(summary, ...changes.map((change) => changeCard(change, this.#view.folder)));
+    $("pane-changes").replaceChildren(summary, ...changeCards(changes, this.#view.folder));
   }
 }
 
+/** The changes of the newest turn, and what they were drawn from: only where that differs they do. */
 function changesOf(view) {
   const diff = view.diffs.get(view.newest);
-  if (diff) return filesOf(diff);
+  if (diff) return { drawn: [diff], changes: () => filesOf(diff) };
   const ofTurn = [...view.items.values()].filter((shown) => shown.turnId === view.newest);
-  return ofTurn.flatMap(({ item }) => (item?.type === "fileChange" && item.status === "completed" ? item.changes : []));
+  const items = ofTurn.map(({ item }) => item).filter((item) => item?.type === "fileChange" && item.status === "completed");
+  return { drawn: items, changes: () => items.flatMap((item) => item.changes) };
 }
 
 function empty(words) {

@@ -43,12 +43,18 @@ export class ProcessesTab {
       this.#rows.get(view.item.id).draw();
     }
     const pane = $("pane-processes");
-    if (!running.length && !pane.querySelector(".empty")) pane.replaceChildren(el("p", { className: "empty" }, "No commands are running."));
-    if (running.length && !pane.querySelector(".terminals")) {
+    if (!running.length) {
+      const hadFocus = pane.contains(document.activeElement);
+      if (!pane.querySelector(".empty")) pane.replaceChildren(el("p", { className: "empty" }, "No commands are running."));
+      if (hadFocus) pane.focus();
+      return;
+    }
+    if (!pane.querySelector(".terminals")) {
       pane.replaceChildren(
-        el("div", { className: "terminals" }, ...[...this.#rows.values()].map((row) => row.element)),
-        button("End those in the background", () => this.#end(), { className: "danger" }));
-    } else if (running.length) pane.querySelector(".terminals").append(...[...this.#rows.values()].map((row) => row.element).filter((one) => !one.parentNode));
+        el("div", { className: "terminals" }), button("End those in the background", () => this.#end(), { className: "danger" }));
+    }
+    const added = [...this.#rows.values()].map(({ element }) => element).filter((element) => !element.parentNode);
+    pane.querySelector(".terminals").append(...added);
   }
 
   #row(view) {

@@ -6,6 +6,10 @@ import { exact, visible } from "./text.js";
 
 /** Keys and clicks within this time of a card's appearance were meant for something else. */
 const SETTLING_MS = 400;
+/** An answer that has settled nothing by then was lost, or is none to the server: it can be given again. */
+const ACCEPTING_MS = 5000;
+
+const ELSEWHERE = "Answered elsewhere, or no longer needed.";
 
 /** What a request asks: `title`, `subject` (what exactly would happen), `lines`, and `choices` or a `form`. */
 const REQUESTS = {
@@ -49,9 +53,10 @@ export class RequestCard {
   element;
   label;
   #card;
-  #outcome = "Answered elsewhere, or no longer needed.";
+  #outcome = ELSEWHERE;
   #answer;
   #shownAt = performance.now();
+  #timer;
 
   constructor(method, params, item, answer) {
     const { title, subject, lines, choices, form, link } = REQUESTS[method](params, item);
@@ -61,7 +66,7 @@ export class RequestCard {
     this.#card = el("div", { role: "group", className: "request", tabIndex: -1, "aria-label": words }, el("h3", {}, title));
     const add = (...nodes) => this.#card.append(...nodes.filter(Boolean));
     if (params.serverName) add(el("p", { className: "hint" }, `The MCP server ${visible(params.serverName)} asks:`));
-    add(params.reason && el("p", {}, ...exact(params.reason)), params.message && el("p", {}, ...exact(params.message)));
+    for (const text of [params.reason, params.message]) add(text && el("p", { className: "words" }, ...exact(text)));
     // The whole of it, however long: an approval must not hide what would run.
     add(subject && el("pre", { className: "subject" }, el("code", {}, ...exact(subject))));
     add(lines?.length && el("ul", { className: "lines" }, ...lines.map((line) => el("li", {}, line))));
@@ -92,12 +97,25 @@ export class RequestCard {
     if (performance.now() - this.#shownAt < SETTLING_MS) return;
     if (!this.#answer(result)) return;
     this.#outcome = outcome;
-    for (const control of this.#card.querySelectorAll("button, input, select")) control.disabled = true;
+    this.#disable(true);
+    this.#timer = setTimeout(() => this.reopen(), ACCEPTING_MS);
     this.focus(); // a disabled button would lose it to nowhere
+  }
+
+  #disable(disabled) {
+    for (const control of this.#card.querySelectorAll("button, input, select")) control.disabled = disabled;
+  }
+
+  /** The server still asks: an answer that was given did not count. */
+  reopen() {
+    clearTimeout(this.#timer);
+    this.#outcome = ELSEWHERE;
+    this.#disable(false);
   }
 
   /** The server no longer accepts an answer, because of ours or another client's. */
   settle() {
+    clearTimeout(this.#timer);
     this.element.replaceChildren(el("p", { className: "note answered" }, this.#outcome));
   }
 
@@ -164,6 +182,13 @@ function elicitation(params) {
     const values = names.map((name, at) => [name, fields[at].read()]);
     return { action: "accept", content: Object.fromEntries(values.filter(([, value]) => value !== undefined)) };
   };
+  const called = params._meta?.["agentd/toolCall"];
+  if (called) {
+    // The message leaves out the middle of long arguments, but a call that waits for an approval is shown whole.
+    const isWhole = params.message.includes(JSON.stringify(called.arguments ?? {}));
+    const subject = isWhole ? "" : `${called.tool} ${JSON.stringify(called.arguments, null, 2)}`;
+    return { title: "Call this tool?", subject, form: { fields, read, submit: "Accept", others: ELSE } };
+  }
   return { title: "An MCP server asks you", form: { fields, read, submit: "Send", others: ELSE } };
 }
 

@@ -23,8 +23,10 @@ export class Settings {
   #connection;
   #models = [];
   #view = null;
-  /** What each opened thread works with, and what was changed since its last turn. */
-  #states = new WeakMap();
+  /** What the open thread works with, by the server's word. */
+  #now = null;
+  /** What was changed since the last turn of each thread, until the server has taken it. */
+  #changes = new Map();
 
   constructor(connection) {
     this.#connection = connection;
@@ -44,25 +46,37 @@ export class Settings {
   /** A thread was opened, with what the server says it works with. */
   open(view, response) {
     this.#view = view;
+    this.#now = null;
     if (view && response) {
       const { model, reasoningEffort, approvalPolicy, sandbox } = response;
-      this.#states.set(view, { now: { model, effort: reasoningEffort ?? "", approvalPolicy, sandbox: sandbox.type }, changes: {} });
+      this.#now = { model, effort: reasoningEffort ?? "", approvalPolicy, sandbox: sandbox.type };
     }
     this.showLine();
   }
 
   /** The parameters of the next turn: what was changed. */
-  takeChanges(view) {
-    const state = this.#states.get(view);
-    if (!state) return {};
-    const { sandbox, ...changes } = state.changes;
-    state.changes = {};
+  changesOf(threadId) {
+    const { sandbox, ...changes } = this.#changes.get(threadId) ?? {};
     return sandbox ? { ...changes, sandboxPolicy: { type: sandbox } } : changes;
+  }
+
+  /** A turn has started with these changes; they hold from now on. */
+  took(threadId, { sandboxPolicy, ...changes }) {
+    const taken = sandboxPolicy ? { ...changes, sandbox: sandboxPolicy.type } : changes;
+    const left = Object.entries(this.#changes.get(threadId) ?? {}).filter(([name, value]) => taken[name] !== value);
+    this.#changes.set(threadId, Object.fromEntries(left));
+    if (this.#view?.id === threadId && this.#now) Object.assign(this.#now, taken);
+    this.showLine();
+  }
+
+  /** What the next turn of the open thread will work with. */
+  #next() {
+    return this.#now && { ...this.#now, ...this.#changes.get(this.#view.id) };
   }
 
   /** The line below the composer. */
   showLine() {
-    const now = this.#states.get(this.#view)?.now;
+    const now = this.#next();
     $("status-line").hidden = !now;
     if (!now) return;
     const { model, effort, approvalPolicy, sandbox } = now;
@@ -81,7 +95,7 @@ export class Settings {
   }
 
   #open() {
-    const now = this.#states.get(this.#view)?.now;
+    const now = this.#next();
     $("thread-settings").hidden = !now;
     $("no-settings").hidden = Boolean(now);
     if (now) {
@@ -97,22 +111,21 @@ export class Settings {
   #fillEfforts(model, chosen) {
     const known = this.#models.find((one) => one.model === model);
     const efforts = (known?.supportedReasoningEfforts ?? []).map(({ reasoningEffort: effort }) => [effort, effort]);
-    fill($("effort"), [["", "The model's own"], ...efforts], chosen ?? known?.defaultReasoningEffort ?? "");
+    const effort = chosen ?? known?.defaultReasoningEffort ?? "";
+    // A thread that has an effort keeps one: none can be asked for only where there was none.
+    const none = effort === "" ? [["", "The model's own"]] : [];
+    fill($("effort"), [...none, ...efforts], effort);
   }
 
   #apply() {
-    const state = this.#states.get(this.#view);
-    if (!state) return;
+    const now = this.#now;
+    if (!now) return;
     const wanted = {
       model: $("model").value, effort: $("effort").value, approvalPolicy: $("approval-policy").value, sandbox: $("sandbox").value,
     };
-    for (const [name, value] of Object.entries(wanted)) {
-      // What is an object here, such as granular approvals, has no choice of its own and stays.
-      if (typeof state.now[name] === "object" && value === "[object Object]") continue;
-      if (value === state.now[name]) continue;
-      state.now[name] = value;
-      state.changes[name] = value || null;
-    }
+    // What is an object here, such as granular approvals, has no choice of its own and stays.
+    const changed = Object.entries(wanted).filter(([name, value]) => value !== "" && value !== String(now[name]));
+    this.#changes.set(this.#view.id, Object.fromEntries(changed));
     this.showLine();
   }
 }

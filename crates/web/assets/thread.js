@@ -19,6 +19,8 @@ export class ThreadView {
   running = null;
   /** The newest turn that is known. */
   newest = null;
+  /** Whether the turns before those of the start were read, as far as they are shown at once. */
+  hasHistory = false;
   /** Share of the model's context that is used, in percent. */
   contextUsed = null;
   items = new Map();
@@ -48,6 +50,11 @@ export class ThreadView {
     return this.thread.cwd;
   }
 
+  /** How the newest turn stands. */
+  get lastStatus() {
+    return this.#turns.get(this.newest)?.element.dataset.status;
+  }
+
   /** Takes a notification about this thread; one of no interest is ignored. */
   handle(method, params) {
     NOTIFICATIONS[method]?.(this, params);
@@ -62,6 +69,7 @@ export class ThreadView {
       if (turn.status !== "inProgress" && !this.#turns.has(turn.id)) this.#showTurn(turn, true);
     }
     this.#older = page.nextCursor;
+    this.hasHistory = true;
     $("older").hidden = !this.#older;
     this.#services.onChange();
   }
@@ -138,7 +146,12 @@ export class ThreadView {
   /** Shows a request of the server. Returns false when it is not for this page. */
   ask(id, method, params) {
     if (!isShown(method)) return false;
-    this.requests.get(id)?.element.remove(); // it was asked again after a loss of the connection
+    const known = this.requests.get(id);
+    if (known) {
+      // It was asked again after a loss of the connection: what has been filled in stays.
+      known.reopen();
+      return true;
+    }
     const item = this.items.get(params.itemId);
     const card = new RequestCard(method, params, item?.item, (result) => {
       const isSent = this.#services.connection.answer(id, result);

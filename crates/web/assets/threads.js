@@ -11,13 +11,16 @@ export class ThreadList {
   #cursor = null;
   #connection;
   #onOpen;
+  #onChange;
   #current = null;
   #request = 0;
   #timer;
 
-  constructor(connection, onOpen) {
+  /** `onOpen(id)` opens a thread; `onChange()` is called when the list has changed. */
+  constructor(connection, onOpen, onChange) {
     this.#connection = connection;
     this.#onOpen = onOpen;
+    this.#onChange = onChange;
     $("search").addEventListener("input", () => {
       clearTimeout(this.#timer);
       this.#timer = setTimeout(() => this.reload(), SEARCH_MS);
@@ -46,6 +49,8 @@ export class ThreadList {
     if (!cursor) this.#threads.clear();
     this.#cursor = page.nextCursor;
     for (const thread of page.data) this.#threads.set(thread.id, thread);
+    // The server lists a thread from its first turn on; the open one is there before.
+    if (this.#current && !this.#current.preview) this.put(this.#current);
     this.#show();
   }
 
@@ -70,9 +75,9 @@ export class ThreadList {
     if (this.#threads.delete(id)) this.#show();
   }
 
-  /** Marks the open thread. */
-  select(id) {
-    this.#current = id;
+  /** Marks the open thread; null without one. */
+  select(thread) {
+    this.#current = thread;
     this.#show();
   }
 
@@ -86,6 +91,7 @@ export class ThreadList {
     $("no-threads").hidden = rows.length > 0;
     $("no-threads").textContent = $("search").value.trim() ? "Nothing found." : $("archived").checked ? "No archived threads." : "No threads yet.";
     $("more-threads").hidden = !this.#cursor;
+    this.#onChange();
   }
 
   #row(thread) {
@@ -94,7 +100,7 @@ export class ThreadList {
     const hint = [state, visible(folder), age(thread.updatedAt)].filter(Boolean).join(" · ");
     const open = el("button", { type: "button", className: "thread", title: thread.cwd,
       "data-thread": thread.id, "data-status": thread.status.type, "data-waiting": String(state.startsWith("needs")),
-      "aria-current": thread.id === this.#current ? "true" : undefined,
+      "aria-current": thread.id === this.#current?.id ? "true" : undefined,
       onclick: () => this.#onOpen(thread.id) },
     el("span", { className: "name" }, nameOf(thread)), el("span", { className: "hint" }, hint));
     if (!$("archived").checked) return el("li", {}, open);

@@ -182,6 +182,11 @@ export interface AgentMessageItem {
   id: string;
   memoryCitation?: MemoryCitation | null;
   phase?: MessagePhase | null;
+  /**
+   * Why the model's response broke off before this was whole. Where the turn went on, the model was asked
+   * again, and its next response takes the place of this text.
+   */
+  reason?: string | null;
   text: string;
 }
 
@@ -497,6 +502,8 @@ export interface CommandExecutionItem {
   durationMs?: number | null;
   exitCode?: number | null;
   id: string;
+  /** How much of long output is left out in the middle of `aggregatedOutput`, where a line says so. */
+  omittedOutputBytes?: number | null;
   processId?: string | null;
   source: CommandExecutionSource;
   status: CommandExecutionStatus;
@@ -2119,6 +2126,11 @@ export interface PlanDeltaNotification {
 /** The proposed plan; the text of `item/completed` is authoritative. */
 export interface PlanItem {
   id: string;
+  /**
+   * Why the model's response broke off before this was whole. Where the turn went on, the model was asked
+   * again, and its next response takes the place of this text.
+   */
+  reason?: string | null;
   text: string;
 }
 
@@ -2416,6 +2428,11 @@ export interface ReasoningItem {
   /** Blocks of raw reasoning. */
   content: Array<string>;
   id: string;
+  /**
+   * Why the model's response broke off before this was whole. Where the turn went on, the model was asked
+   * again, and its next response takes the place of this text.
+   */
+  reason?: string | null;
   /** Sections of the summary. */
   summary: Array<string>;
 }

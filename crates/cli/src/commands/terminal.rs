@@ -128,6 +128,11 @@ async fn open(
                        `agentd app-server`, and `agentd --help` lists the rest";
         return Err(Invalid::new(message).into());
     }
+    if environment.variable("TERM").is_some_and(|term| term == "dumb") {
+        let message = "TERM is `dumb`: such a terminal moves no cursor, which this program needs. Set TERM to what \
+                       the terminal is, such as xterm-256color, or use `agentd exec`, which only writes lines";
+        return Err(Invalid::new(message).into());
+    }
     if let Some(folder) = &options.cd {
         let folder = environment.cwd.join(folder);
         let folder = folder

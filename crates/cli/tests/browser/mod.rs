@@ -42,13 +42,13 @@ const FLAGS: [&str; 12] = [
     "--remote-debugging-pipe",
 ];
 
-/// A browser with one page. Dropping it ends all its processes.
+/// A browser. Its commands go to one page, the current one. Dropping it ends all its processes.
 pub(crate) struct Browser {
     child: Child,
     input: ChildStdin,
     messages: Receiver<Value>,
     next_id: i64,
-    /// DevTools session of the page.
+    /// DevTools session of the current page.
     session: Option<String>,
     /// Number of events of each name that have arrived and were not yet waited for.
     events: HashMap<String, usize>,
@@ -57,9 +57,17 @@ pub(crate) struct Browser {
     profile: TempDir,
 }
 
+/// A page that is not the current one.
+pub(crate) struct Tab(Option<String>);
+
 impl Browser {
     /// Starts a browser with an empty page of 1000 by 700 pixels.
     pub(crate) fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// Starts a browser with further flags.
+    pub(crate) fn start_with(flags: &[&str]) -> Self {
         let profile = tempfile::tempdir().unwrap();
         // The browser reads commands from descriptor 3 and writes to 4.
         let redirect = "exec \"$0\" \"$@\" 3<&0 4>&1 0</dev/null 1>&2";
@@ -67,6 +75,7 @@ impl Browser {
         let mut child = Command::new("sh")
             .args(["-c", redirect, PROGRAM])
             .args(FLAGS)
+            .args(flags)
             .arg(format!("--user-data-dir={}", profile.path().display()))
             .env("HOME", profile.path())
             .process_group(0)
@@ -94,6 +103,33 @@ impl Browser {
             Self { child, input, messages, next_id: 0, session: None, events, errors, profile };
         browser.open_page();
         browser
+    }
+
+    /// Opens another page in the same browser, which becomes the current one. Returns the page that was.
+    pub(crate) fn open_tab(&mut self) -> Tab {
+        let before = Tab(self.session.take());
+        self.open_page();
+        before
+    }
+
+    /// Makes another page the current one. Returns the page that was.
+    pub(crate) fn switch_to(&mut self, tab: Tab) -> Tab {
+        Tab(std::mem::replace(&mut self.session, tab.0))
+    }
+
+    /// Lets the time of pages that are opened from now on pass so many times faster.
+    pub(crate) fn hasten(&mut self, times: u32) {
+        let source = format!(
+            "(() => {{
+                const {{setTimeout: later, setInterval: often}} = window;
+                window.setTimeout = (f, ms, ...rest) => later(f, ms / {times}, ...rest);
+                window.setInterval = (f, ms, ...rest) => often(f, ms / {times}, ...rest);
+                window.setTimeoutOfTests = later;
+                const [now, start] = [Date.now, Date.now()];
+                Date.now = () => start + (now() - start) * {times};
+            }})()"
+        );
+        self.call("Page.addScriptToEvaluateOnNewDocument", json!({"source": source}));
     }
 
     fn open_page(&mut self) {
@@ -160,7 +196,8 @@ impl Browser {
                 const observer = new MutationObserver(look);
                 const whole = {{subtree: true, childList: true, characterData: true, attributes: true}};
                 observer.observe(document, whole);
-                const timer = setTimeout(() => resolve(document.body.innerText), {});
+                const later = window.setTimeoutOfTests ?? setTimeout;
+                const timer = later(() => resolve(document.body.innerText), {});
                 look();
             }})",
             (PATIENCE / 2).as_millis()
@@ -204,12 +241,24 @@ impl Browser {
         self.call("Input.insertText", json!({"text": text}));
     }
 
-    /// Presses `Tab` or `Enter`.
+    /// Presses a key: `Tab`, `Enter`, `Escape`, `Space`, `ArrowDown` or `ArrowRight`; behind `Shift+`
+    /// or `Alt+`, with that.
     pub(crate) fn press(&mut self, key: &str) {
-        let (code, text) = if key == "Enter" { (13, "\r") } else { (9, "") };
+        let (held, key) = key.split_once('+').unwrap_or(("", key));
+        let modifiers = ["Alt", "", "", "Shift"].iter().position(|name| *name == held);
+        let modifiers = modifiers.filter(|_| !held.is_empty()).map_or(0, |bit| 1 << bit);
+        let (code, text) = match key {
+            "Enter" => (13, "\r"),
+            "Escape" => (27, ""),
+            "Space" => (32, " "),
+            "ArrowRight" => (39, ""),
+            "ArrowDown" => (40, ""),
+            _ => (9, ""),
+        };
+        let name = if key == "Space" { " " } else { key };
         let event = |kind: &str, text: &str| {
-            json!({"type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code,
-                "text": text})
+            json!({"type": kind, "key": name, "code": key, "windowsVirtualKeyCode": code,
+                "text": text, "modifiers": modifiers})
         };
         self.call("Input.dispatchKeyEvent", event("keyDown", text));
         self.call("Input.dispatchKeyEvent", event("keyUp", ""));

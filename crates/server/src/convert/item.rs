@@ -14,22 +14,26 @@ pub(crate) fn item(item: &Item) -> wire::ThreadItem {
             id: id.to_string(),
             content: content.iter().map(user_content).collect(),
         }),
-        Item::AgentMessage { id, text, phase, citation } => {
+        Item::AgentMessage { id, text, phase, citation, reason } => {
             wire::ThreadItem::AgentMessage(wire::AgentMessageItem {
                 id: id.to_string(),
                 text: text.clone(),
                 phase: phase.map(message_phase),
                 memory_citation: citation.as_deref().map(memory_citation),
+                reason: reason.clone(),
             })
         }
-        Item::Plan { id, text } => {
-            wire::ThreadItem::Plan(wire::PlanItem { id: id.to_string(), text: text.clone() })
-        }
-        Item::Reasoning { id, summary, content } => {
+        Item::Plan { id, text, reason } => wire::ThreadItem::Plan(wire::PlanItem {
+            id: id.to_string(),
+            text: text.clone(),
+            reason: reason.clone(),
+        }),
+        Item::Reasoning { id, summary, content, reason } => {
             wire::ThreadItem::Reasoning(wire::ReasoningItem {
                 id: id.to_string(),
                 summary: summary.clone(),
                 content: content.clone(),
+                reason: reason.clone(),
             })
         }
         Item::Command(command) => wire::ThreadItem::CommandExecution(command_item(command)),
@@ -226,6 +230,7 @@ fn command_item(command: &CommandItem) -> wire::CommandExecutionItem {
         },
         command_actions: command.actions.iter().map(action).collect(),
         aggregated_output: command.output.clone(),
+        omitted_output_bytes: (command.omitted > 0).then_some(command.omitted as u64),
         exit_code: command.exit_code,
         duration_ms: command.duration_ms,
     }

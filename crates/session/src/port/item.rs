@@ -131,6 +131,8 @@ pub struct CommandItem {
     /// Standard output and error together, capped with head and tail kept; of a command that did
     /// not run, the reason.
     pub output: Option<String>,
+    /// Bytes that are missing in the middle of `output`.
+    pub omitted: usize,
     /// Its exit code; 128 + n for signal n, 124 for a timeout.
     pub exit_code: Option<i32>,
     /// How long it ran.
@@ -257,6 +259,8 @@ pub enum Item {
         phase: Option<Phase>,
         /// What it cites of the notes of earlier threads.
         citation: Option<Box<MemoryCitation>>,
+        /// Why the response broke off before it was whole.
+        reason: Option<String>,
     },
     /// A proposed plan (plan mode).
     Plan {
@@ -264,6 +268,8 @@ pub enum Item {
         id: Id,
         /// The text so far.
         text: String,
+        /// Why the response broke off before it was whole.
+        reason: Option<String>,
     },
     /// What the model thought.
     Reasoning {
@@ -273,6 +279,8 @@ pub enum Item {
         summary: Vec<String>,
         /// Raw blocks, when the model gives them.
         content: Vec<String>,
+        /// Why the response broke off before it was whole.
+        reason: Option<String>,
     },
     /// A command.
     Command(CommandItem),

@@ -43,12 +43,17 @@ impl HeadTail {
     /// The text, with a line in the middle that says how much is missing.
     pub(crate) fn text(&self) -> String {
         let start = self.tail_start();
-        let omitted = self.trimmed + start;
+        let omitted = self.omitted();
         if omitted == 0 {
             return format!("{}{}", self.head, self.tail);
         }
         let tail = &self.tail[start..];
         format!("{}\n… {omitted} bytes of output left out …\n{tail}", self.head)
+    }
+
+    /// Bytes of the middle that are missing.
+    pub(crate) fn omitted(&self) -> usize {
+        self.trimmed + self.tail_start()
     }
 
     /// Takes the text out and starts anew.
@@ -115,6 +120,15 @@ mod tests {
         assert_eq!(collect(4, &["abcdefgh"]), "ab\n… 4 bytes of output left out …\ngh");
         let by_one = ["a", "b", "c", "d", "e", "f", "g", "h"];
         assert_eq!(collect(4, &by_one), collect(4, &["abcdefgh"]));
+    }
+
+    #[test]
+    fn what_is_missing_is_counted() {
+        let mut output = HeadTail::new(4);
+        output.push("abcd");
+        assert_eq!(output.omitted(), 0);
+        output.push("efgh");
+        assert_eq!(output.omitted(), 4);
     }
 
     #[test]

@@ -41,7 +41,10 @@ impl Message {
     ) -> Self {
         let id = cx.item_id();
         let (text, citation) = (String::new(), None);
-        cx.item_started(turn, Item::AgentMessage { id: id.clone(), text, phase, citation });
+        cx.item_started(
+            turn,
+            Item::AgentMessage { id: id.clone(), text, phase, citation, reason: None },
+        );
         let plan = planning.then(Plan::default);
         Self { id, text: String::new(), phase, plan, citations: notes.map(CitationReader::new) }
     }
@@ -49,9 +52,10 @@ impl Message {
     /// The message, and its plan while that is open, as far as they have come.
     pub(super) fn items(&self) -> impl Iterator<Item = Item> {
         let (id, text) = (self.id.clone(), self.text.clone());
-        let message = Item::AgentMessage { id, text, phase: self.phase, citation: None };
+        let message =
+            Item::AgentMessage { id, text, phase: self.phase, citation: None, reason: None };
         let plan = self.plan.as_ref().and_then(|plan| plan.item.clone());
-        std::iter::once(message).chain(plan.map(|(id, text)| Item::Plan { id, text }))
+        std::iter::once(message).chain(plan.map(|(id, text)| Item::Plan { id, text, reason: None }))
     }
 
     /// Appends streamed text.
@@ -90,7 +94,7 @@ impl Message {
                 Piece::Open => {
                     let id = cx.item_id();
                     let text = String::new();
-                    cx.item_started(turn, Item::Plan { id: id.clone(), text });
+                    cx.item_started(turn, Item::Plan { id: id.clone(), text, reason: None });
                     self.set_plan_item(Some((id, String::new())));
                 }
                 Piece::Plan(delta) => {
@@ -104,7 +108,7 @@ impl Message {
                 Piece::Close => {
                     if let Some((id, text)) = self.set_plan_item(None) {
                         let text = text.trim().to_owned();
-                        cx.item_completed(turn, Item::Plan { id, text });
+                        cx.item_completed(turn, Item::Plan { id, text, reason: None });
                     }
                 }
             }
@@ -144,19 +148,21 @@ impl Message {
             }
             None => (text, None),
         };
-        let item = Item::AgentMessage { id: self.id, text: text.clone(), phase, citation };
+        let item =
+            Item::AgentMessage { id: self.id, text: text.clone(), phase, citation, reason: None };
         cx.item_completed(turn, item);
         text
     }
 
-    /// The message was cut off.
-    pub(super) fn close(self, turn: &Id, cx: &mut Cx) {
+    /// The message was cut off, by a failure if there is a reason.
+    pub(super) fn close(self, turn: &Id, reason: Option<&str>, cx: &mut Cx) {
+        let why = || reason.map(str::to_owned);
         let Self { id, mut text, phase, plan, citations } = self;
         if let Some((id, text)) = plan.and_then(|plan| plan.item) {
-            cx.item_completed(turn, Item::Plan { id, text });
+            cx.item_completed(turn, Item::Plan { id, text, reason: why() });
         }
         let (rest, citation) = citations.map(CitationReader::finish).unwrap_or_default();
         text.push_str(&rest);
-        cx.item_completed(turn, Item::AgentMessage { id, text, phase, citation });
+        cx.item_completed(turn, Item::AgentMessage { id, text, phase, citation, reason: why() });
     }
 }

@@ -37,7 +37,8 @@ impl Reasoning {
     /// The item as far as it has come.
     pub(super) fn item(&self) -> Item {
         let Self { id, summary, content, .. } = self;
-        Item::Reasoning { id: id.clone(), summary: summary.clone(), content: content.clone() }
+        let (summary, content) = (summary.clone(), content.clone());
+        Item::Reasoning { id: id.clone(), summary, content, reason: None }
     }
 
     /// A section of the summary opened.
@@ -87,13 +88,14 @@ impl Reasoning {
         cx: &mut Cx,
     ) {
         self.announce_sections(turn, self.announced..summary.len(), cx);
-        cx.item_completed(turn, Item::Reasoning { id: self.id, summary, content });
+        cx.item_completed(turn, Item::Reasoning { id: self.id, summary, content, reason: None });
     }
 
-    /// The reasoning was cut off.
-    pub(super) fn close(self, turn: &Id, cx: &mut Cx) {
+    /// The reasoning was cut off, by a failure if there is a reason.
+    pub(super) fn close(self, turn: &Id, reason: Option<&str>, cx: &mut Cx) {
         let Self { id, summary, content, .. } = self;
-        cx.item_completed(turn, Item::Reasoning { id, summary, content });
+        let reason = reason.map(str::to_owned);
+        cx.item_completed(turn, Item::Reasoning { id, summary, content, reason });
     }
 }
 

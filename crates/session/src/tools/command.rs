@@ -47,6 +47,7 @@ pub(crate) fn command_item(id: Id, command: String, cwd: PathBuf) -> CommandItem
         status: ItemStatus::InProgress,
         actions: Vec::new(),
         output: None,
+        omitted: 0,
         exit_code: None,
         duration_ms: None,
         process_id: None,

@@ -6,6 +6,7 @@ use crate::port::effect::{Answer, Effect, Record};
 use crate::port::event::{Event, Status, TurnError, TurnStatus};
 use crate::port::model::Failure;
 use crate::processes::AfterExit;
+use crate::sample::Closed;
 use crate::thread::{Phase, Thread};
 
 /// How a turn ends.
@@ -79,7 +80,7 @@ impl Turn {
         let id = self.view.id.clone();
         if let Request::Streaming(sample) = std::mem::replace(&mut self.request, Request::None) {
             thread.cx.push(Effect::CancelSample { sample: sample.number() });
-            sample.close(&why, &mut thread.cx);
+            sample.close(Closed::Over(&why), &mut thread.cx);
         }
         self.hooks.cancel(&mut thread.cx);
         self.skill_needs.abandon(&id, &why, &mut thread.cx);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Kind, Turn, apps, new_view, skills};
+use super::{Kind, Request, Turn, apps, new_view, skills};
 use crate::Id;
 use crate::history;
 use crate::port::effect::{Answer, NotSteerable, Record, Refusal, RefusalCause};
@@ -108,7 +108,17 @@ impl Turn {
         if !self.submit(author, &content, &message, thread) {
             self.add_pending(message, thread);
         }
+        self.store_streaming(thread);
         show_user_message(turn, content, thread);
+    }
+
+    /// Stores what is being streamed as far as it has come. Its place in the thread is before the message that
+    /// came meanwhile, as it is in the model's history.
+    fn store_streaming(&self, thread: &mut Thread) {
+        let Request::Streaming(sample) = &self.request else { return };
+        for item in sample.items() {
+            thread.cx.persist(Record::Item { turn: self.view.id.clone(), item });
+        }
     }
 
     /// Has hooks look at what the user wrote, and then the driver at what its skills need. Returns whether

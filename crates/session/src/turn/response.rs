@@ -20,7 +20,7 @@ use crate::port::tool::ToolError;
 use crate::port::tool_set::{PatchTool, TOOL_SEARCH};
 use crate::processes::output;
 use crate::sample::retry::{self, Attempts, Next};
-use crate::sample::{ReasoningPart, Sample, TooLong, UNFINISHED};
+use crate::sample::{Closed, ReasoningPart, Sample, TooLong, UNFINISHED};
 use crate::thread::Thread;
 use crate::tools::{self, RejectedCall, ToolCall};
 
@@ -326,7 +326,7 @@ impl Turn {
     fn response_completed(&mut self, usage: ResponseUsage, thread: &mut Thread) {
         self.attempts = Attempts::default();
         self.received_calls.clear();
-        self.close_sample(UNFINISHED, thread);
+        self.close_sample(Closed::Over(UNFINISHED), thread);
         let history = match &mut self.kind {
             Kind::Review(review) => review.history_mut(),
             Kind::Ordinary { .. } | Kind::Compaction | Kind::Shell { .. } => {
@@ -340,11 +340,11 @@ impl Turn {
     }
 
     /// Completes the items of a response that is over. Returns its number.
-    fn close_sample(&mut self, reason: &str, thread: &mut Thread) -> Option<u64> {
+    fn close_sample(&mut self, closed: Closed<'_>, thread: &mut Thread) -> Option<u64> {
         match std::mem::replace(&mut self.request, Request::None) {
             Request::Streaming(sample) => {
                 let number = sample.number();
-                sample.close(reason, &mut thread.cx);
+                sample.close(closed, &mut thread.cx);
                 Some(number)
             }
             Request::None | Request::Waiting { .. } => None,
@@ -356,19 +356,19 @@ impl Turn {
     pub(super) fn request_failed(&mut self, failure: Failure, thread: &mut Thread) {
         if failure.kind == FailureKind::ContextWindowExceeded && self.may_compact(thread) {
             self.again = true;
-            self.close_sample(&failure.message, thread);
+            self.close_sample(Closed::Failed(&failure.message), thread);
             return self.begin_compaction(CompactionTrigger::Auto, true, thread);
         }
         match self.attempts.failed(&failure, &thread.cx.limits) {
             Next::GiveUp { tries } => {
                 let failure = retry::given_up(failure, tries);
-                self.close_sample(&failure.message, thread);
+                self.close_sample(Closed::Failed(&failure.message), thread);
                 self.fail(failure, thread);
             }
             Next::Again(retrying) => {
                 // A compaction asks for its summary again by itself.
                 self.again |= self.compaction.is_none();
-                if let Some(sample) = self.close_sample(&failure.message, thread) {
+                if let Some(sample) = self.close_sample(Closed::Failed(&failure.message), thread) {
                     self.request = Request::Waiting { sample };
                     self.report_retry(retry::retried(&failure, retrying), retrying, thread);
                     thread.cx.push(Effect::RetryAfter { sample, wait: retrying.wait });

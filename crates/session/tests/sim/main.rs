@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod approval_stories;
+mod attempt_stories;
 mod auto_review_stories;
 mod chaos;
 mod checker;

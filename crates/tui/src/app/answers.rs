@@ -163,6 +163,9 @@ impl App {
             }
             Then::Open | Then::Reopen | Then::ReopenWith(_) | Then::Latest(_) => {
                 let message = format!("The thread cannot be opened: {}", error.message);
+                // The same file is the reason, mostly.
+                let unread = self.unread_config.take();
+                self.report_unread(unread.filter(|why| *why != error.message));
                 if self.session.id.is_some() {
                     return self.error(&message);
                 }
@@ -193,8 +196,15 @@ impl App {
 
     fn unconfigured(&mut self, why: &str) {
         self.is_configuring = false;
-        self.error(&format!("The configuration cannot be read: {why}"));
+        // Said when it is known whether the thread fails for the same reason.
+        self.unread_config = Some(why.to_owned());
         self.begin();
+    }
+
+    fn report_unread(&mut self, why: Option<String>) {
+        if let Some(why) = why {
+            self.error(&format!("The configuration cannot be read: {why}"));
+        }
     }
 
     fn configure(&mut self, read: &ConfigReadResponse) {
@@ -254,6 +264,8 @@ impl App {
             model_provider,
             ..
         } = opened;
+        let unread = self.unread_config.take();
+        self.report_unread(unread);
         let is_same = self.session.id.as_ref() == Some(&thread.id);
         if !is_same {
             self.session = Session::default();

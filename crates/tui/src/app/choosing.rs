@@ -131,7 +131,7 @@ impl App {
                 params["threadId"] = Value::String(row.id);
                 self.call_with("thread/resume", params, Then::Reopen);
             }
-            What::Models => self.set_model(&row.id),
+            What::Models => self.choose_listed_model(row.id),
             What::Themes => self.set_theme(&row.id),
             What::Agents => self.read_agent(row.id),
             What::Queue => {

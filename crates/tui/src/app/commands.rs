@@ -146,6 +146,9 @@ const COMMANDS: &[Entry] = &[
     ),
 ];
 
+const NO_HOOKS: &str = "There are no hooks. They are written in hooks.json, in the agent's home or in a \
+                        project's .agent folder; `agentd hooks --help` tells more.";
+
 impl App {
     /// What the composer completes.
     pub(super) fn command_list() -> Vec<Command> {
@@ -312,7 +315,7 @@ impl App {
             "hooks/list",
             json!({ "cwds": [cwd] }),
             Then::Show(|value| {
-                list(&value["data"][0]["hooks"], "There are no hooks: docs/hooks.md", |hook| {
+                list(&value["data"][0]["hooks"], NO_HOOKS, |hook| {
                     let handler =
                         hook["command"].as_str().unwrap_or_else(|| text(&hook["handlerType"]));
                     format!("{}  {handler}", text(&hook["eventName"]))
@@ -321,7 +324,7 @@ impl App {
         );
     }
 
-    pub(super) fn set_model(&mut self, rest: &str) {
+    fn set_model(&mut self, rest: &str) {
         let mut words = rest.split_whitespace();
         let Some(model) = words.next() else {
             return self.choose_model();
@@ -334,13 +337,8 @@ impl App {
                     "{effort:?} is no effort: none, minimal, low, medium, high or xhigh"
                 ));
             }
-            self.session.effort = Some(effort.to_owned());
-            self.overrides.insert("effort".to_owned(), json!(effort));
         }
-        self.session.model = model.to_owned();
-        self.overrides.insert("model".to_owned(), json!(model));
-        let effort = effort.unwrap_or_default();
-        self.info(format!("From the next turn on: {model} {effort}").trim_end());
+        self.check_model(model.to_owned(), effort.map(str::to_owned));
     }
 
     fn set_approvals(&mut self, rest: &str) {

@@ -143,11 +143,17 @@ impl App {
     pub(super) fn undo_planned(&mut self, value: &Value) {
         let files = &value["files"];
         let count = |member: &str| files[member].as_array().map_or(0, Vec::len);
-        let restored = files_of(count("restored"));
+        let restored_count = count("restored");
+        let restored = files_of(restored_count);
         let here = Offer::new(HERE, 't', "Take back the latest turn");
-        let here = here.with_effect("files stay as they are");
+        let here = here.with_effect(match count("notRestored") {
+            0 if restored_count + count("conflicts") == 0 => "it has changed no files",
+            _ => "files stay as they are",
+        });
         // What may lose something is never the first, and all of it has to have been on the screen.
         let ways = match count("conflicts") {
+            // There is nothing to choose.
+            0 if restored_count == 0 => vec![here],
             0 => {
                 let title = format!("Take back the latest turn and restore {restored}");
                 vec![Offer::new(WITH_FILES, 'r', title), here]
@@ -202,6 +208,7 @@ impl App {
         };
         let files = &value["files"];
         let mut said = match files["restored"].as_array() {
+            Some(restored) if restored.is_empty() => format!("{what}; no file was restored."),
             Some(restored) => format!("{what}; {} restored.", files_of(restored.len())),
             None => format!("{what}; files stay as they are."),
         };

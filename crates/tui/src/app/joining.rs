@@ -79,6 +79,8 @@ impl App {
     /// Shows what is stored of a turn. `newer` are the items that are known from elsewhere, some with more
     /// text than was stored.
     fn show_turn(&mut self, turn: &Turn, newer: &mut Vec<Open>) {
+        let whole = ThreadItem::without_attempts(turn.items.clone());
+        let stands = |id: &str| whole.iter().any(|item| cells::item_id(item) == id);
         for item in &turn.items {
             let id = cells::item_id(item);
             if let Some(at) = newer.iter().position(|it| it.id == id) {
@@ -89,9 +91,13 @@ impl App {
                 true => self.item_started(item, &turn.id),
                 false => self.item_completed(item, &turn.id),
             };
+            if item.cut_off().is_some() && !stands(id) {
+                self.decide_texts(&turn.id, true);
+            }
         }
         if turn.status != TurnStatus::InProgress {
             self.end_texts(&turn.id);
+            self.decide_texts(&turn.id, false);
         }
         self.print_finished();
         if turn.status != TurnStatus::InProgress {
@@ -105,7 +111,7 @@ impl App {
         // What the server does not know any longer was cut off by its end.
         for open in self.session.open.iter_mut().filter(|open| !open.is_confirmed) {
             open.running.end();
-            open.is_complete = true;
+            (open.is_complete, open.is_undecided) = (true, false);
         }
         self.print_finished();
         let was_cut_off = self.session.left.take().is_some();

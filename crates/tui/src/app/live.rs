@@ -1,6 +1,6 @@
 //! The live region: what is being done, what waits, the question or the composer, and the status line.
 
-use protocol::TurnPlanStepStatus;
+use protocol::{ThreadItem, TurnPlanStepStatus};
 
 use crate::app::{App, Connection};
 use crate::cells;
@@ -90,6 +90,11 @@ impl App {
     fn open_item(&self, open: &crate::session::Open, context: &Context, rows: usize) -> Vec<Line> {
         if open.running.is_text() {
             return open.running.open(context, rows);
+        }
+        // A message that was sent into the turn, and stands behind the answer that is being written.
+        if let (ThreadItem::UserMessage(_), true) = (open.running.item(), open.is_complete) {
+            let lines = cells::finished(open.running.item(), context);
+            return lines.into_iter().take(rows.min(3)).collect();
         }
         let mut lines = vec![open.running.headline(self.elapsed(open.started_ms, 0))];
         lines.extend(open.running.open(context, rows.saturating_sub(1).min(3)));

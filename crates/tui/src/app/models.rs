@@ -11,6 +11,8 @@ use crate::text::Line;
 
 /// A new model is announced so many times.
 const ANNOUNCEMENTS: u64 = 4;
+/// Models of a list that are asked for at once.
+const MODELS: u32 = 500;
 
 impl App {
     /// Looks once, when a model can be asked, at what the provider's list says.
@@ -35,6 +37,65 @@ impl App {
                 }
             }
         });
+    }
+
+    /// One of the list that the server gave.
+    pub(super) fn choose_listed_model(&mut self, model: String) {
+        self.switch_model(&model, None);
+    }
+
+    /// Uses a model if the provider's list has it, or the user insists: a request for a model that does not
+    /// exist fails long after the mistake. A provider without a list is not doubted.
+    pub(super) fn check_model(&mut self, model: String, effort: Option<String>) {
+        let is_certain = self.doubted_model.take().is_some_and(|doubted| doubted == model);
+        if is_certain || !self.login.is_configured_provider() {
+            return self.switch_model(&model, effort);
+        }
+        self.find_model(model, effort, Value::Null);
+    }
+
+    fn find_model(&mut self, model: String, effort: Option<String>, cursor: Value) {
+        let is_first = cursor.is_null();
+        let params = json!({ "includeHidden": true, "limit": MODELS, "cursor": cursor });
+        self.call_then("model/list", params, move |app, result| {
+            let list = match result.map(serde_json::from_value::<ModelListResponse>) {
+                Ok(Ok(list)) => list,
+                Ok(Err(error)) => return app.models_unknown(&model, effort, &error.to_string()),
+                Err(error) => return app.models_unknown(&model, effort, &error.message),
+            };
+            let is_listed = list.data.iter().any(|it| it.model == model || it.id == model);
+            match list.next_cursor {
+                _ if is_listed || is_first && list.data.is_empty() => {
+                    app.switch_model(&model, effort);
+                }
+                Some(cursor) => app.find_model(model, effort, json!(cursor)),
+                None => {
+                    app.warning(&format!(
+                        "The models of {} have no {model:?}: /model lists them. The same command again uses \
+                         it all the same.",
+                        app.login.provider(),
+                    ));
+                    app.doubted_model = Some(model);
+                }
+            }
+        });
+    }
+
+    fn models_unknown(&mut self, model: &str, effort: Option<String>, why: &str) {
+        self.switch_model(model, effort);
+        self.warning(&format!(
+            "Whether it exists is not known, since the models cannot be listed: {why}"
+        ));
+    }
+
+    fn switch_model(&mut self, model: &str, effort: Option<String>) {
+        self.use_model(model);
+        let shown = effort.as_deref().unwrap_or_default();
+        self.info(format!("From the next turn on: {model} {shown}").trim_end());
+        if let Some(effort) = effort {
+            self.overrides.insert("effort".to_owned(), json!(effort));
+            self.session.effort = Some(effort);
+        }
     }
 
     /// From the next turn on.

@@ -173,12 +173,15 @@ impl App {
             }
             return true;
         }
+        // A request that failed is followed by another one.
+        self.decide_texts(turn_id, true);
         self.session.open.push(Open {
             id: id.to_owned(),
             turn_id: turn_id.to_owned(),
             started_ms: self.now,
             running: Running::start(item),
             is_complete: false,
+            is_undecided: false,
             is_confirmed: true,
         });
         true
@@ -200,29 +203,52 @@ impl App {
         }
         open.running.complete(item);
         open.is_complete = true;
+        open.is_undecided = item.cut_off().is_some();
+        if let Some(turn) = &mut self.session.turn {
+            let is_whole = item.cut_off().is_none();
+            turn.has_message = matches!(item, ThreadItem::AgentMessage(_)) && is_whole;
+        }
         self.session.has_turns = true;
         true
     }
 
+    /// The texts of the turn that were cut off stay where they are, or are those of an attempt: the model is
+    /// asked again, and its next response takes their place.
+    pub(super) fn decide_texts(&mut self, turn_id: &str, is_attempt: bool) {
+        let texts = self.session.open.iter_mut().filter(|open| open.is_undecided);
+        for open in texts.filter(|open| open.turn_id == turn_id) {
+            open.is_undecided = false;
+            if is_attempt {
+                open.running.replace();
+            }
+        }
+    }
+
     /// Prints what can be: finished items, and the finished part of a text that is being written. While
-    /// such a text stands half in the terminal, others wait, so that it stays in one piece.
+    /// such a text stands half in the terminal, others wait, so that it stays in one piece; and what began
+    /// after a text comes behind it, as in the thread.
     pub(super) fn print_finished(&mut self) {
         if self.session.is_loading {
             return;
         }
         let context = self.context();
         let mut open = std::mem::take(&mut self.session.open);
+        let is_open = |open: &Open| !open.is_complete || open.is_undecided;
         let is_streaming = |open: &Open| open.running.is_text() && open.running.has_begun();
-        if let Some(at) = open.iter().position(|it| !it.is_complete && is_streaming(it)) {
-            let lines = open[at].running.finished(&context);
-            self.printed.extend(lines);
+        if let Some(at) = open.iter().position(|it| is_open(it) && is_streaming(it)) {
+            if !open[at].is_undecided {
+                let lines = open[at].running.finished(&context);
+                self.printed.extend(lines);
+            }
             self.session.open = open;
             return;
         }
         // One that is complete and half printed comes before the others.
         open.sort_by_key(|it| !(it.is_complete && it.running.has_begun()));
+        let mut waits = false;
         open.retain_mut(|it| {
-            if !it.is_complete {
+            waits |= is_open(it) && it.running.is_text();
+            if waits || is_open(it) {
                 return true;
             }
             let lines = it.running.finished(&context);
@@ -233,7 +259,8 @@ impl App {
             self.session.printed.insert(std::mem::take(&mut it.id));
             false
         });
-        if let Some(text) = open.iter_mut().find(|it| it.running.is_text()) {
+        let is_text = |it: &&mut Open| it.running.is_text() && !it.is_undecided;
+        if let Some(text) = open.iter_mut().find(is_text) {
             let lines = text.running.finished(&context);
             self.printed.extend(lines);
         }
@@ -249,6 +276,7 @@ impl App {
             started_ms,
             before_ms,
             retry: None,
+            has_message: false,
             is_interrupting: false,
         });
         self.session.has_turns = true;
@@ -259,6 +287,7 @@ impl App {
 
     fn turn_completed(&mut self, turn: &Turn) -> bool {
         self.end_texts(&turn.id);
+        self.decide_texts(&turn.id, false);
         self.print_finished();
         self.report_end(turn);
         let elapsed =
@@ -283,6 +312,13 @@ impl App {
         // The end of the turn says it again.
         if !it.will_retry {
             return false;
+        }
+        self.decide_texts(&it.turn_id, true);
+        let turn = self.session.turn.as_mut();
+        if turn.is_some_and(|turn| std::mem::take(&mut turn.has_message)) {
+            // The message counts, and the model may say the same again.
+            self.print_finished();
+            self.info("The response broke off behind this message: the model is asked to go on.");
         }
         if let Some(turn) = &mut self.session.turn {
             let attempt = it

@@ -104,7 +104,8 @@ impl App {
     pub(super) fn earlier_read(&mut self, thread: &str, page: ThreadTurnsListResponse) {
         let context = self.context();
         let Some(pager) = self.reading_of(thread) else { return };
-        let items = page.data.into_iter().rev().flat_map(|turn| turn.items);
+        let items =
+            page.data.into_iter().rev().flat_map(|turn| ThreadItem::without_attempts(turn.items));
         let new = items.filter(|item| !pager.has_item(cells::item_id(item)));
         let blocks = new.map(|item| Block::Item(Box::new(item))).collect();
         pager.prepend(blocks, page.next_cursor.is_some());

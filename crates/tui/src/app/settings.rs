@@ -14,6 +14,8 @@ pub struct Environment {
     pub depth: Depth,
     /// Whether the terminal breaks rows that are too long after a resize, as most do.
     pub reflows: bool,
+    /// Whether it is tmux.
+    pub is_tmux: bool,
     /// `VISUAL` or `EDITOR`.
     pub editor: Option<String>,
     /// When the program was started, in seconds of Unix time.
@@ -42,9 +44,15 @@ impl Environment {
             || term == "linux"
             || term.starts_with("vt")
             || (term.starts_with("screen") && set("TMUX").is_none());
+        // The variable is inherited by other terminals that are started inside, such as that of an editor.
+        let is_tmux = set("TMUX").is_some()
+            && (set("TERM_PROGRAM").as_deref() == Some("tmux")
+                || term.starts_with("tmux")
+                || term.starts_with("screen"));
         Self {
             depth,
             reflows: !cuts,
+            is_tmux,
             editor: set("VISUAL").or_else(|| set("EDITOR")),
             home: set("HOME").map(PathBuf::from),
             started_at: 0,
@@ -165,4 +173,23 @@ impl Settings {
 fn strings(value: &Value) -> Option<Vec<String>> {
     let items = value.as_array()?.iter();
     Some(items.filter_map(|item| item.as_str().map(str::to_owned)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tmux_is_recognised_and_what_runs_inside_is_not() {
+        let tmux = |variables: &[(&str, &str)]| {
+            let value = |name: &str| {
+                variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+            };
+            Environment::from_variables(value).is_tmux
+        };
+        assert!(tmux(&[("TMUX", "/tmp/t,1,0"), ("TERM", "screen-256color")]));
+        assert!(tmux(&[("TMUX", "/tmp/t,1,0"), ("TERM", "xterm"), ("TERM_PROGRAM", "tmux")]));
+        assert!(!tmux(&[("TMUX", "/tmp/t,1,0"), ("TERM", "xterm"), ("TERM_PROGRAM", "vscode")]));
+        assert!(!tmux(&[("TERM", "screen")]));
+    }
 }

@@ -4,7 +4,9 @@
 use std::path::PathBuf;
 
 use base64::Engine as _;
-use protocol::{SortDirection, ThreadTurnsListParams, ThreadTurnsListResponse, TurnItemsView};
+use protocol::{
+    SortDirection, ThreadItem, ThreadTurnsListParams, ThreadTurnsListResponse, TurnItemsView,
+};
 use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
 
 use crate::app::filling::What;
@@ -116,7 +118,9 @@ impl App {
     }
 
     pub(super) fn export_read(&mut self, mut exporting: Exporting, page: ThreadTurnsListResponse) {
-        exporting.items.extend(page.data.into_iter().flat_map(|turn| turn.items));
+        exporting.items.extend(
+            page.data.into_iter().flat_map(|turn| ThreadItem::without_attempts(turn.items)),
+        );
         if page.next_cursor.is_some() {
             return self.export_from(exporting, page.next_cursor);
         }

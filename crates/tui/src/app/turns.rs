@@ -61,6 +61,7 @@ impl App {
             started_ms: self.now,
             before_ms: 0,
             retry: None,
+            has_message: false,
             is_interrupting: false,
         });
         let mut params = Value::Object(std::mem::take(&mut self.overrides));

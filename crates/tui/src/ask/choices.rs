@@ -96,6 +96,15 @@ impl Choices {
         self.drawn.borrow_mut().1 = rows;
     }
 
+    /// What Esc answers, if that choice is not on the screen.
+    pub(super) fn hidden_refusal(&self) -> Option<&str> {
+        let is_it = |choice: &Choice| !choice.accepts && choice.answer.reply == self.escape.reply;
+        let index = self.choices.iter().position(is_it)?;
+        let (rows, shown) = &*self.drawn.borrow();
+        let row = rows.get(index)?.start;
+        (!shown.contains(&row)).then_some(self.choices[index].label.as_str())
+    }
+
     pub(super) fn rows(&self, columns: usize) -> Rows {
         let mut rows = Rows::default();
         let mut places = Vec::new();

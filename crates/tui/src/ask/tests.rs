@@ -74,7 +74,7 @@ Why: to see\\u{1b}[2J whether it works
 › 1. Yes, this once (y)
   2. Yes, and for this session (a)
      Until the session ends, the very
-… 13 more rows of choices (Up, Down)
+Esc: No, go on without it … 13 more rows
 ";
     assert_eq!(ask.view(40, 12).text(), narrow);
     assert_eq!(ask.view(10, 3).text(), "Run this\n… 21 hidd…\n› 1. Yes,\n");

@@ -16,23 +16,30 @@ const LINES_OF_FAILED: usize = 20;
 pub(super) fn finished(item: &CommandExecutionItem, context: &Context) -> Vec<Line> {
     let succeeded = succeeded(item);
     let is_wanted = succeeded && item.source != CommandExecutionSource::UserShell;
-    with_output(item, if is_wanted { LINES } else { LINES_OF_FAILED }, context)
+    with_output(item, (0, if is_wanted { LINES } else { LINES_OF_FAILED }), context)
 }
 
 /// The same with everything that it printed.
 pub(super) fn whole(item: &CommandExecutionItem, context: &Context) -> Vec<Line> {
-    with_output(item, usize::MAX, context)
+    with_output(item, (usize::MAX, usize::MAX), context)
 }
 
 fn succeeded(item: &CommandExecutionItem) -> bool {
     item.status == CommandExecutionStatus::Completed && item.exit_code == Some(0)
 }
 
-fn with_output(item: &CommandExecutionItem, most: usize, context: &Context) -> Vec<Line> {
+/// With the first and the last lines of what it printed.
+fn with_output(
+    item: &CommandExecutionItem,
+    (first, last): (usize, usize),
+    context: &Context,
+) -> Vec<Line> {
     let succeeded = succeeded(item);
     let (style, label) = match item.status {
         CommandExecutionStatus::InProgress => (Palette::ACCENT, "Runs "),
         CommandExecutionStatus::Declined => (Palette::WARNING, "Not run: "),
+        // It could not be started, or was cut off: whether it ran at all is not certain.
+        CommandExecutionStatus::Failed if item.exit_code.is_none() => (mark(false), "Failed: "),
         _ if item.source == CommandExecutionSource::UserShell => (mark(succeeded), "You ran: "),
         _ => (mark(succeeded), "Ran "),
     };
@@ -41,8 +48,8 @@ fn with_output(item: &CommandExecutionItem, most: usize, context: &Context) -> V
         last.push(end(item), Palette::QUIET);
     }
     let mut output = Output::default();
-    output.push(item.aggregated_output.as_deref().unwrap_or_default());
-    lines.extend(indented(output.lines(context, 0, most)));
+    output.push_item(item);
+    lines.extend(indented(output.lines(context, first, last)));
     lines
 }
 

@@ -28,6 +28,8 @@ enum Body {
         has_begun: bool,
         /// Whether all were.
         is_over: bool,
+        /// Whether another response takes its place.
+        is_replaced: bool,
         is_quiet: bool,
     },
     /// What a command printed last, or how far a tool is.
@@ -49,6 +51,7 @@ impl Running {
             length: 0,
             has_begun: false,
             is_over: false,
+            is_replaced: false,
             is_quiet,
         };
         let body = match item {
@@ -60,7 +63,10 @@ impl Running {
             _ => Body::Item,
         };
         let mut running = Self { item: item.clone(), body, is_complete: false };
-        running.push(&said(item));
+        match item {
+            ThreadItem::CommandExecution(_) => running.body = output_of(item),
+            _ => running.push(&said(item)),
+        }
         running
     }
 
@@ -109,8 +115,7 @@ impl Running {
             }
             // Nothing of it is printed before the end, so it is shown anew.
             Body::Output { length, .. } if !self.is_complete && whole.len() > length => {
-                self.body = Body::Output { output: Output::default(), length: 0 };
-                self.push(&whole);
+                self.body = output_of(item);
             }
             Body::Output { .. } | Body::Item => {}
         }
@@ -129,6 +134,13 @@ impl Running {
         self.is_complete = true;
         if let Body::Text { stream, .. } = &mut self.body {
             stream.end();
+        }
+    }
+
+    /// The model was asked again: no more of its text is given, and the lines that were are marked.
+    pub fn replace(&mut self) {
+        if let Body::Text { stream, is_replaced, .. } = &mut self.body {
+            (*stream, *is_replaced) = (Stream::default(), true);
         }
     }
 
@@ -155,6 +167,13 @@ impl Running {
     pub fn finished(&mut self, context: &Context) -> Vec<Line> {
         match &mut self.body {
             Body::Text { is_quiet: true, .. } if context.hide_reasoning => Vec::new(),
+            Body::Text { has_begun, is_over, is_replaced: true, .. } => {
+                let is_marked = *has_begun && !std::mem::replace(is_over, true);
+                let text =
+                    "! Cut off here: the model is asked again, and what it answers then counts.";
+                let mark = is_marked.then(|| Line::new(text, Palette::WARNING));
+                mark.iter().flat_map(|it| it.wrapped(context.columns, &Line::plain("  "))).collect()
+            }
             Body::Text { stream, has_begun, is_over, is_quiet, .. } => {
                 let lines = stream.finished(context);
                 *has_begun |= !lines.is_empty();
@@ -208,6 +227,15 @@ impl Running {
             }
         }
     }
+}
+
+/// What came of the output of a command.
+fn output_of(item: &ThreadItem) -> Body {
+    let mut output = Output::default();
+    if let ThreadItem::CommandExecution(it) = item {
+        output.push_item(it);
+    }
+    Body::Output { output, length: said(item).len() }
 }
 
 /// The text of an item that is written piece by piece, as its deltas add up.

@@ -35,6 +35,14 @@ fn each_kind_of_item_says_what_happened() {
             "• Not run: rm -rf /\n",
         ),
         (
+            json!({ "type": "commandExecution", "id": "1", "command": "make", "cwd": "/w", "status": "failed", "commandActions": [] }),
+            "• Failed: make\n",
+        ),
+        (
+            json!({ "type": "agentMessage", "id": "1", "text": "Half of", "reason": "the stream was cut" }),
+            "Half of\n  Cut off: the stream was cut\n",
+        ),
+        (
             json!({ "type": "fileChange", "id": "1", "status": "completed", "changes": [{ "path": "/w/a", "kind": { "type": "add" }, "diff": "x\n" }] }),
             "• Changed /w/a\n  add w/a +1 -0\n  1 +x\n",
         ),

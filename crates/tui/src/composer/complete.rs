@@ -187,6 +187,11 @@ impl Popup {
         });
     }
 
+    /// The arguments of a command.
+    pub(super) fn hint(&self, name: &str) -> Option<&str> {
+        self.commands.iter().find(|command| command.name == name)?.hint.as_deref()
+    }
+
     fn matching_commands(&self, text: &str) -> Vec<Row> {
         let found = ranked(&self.commands, |command| &command.name, text);
         let row = |(command, matches): (&Command, Vec<usize>)| {

@@ -48,8 +48,12 @@ fn words(words: &[&str]) -> Vec<String> {
 /// # Errors
 /// There is none, or no program, or it fails or takes too long.
 pub(super) async fn read(max_bytes: u64) -> Result<Vec<u8>, NoImage> {
+    read_with(PROGRAMS, max_bytes).await
+}
+
+async fn read_with(programs: &[Program], max_bytes: u64) -> Result<Vec<u8>, NoImage> {
     let mut failure = None;
-    for program in PROGRAMS {
+    for program in programs {
         match output(program.name, &words(program.list), MAX_LIST).await {
             Ok(list) => return image(program, &String::from_utf8_lossy(&list), max_bytes).await,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -122,5 +126,70 @@ async fn output(name: &str, arguments: &[String], max_bytes: u64) -> io::Result<
             "the clipboard did not answer in {} s",
             PATIENCE.as_secs()
         ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::path::Path;
+
+    use super::*;
+
+    /// The programs of the module, as scripts in a folder.
+    fn programs(folder: &Path, scripts: &[(&'static str, &str)]) -> Vec<Program> {
+        for (name, script) in scripts {
+            let path = folder.join(name);
+            std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700)).unwrap();
+        }
+        let there = |program: &Program| Program {
+            name: folder.join(program.name).to_str().unwrap().to_owned().leak(),
+            ..*program
+        };
+        PROGRAMS.iter().map(there).collect()
+    }
+
+    async fn found(scripts: &[(&'static str, &str)], max_bytes: u64) -> Result<String, NoImage> {
+        let folder = tempfile::tempdir().unwrap();
+        let read = read_with(&programs(folder.path(), scripts), max_bytes).await;
+        read.map(|bytes| String::from_utf8(bytes).unwrap())
+    }
+
+    fn because(found: Result<String, NoImage>) -> String {
+        match found {
+            Err(NoImage::Because(why)) => why,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    const WAYLAND: &str = "case \"$*\" in
+        --list-types) printf 'text/plain\\nimage/jpeg\\nimage/png\\n' ;;
+        '--no-newline --type image/png') printf wayland ;;
+        *) exit 9 ;; esac";
+    const X11: &str = "case \"$*\" in
+        '-selection clipboard -t TARGETS -o') printf 'TARGETS\\nimage/jpeg\\n' ;;
+        '-selection clipboard -t image/jpeg -o') printf x11 ;;
+        *) exit 9 ;; esac";
+
+    #[tokio::test]
+    async fn the_image_comes_from_the_program_that_is_there() {
+        assert_eq!(found(&[("wl-paste", WAYLAND)], 100).await.unwrap(), "wayland");
+        assert_eq!(found(&[("xclip", X11)], 100).await.unwrap(), "x11");
+        // Without a Wayland display, the other one is asked.
+        let fails = ("wl-paste", "echo 'no display' >&2; exit 1");
+        assert_eq!(found(&[fails, ("xclip", X11)], 100).await.unwrap(), "x11");
+    }
+
+    #[tokio::test]
+    async fn why_there_is_none_is_said() {
+        assert!(because(found(&[], 100).await).contains("install wl-clipboard"));
+        let fails = ("wl-paste", "echo 'no display' >&2; exit 1");
+        let why = because(found(&[fails], 100).await);
+        assert!(why.contains("wl-paste") && why.contains("no display"), "{why}");
+        let text = ("wl-paste", "echo text/plain");
+        assert_eq!(found(&[text], 100).await, Err(NoImage::Missing));
+        let why = because(found(&[("wl-paste", WAYLAND)], 3).await);
+        assert!(why.contains("larger than"), "{why}");
     }
 }

@@ -110,6 +110,9 @@ pub enum Reply {
     Bracketed(bool),
     /// Keys can be reported with all modifiers (the keyboard protocol of kitty).
     Keyboard,
+    /// The row of the cursor, from 1 on. Only tmux is asked, with the cursor in the first column: in others,
+    /// this could be F3 with modifiers.
+    Row(usize),
     /// Every terminal answers this one, so no other reply will come.
     Attributes,
 }

@@ -17,6 +17,7 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use crate::palette::Depth;
 use crate::terminal::encode::Pen;
+use crate::terminal::residue::{Change, Residue, WHERE};
 use crate::text::{Line, Style, width};
 
 /// Erases the row of the cursor, which stands in its first column, and all below. Not from that column on:
@@ -57,6 +58,8 @@ pub struct Screen {
     is_cursor_shown: bool,
     /// Whether the terminal shows a frame as a whole (mode 2026).
     is_synchronized: bool,
+    /// What tmux has of the live region in its history; `None` where the terminal is another one.
+    residue: Option<Residue>,
 }
 
 impl Screen {
@@ -71,7 +74,39 @@ impl Screen {
             column: 0,
             is_cursor_shown: true,
             is_synchronized: true,
+            residue: None,
         }
+    }
+
+    /// The same in tmux, whose history takes and gives rows when the size changes. tmux is asked at once
+    /// ([`WHERE`]) for the row of the cursor.
+    #[must_use]
+    pub fn in_tmux(self, is_tmux: bool) -> Self {
+        let mut residue = is_tmux.then(Residue::default);
+        residue.iter_mut().for_each(Residue::asks);
+        Self { residue, ..self }
+    }
+
+    /// tmux says in which row the cursor was when it was asked, from 0 on.
+    pub fn set_cursor_row(&mut self, row: usize) {
+        self.residue.iter_mut().for_each(|residue| residue.answered(row));
+    }
+
+    /// Whether tmux has not yet said where the cursor is.
+    #[must_use]
+    pub fn awaits_row(&self) -> bool {
+        self.residue.as_ref().is_some_and(Residue::is_asking)
+    }
+
+    /// Everything was erased, and the cursor is in the first cell.
+    pub fn set_cleared(&mut self) {
+        self.residue.iter_mut().for_each(Residue::cleared);
+    }
+
+    /// The live region goes down by `rows`, and at the end of the screen all else goes up.
+    fn moved(&mut self, rows: usize, height: usize) {
+        let at_most = self.size.rows.saturating_sub(height);
+        self.residue.iter_mut().for_each(|residue| residue.moved(rows, at_most));
     }
 
     /// A screen of the same terminal that is empty.
@@ -85,6 +120,8 @@ impl Screen {
             column: 0,
             is_cursor_shown: self.is_cursor_shown,
             is_synchronized: self.is_synchronized,
+            // The alternate screen, which has no history.
+            residue: None,
         }
     }
 
@@ -156,12 +193,25 @@ impl Screen {
             }
             false => self.row,
         };
+        let change = match &mut self.residue {
+            Some(residue) => residue.resized(&self.live, self.row, self.size, size),
+            None => Change::default(),
+        };
         self.size = size;
         let mut out = Vec::new();
         self.pen.reset(&mut out);
         out.push(b'\r');
-        up(&mut out, above.min(size.rows.saturating_sub(1)));
+        up(&mut out, (above + change.above).min(size.rows.saturating_sub(1)));
         out.extend_from_slice(ERASE);
+        if change.is_split {
+            // An empty row ends the line that the history has a part of: it would be continued.
+            out.extend(std::iter::repeat_n(b'\n', size.rows));
+            up(&mut out, size.rows.saturating_sub(1));
+        }
+        if let Some(residue) = &mut self.residue {
+            residue.asks();
+            out.extend_from_slice(WHERE);
+        }
         (self.row, self.column) = (0, 0);
         self.live = vec![Line::default()];
         out
@@ -169,6 +219,7 @@ impl Screen {
 
     /// Removes the live region, for a program that writes to the terminal itself or for the end.
     pub fn clear(&mut self) -> Vec<u8> {
+        self.residue.iter_mut().for_each(Residue::forget);
         let mut out = self.draw(&Frame { cursor: Some((0, 0)), ..Frame::default() });
         if !std::mem::replace(&mut self.is_cursor_shown, true) {
             out.extend_from_slice(b"\x1b[?25h");
@@ -190,6 +241,7 @@ impl Screen {
     }
 
     fn print(&mut self, out: &mut Vec<u8>, lines: &[Line]) {
+        self.residue.iter_mut().for_each(Residue::forget);
         let columns = self.size.columns;
         // What the terminal would make of these cannot be known: they are broken here.
         let is_doubtful = |line: &Line| line.has_doubtful_width() && line.width() > columns;
@@ -198,7 +250,9 @@ impl Screen {
             true => lines.iter().flat_map(|line| broken(line, columns)).collect(),
         };
         let rows: usize = lines.iter().map(|line| rows(line, self.size.columns)).sum();
-        if rows + self.live.len() <= self.size.rows {
+        let fits = rows + self.live.len() <= self.size.rows;
+        self.moved(rows, if fits { self.live.len() } else { 1 });
+        if fits {
             self.go(out, self.live.len() - 1, 0);
             out.extend(std::iter::repeat_n(b'\n', rows));
             up(out, rows + self.live.len() - 1);
@@ -241,6 +295,7 @@ impl Screen {
     /// Adds empty rows before the one at `at`.
     fn insert(&mut self, out: &mut Vec<u8>, at: usize, count: usize) {
         let last = self.live.len() - 1;
+        self.moved(0, self.live.len() + count);
         self.go(out, last, 0);
         out.extend(std::iter::repeat_n(b'\n', count));
         self.row = last + count;

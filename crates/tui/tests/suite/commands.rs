@@ -236,3 +236,64 @@ fn a_question_of_the_server_comes_before_a_dialog() {
     assert_eq!(bench.responses.len(), 1);
     assert!(bench.shown().contains("Delete all notes?"), "{}", bench.shown());
 }
+
+fn listed_models(models: &[&str], next: Value) -> Value {
+    let model = |model: &&str| {
+        json!({
+            "id": model, "model": model, "displayName": model, "description": "", "hidden": false,
+            "supportedReasoningEfforts": [], "defaultReasoningEffort": "medium", "isDefault": false,
+        })
+    };
+    json!({ "data": models.iter().map(model).collect::<Vec<_>>(), "nextCursor": next })
+}
+
+/// A program whose thread has the provider of the configuration.
+fn with_provider() -> Bench {
+    let mut bench = Bench::start(80, 24);
+    let config = json!({ "config": { "model_provider": "offline" }, "origins": {} });
+    bench.answer("config/read", config);
+    bench.answer("thread/start", opened(&json!([])));
+    bench.answer("skills/list", json!({ "data": [] }));
+    bench
+}
+
+#[test]
+fn a_model_that_is_not_listed_is_used_when_the_user_insists() {
+    let mut bench = with_provider();
+    bench.send("/model nope high");
+    let params = bench.answer("model/list", listed_models(&["a"], json!("more")));
+    assert_eq!(params["includeHidden"], true);
+    bench.answer("model/list", listed_models(&["b"], Value::Null));
+    assert!(bench.printed.contains("have no \"nope\": /model lists them."), "{}", bench.printed);
+    assert!(!bench.printed.contains("From the next turn on"), "{}", bench.printed);
+    bench.send("/model nope high");
+    assert!(bench.printed.contains("From the next turn on: nope high"), "{}", bench.printed);
+    // One that is listed is used at once, and without a list none is doubted.
+    for (model, list) in
+        [("b", listed_models(&["a", "b"], Value::Null)), ("c", listed_models(&[], Value::Null))]
+    {
+        bench.send(&format!("/model {model}"));
+        bench.answer("model/list", list);
+        let expected = format!("From the next turn on: {model}\n");
+        assert!(bench.printed.contains(&expected), "{}", bench.printed);
+    }
+    bench.send("/model d");
+    bench.refuse("model/list", "no connection");
+    assert!(bench.printed.contains("! Whether it exists is not known"), "{}", bench.printed);
+    bench.send("go");
+    let (_, params) = bench.call("turn/start");
+    assert_eq!((&params["model"], &params["effort"]), (&json!("d"), &json!("high")));
+}
+
+#[test]
+fn a_command_shows_what_it_still_needs() {
+    let mut bench = Bench::open(80, 24);
+    bench.type_text("/renam");
+    bench.key(Key::plain(Code::Enter));
+    assert!(bench.shown().contains("› /rename NAME"), "{}", bench.shown());
+    bench.type_text("x");
+    assert!(bench.shown().contains("› /rename x\n"), "{}", bench.shown());
+    bench.key(Key::plain(Code::Backspace));
+    bench.key(Key::plain(Code::Enter));
+    assert!(bench.shown().contains("The name is missing: /rename NAME"), "{}", bench.shown());
+}

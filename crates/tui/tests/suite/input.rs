@@ -54,3 +54,13 @@ fn an_escape_is_the_key_soon_and_what_never_ends_is_dropped() {
     let late = decoder.feed(b"\x1b[?2004;1$y");
     assert_eq!(late, [Input::Reply(Reply::Bracketed(true))]);
 }
+
+#[test]
+fn a_row_of_the_cursor_is_no_key() {
+    let fed = |bytes: &[u8]| Decoder::default().feed(bytes);
+    assert_eq!(fed(b"\x1b[5;1R"), [Input::Reply(Reply::Row(5))]);
+    assert_eq!(fed(b"\x1b[1;1R"), [Input::Reply(Reply::Row(1))]);
+    let f3 = Key::plain(Code::F(3));
+    assert_eq!(fed(b"\x1b[1;5R"), [Input::Key(Key { ctrl: true, ..f3 })]);
+    assert_eq!(fed(b"\x1b[R"), [Input::Key(f3)]);
+}

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod app;
+mod attempts;
 mod commands;
 mod harness;
 mod images;

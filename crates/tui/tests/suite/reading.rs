@@ -285,3 +285,21 @@ fn code_is_copied_and_the_thread_written() {
     bench.event(Event::Exported(Err("/work/notes.md exists already".to_owned())));
     assert!(bench.printed.contains("was not exported: /work/notes.md exists already"));
 }
+
+#[test]
+fn undoing_a_turn_without_changes_restores_nothing() {
+    let mut bench = Bench::start(80, 24);
+    let config = json!({ "config": { "features": { "undo": true } }, "origins": {} });
+    bench.answer("config/read", config);
+    bench.answer("thread/start", crate::harness::opened(&json!([])));
+    bench.answer("skills/list", json!({ "data": [] }));
+    bench.send("/undo");
+    let nothing = json!({ "restored": [], "conflicts": [], "notRestored": [], "diff": "" });
+    bench.answer("thread/rollback", json!({ "files": nothing }));
+    let shown = bench.shown();
+    assert!(
+        shown.contains("Take back the latest turn") && shown.contains("it has changed no files"),
+        "{shown}"
+    );
+    assert!(!shown.contains("restore 0"), "{shown}");
+}

@@ -429,3 +429,21 @@ fn a_thread_of_another_folder_is_asked_about_too() {
     press(&mut bench, 't');
     assert_eq!(stored(&mut bench)[0]["keyPath"], "projects.\"/other\".trust_level");
 }
+
+#[test]
+fn an_unreadable_configuration_is_said_once() {
+    let mut bench = Bench::start(80, 24);
+    bench.refuse("config/read", "config.toml:1: not TOML");
+    bench.refuse("thread/start", "config.toml:1: not TOML");
+    assert_eq!(bench.printed, "");
+    let ended = bench.others.iter().find_map(|effect| match effect {
+        Effect::Quit(ended) => Some(ended.message.clone().unwrap()),
+        _ => None,
+    });
+    assert_eq!(ended.unwrap(), "The thread cannot be opened: config.toml:1: not TOML");
+    // A server elsewhere may open the thread nevertheless.
+    let mut bench = Bench::start(80, 24);
+    bench.refuse("config/read", "config.toml:1: not TOML");
+    bench.answer("thread/start", opened(&json!([])));
+    assert!(bench.printed.contains("✗ The configuration cannot be read: config.toml:1: not TOML"));
+}

@@ -40,6 +40,7 @@ const script = { responses: [
     call("exec_command", { cmd: "cat price.txt && touch new" })] },
   { steps: [{ custom_tool_call: { name: "apply_patch", input: patch } }] },
   { steps: [call("request_user_input", { questions: [question] })] },
+  { steps: [call("exec_command", { cmd: "while :; do echo tick; sleep 1; done", yield_time_ms: 250 })] },
   { steps: [{ message: { text: answer, phase: "final_answer" } }] },
 ] };
 for (const folder of ["home", "work"]) mkdirSync(path.join(root, folder));
@@ -146,8 +147,15 @@ try {
   await click(".request .primary");
   await wait("document.querySelector('.request legend')");
   await check("a question");
+  await evaluate("message.value = 'What comes next'; enqueue.click()");
+  await wait("document.querySelector('#queue li')");
+  await check("a message that waits for the end of the turn");
+  await click("#queue [aria-label^=Remove]");
   await settled();
   await click(".request input");
+  await click(".request .primary");
+  await wait("document.querySelector('.request pre')?.textContent.includes('tick')");
+  await settled();
   await click(".request .primary");
   await wait("document.querySelector('.turn[data-status=completed] figure')");
   await check("the end of a turn");
@@ -163,7 +171,13 @@ try {
   await click("#panel-close");
   await click("#settings-open");
   await check("the settings");
-  await evaluate("document.getElementById('settings').close(); document.body.classList.add('menu-open')");
+  await evaluate("document.getElementById('settings').close()");
+  await click("#archive");
+  await wait("!document.getElementById('welcome').hidden");
+  await click("#archived");
+  await wait("document.querySelector('#threads .archived')");
+  await check("archived threads, and a notice");
+  await evaluate("document.body.classList.add('menu-open')");
   await check("the list of threads over the page");
 } catch (error) {
   report("run", "the page goes through its states", [String(error.stack).split(/\s+/).join(" ")]);

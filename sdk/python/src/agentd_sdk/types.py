@@ -123,6 +123,8 @@ class AgentMessageItem(_AgentMessageItemRequired, total=False):
 
     memoryCitation: Union[MemoryCitation, None]
     phase: Union[MessagePhase, None]
+    reason: Union[str, None]
+    """Why the model's response broke off before this was whole. Where the turn went on, the model was asked again, and its next response takes the place of this text."""
 
 
 class _AppBrandingRequired(TypedDict):
@@ -432,6 +434,8 @@ class CommandExecutionItem(_CommandExecutionItemRequired, total=False):
     """Output of both streams, in order of arrival."""
     durationMs: Union[int, None]
     exitCode: Union[int, None]
+    omittedOutputBytes: Union[int, None]
+    """How much of long output is left out in the middle of `aggregatedOutput`, where a line says so."""
     processId: Union[str, None]
 
 
@@ -2158,11 +2162,16 @@ class PlanDeltaNotification(TypedDict):
     turnId: str
 
 
-class PlanItem(TypedDict):
-    """The proposed plan; the text of `item/completed` is authoritative."""
-
+class _PlanItemRequired(TypedDict):
     id: str
     text: str
+
+
+class PlanItem(_PlanItemRequired, total=False):
+    """The proposed plan; the text of `item/completed` is authoritative."""
+
+    reason: Union[str, None]
+    """Why the model's response broke off before this was whole. Where the turn went on, the model was asked again, and its next response takes the place of this text."""
 
 
 class _PluginDetailRequired(TypedDict):
@@ -2527,14 +2536,19 @@ class ReasoningEffortOption(TypedDict):
     reasoningEffort: ReasoningEffort
 
 
-class ReasoningItem(TypedDict):
-    """The model's reasoning."""
-
+class _ReasoningItemRequired(TypedDict):
     content: list[str]
     """Blocks of raw reasoning."""
     id: str
     summary: list[str]
     """Sections of the summary."""
+
+
+class ReasoningItem(_ReasoningItemRequired, total=False):
+    """The model's reasoning."""
+
+    reason: Union[str, None]
+    """Why the model's response broke off before this was whole. Where the turn went on, the model was asked again, and its next response takes the place of this text."""
 
 
 class ReasoningSummaryPartAddedNotification(TypedDict):

@@ -170,7 +170,13 @@ mod tests {
             let mut answer = Answer::default();
             for (text, phase) in messages {
                 let (id, text) = ("m".to_owned(), (*text).to_owned());
-                answer.note(AgentMessageItem { id, text, phase: *phase, memory_citation: None });
+                answer.note(AgentMessageItem {
+                    id,
+                    text,
+                    phase: *phase,
+                    memory_citation: None,
+                    reason: None,
+                });
             }
             assert_eq!(answer.text(), expect);
         };

@@ -41,7 +41,7 @@ pub(super) async fn show(
     transcript.block(Style::Dim, "title", title.lines().next().unwrap_or_default())?;
     transcript.block(Style::Dim, "folder", &thread.cwd)?;
     for turn in &thread.turns {
-        for item in &turn.items {
+        for item in &ThreadItem::without_attempts(turn.items.clone()) {
             match item {
                 ThreadItem::UserMessage(message) => {
                     let parts: Vec<_> = message.content.iter().map(input).collect();

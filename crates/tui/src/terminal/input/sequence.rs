@@ -42,6 +42,11 @@ pub(super) fn control(parameters: &[u8], last: u8) -> Option<Input> {
         return None;
     }
     let (first, second) = (numbers[0], numbers.get(1).copied().unwrap_or(1));
+    if let (b'R', [row, column]) = (last, numbers.as_slice())
+        && (*column == 1 || *row > 1)
+    {
+        return usize::try_from(*row).ok().map(|row| Input::Reply(Reply::Row(row)));
+    }
     let (code, modifiers) = match last {
         b'Z' => (Code::Tab, 2),
         b'~' if first == 27 => (unicode(*numbers.get(2)?)?, second),

@@ -1,0 +1,5 @@
+//! What is done in the page of `agentd web`, by subject.
+
+mod hostile;
+mod network;
+mod work;
