@@ -301,7 +301,7 @@ def test_two_agents_share_a_server(scripted: Scripted, kind: str) -> None:
     try:
         assert server.stdout is not None
         address = server.stdout.readline().removeprefix("listening on ").strip()
-        options = {"address": address, "offline": True, "model": arguments["model"]}
+        options = {"address": address, "offline": True, "model": arguments["model"], "reconnect_timeout": 0.3}
         if kind == "ws":
             with pytest.raises(ConnectionLost, match="401"):
                 Agent(**options, token="wrong").start()
