@@ -34,6 +34,7 @@ class SessionListener(Protocol):
 
     def awaited(self) -> list[str]:
         """The threads whose events are awaited."""
+        ...
 
     def replaced(self, thread: str, record: dict[str, Any]) -> None:
         """The events that were missed are not available: `record` is how things stand."""
