@@ -106,6 +106,11 @@ impl Bench {
 
     /// An editor before the handshake.
     pub(crate) fn connect(&self) -> Editor {
+        self.connect_with(None)
+    }
+
+    /// An editor before the handshake, for whose sessions this provider was named.
+    pub(crate) fn connect_with(&self, model_provider: Option<&str>) -> Editor {
         let limits = Limits::default();
         let (ours, theirs) = Connection::pair(limits);
         let server = self.server.server().clone();
@@ -118,7 +123,7 @@ impl Bench {
             limits,
             version: "0.0.0".to_owned(),
             model: None,
-            model_provider: None,
+            model_provider: model_provider.map(str::to_owned),
             browse: Box::new(move |url| sender.send(url.to_owned()).is_ok()),
         };
         let (stop, stopped) = oneshot::channel();
