@@ -1,4 +1,5 @@
 //! Servers that end, write garbage, or are of another version: an error by kind, and nothing hangs.
+#![allow(clippy::unwrap_used)]
 
 use std::time::Duration;
 

@@ -2,12 +2,11 @@
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import type { Readable, Writable } from "node:stream";
 import type { TestContext } from "node:test";
-
-import { folderOf } from "./servers.js";
 
 const PROGRAM = "chromium";
 const FLAGS = [
@@ -51,7 +50,7 @@ export class Page {
   }
 
   static async open(context: TestContext, url: string): Promise<Page> {
-    const profile = folderOf(context);
+    const profile = mkdtempSync(join(tmpdir(), "agentd-sdk-browser-"));
     const browser = spawn(PROGRAM, [...FLAGS, `--user-data-dir=${profile}`, "about:blank"], {
       env: { ...process.env, HOME: profile },
       stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"],
@@ -63,6 +62,8 @@ export class Page {
         process.kill(-browser.pid, "SIGKILL");
         await once(browser, "exit");
       }
+      // Its helpers may still be about to end.
+      rmSync(profile, { recursive: true, force: true, maxRetries: 20 });
     });
     const page = new Page(browser.stdio[3] as Writable, browser.stdio[4] as Readable);
     const { targetId } = await page.#call("Target.createTarget", { url: "about:blank" });
