@@ -46,6 +46,7 @@ async fn measure(message: &dyn Fn(u32) -> Value) -> Duration {
         version: "0".to_owned(),
         model: None,
         model_provider: None,
+        speaks_v2: false,
         browse: Box::new(|_| false),
     };
     let serving = tokio::spawn(acp::serve(agent, ours, options, std::future::pending()));

@@ -2,12 +2,13 @@
 //!
 //! - `requests` reads the editor's messages;
 //! - `open` opens, lists and closes sessions, and shows their history;
-//! - `prompt` begins, cancels and ends turns;
+//! - `prompt` begins, cancels and ends turns; `insert` answers prompts of version 2, and says what a session does;
 //! - `events` and `items` show what the server reports;
 //! - `questions` passes approvals and other questions on;
 //! - `login` logs in and out.
 
 mod events;
+mod insert;
 mod items;
 mod login;
 mod open;
@@ -25,9 +26,10 @@ use tokio::time::Instant;
 
 use crate::editor::{Editor, Question, Then};
 use crate::link::{Arrival, Link};
-use crate::schema::code as acp_code;
 use crate::schema::initialize::ClientCapabilities;
 use crate::schema::update::SessionUpdate;
+use crate::schema::v2;
+use crate::schema::{Version, code as acp_code};
 use crate::session::Session;
 use login::Login;
 
@@ -48,6 +50,8 @@ pub struct Options {
     pub model: Option<String>,
     /// The provider of new sessions; that of the configuration without.
     pub model_provider: Option<String>,
+    /// Whether version 2 of the protocol, a draft, is spoken with clients that ask for it.
+    pub speaks_v2: bool,
     /// Opens an address in the user's browser; returns whether a browser was started.
     pub browse: Box<dyn Fn(&str) -> bool + Send>,
 }
@@ -126,13 +130,15 @@ pub(crate) struct Adapter {
     options: Options,
     /// `None` before the handshake.
     client: Option<ClientCapabilities>,
+    /// What the handshake agreed on.
+    version: Version,
     /// The editor's requests without an answer.
     requests: HashMap<RequestId, Running>,
     sessions: HashMap<String, Session>,
     /// Threads of agents, and the sessions that they work for.
     agents: HashMap<String, String>,
-    /// The server's open requests, and the questions about them.
-    questions: HashMap<RequestId, Question>,
+    /// The server's open requests: the sessions that they belong to, and the questions about them.
+    questions: HashMap<RequestId, (String, Question)>,
     login: Option<Login>,
     /// Messages of this program itself, for their ids.
     said: u64,
@@ -159,6 +165,7 @@ impl Adapter {
             link,
             options,
             client: None,
+            version: Version::default(),
             requests: HashMap::new(),
             sessions: HashMap::new(),
             agents: HashMap::new(),
@@ -186,7 +193,14 @@ impl Adapter {
     }
 
     fn update(&self, session: &str, update: &SessionUpdate) {
-        self.editor.update(session, update);
+        match self.version {
+            Version::First => self.editor.update(session, update),
+            Version::Second => {
+                if let Some(update) = v2::update(update) {
+                    self.editor.update(session, &update);
+                }
+            }
+        }
     }
 
     /// Answers a request of the editor, unless it was cancelled.

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use crate::schema::method;
 use crate::schema::session::CancelRequest;
-use crate::schema::update::{SessionNotification, SessionUpdate};
+use crate::schema::update::SessionNotification;
 use crate::wire;
 
 /// What is done with an answer, on the state `S`.
@@ -31,7 +31,7 @@ impl<S> Editor<S> {
         Self { outbox, next: 0, open: HashMap::new() }
     }
 
-    pub(crate) fn update(&self, session_id: &str, update: &SessionUpdate) {
+    pub(crate) fn update(&self, session_id: &str, update: &impl Serialize) {
         self.notify(method::SESSION_UPDATE, &SessionNotification { session_id, update });
     }
 

@@ -1,5 +1,5 @@
-//! The agent for editors: the Agent Client Protocol, version 1, over any pair of byte streams. A thin
-//! adapter: towards the editor it is an agent, towards the server a client of this program's own protocol.
+//! The agent for editors: the Agent Client Protocol, version 1 and the draft of version 2, over any pair of byte
+//! streams. A thin adapter: towards the editor it is an agent, towards the server a client of this program's own protocol.
 //!
 //! ```text
 //! editor ──session/prompt──▶ Adapter ──turn/start──▶ server

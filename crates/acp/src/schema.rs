@@ -1,5 +1,5 @@
-//! Types of the Agent Client Protocol, version 1, as far as this program reads and writes them. The tests
-//! compare every message with the protocol's published JSON Schema.
+//! Types of the Agent Client Protocol, version 1, as far as this program reads and writes them; [`v2`] has what
+//! is different in version 2. The tests compare every message with the protocol's published JSON Schemas.
 //!
 //! The published Rust types are not used: their crate turns on `serde_json/preserve_order`, which would
 //! change the maps of every crate that is built along with it.
@@ -10,11 +10,27 @@ pub(crate) mod permission;
 pub(crate) mod session;
 pub(crate) mod tool_call;
 pub(crate) mod update;
+pub(crate) mod v2;
 
 use serde::{Deserialize, Deserializer};
 
-/// The version of the protocol.
-pub(crate) const VERSION: u16 = 1;
+/// A version of the protocol.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Version {
+    #[default]
+    First,
+    /// A draft.
+    Second,
+}
+
+impl Version {
+    pub(crate) fn number(self) -> u16 {
+        match self {
+            Self::First => 1,
+            Self::Second => 2,
+        }
+    }
+}
 
 /// Names of methods and notifications.
 pub(crate) mod method {

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use jsonrpc::RequestId;
-use protocol::{CommandExecutionItem, FileChangeItem, ThreadItem};
+use protocol::{CommandExecutionItem, FileChangeItem, ThreadItem, UserInput};
 
 use crate::editor::Question;
 use crate::map::commands::Skill;
@@ -32,6 +32,17 @@ pub(crate) struct Turn {
     pub(crate) is_cancelled: bool,
     /// Questions about files of the prompt, before the turn begins.
     pub(crate) reading: HashSet<Question>,
+    /// Version 2: prompts whose messages do not stand in the conversation yet.
+    pub(crate) waiting: Vec<Waiting>,
+    /// Version 2: it began with a command, whose text was shown as a message.
+    pub(crate) is_command: bool,
+}
+
+/// A prompt of version 2 without an answer.
+pub(crate) struct Waiting {
+    pub(crate) prompt: RequestId,
+    /// Its message.
+    pub(crate) input: Vec<UserInput>,
 }
 
 /// An item that is not completed.
@@ -151,6 +162,13 @@ impl Turn {
 
     /// A turn that no prompt of this client began.
     pub(crate) fn foreign(id: Option<String>) -> Self {
-        Self { id, prompt: None, is_cancelled: false, reading: HashSet::new() }
+        Self {
+            id,
+            prompt: None,
+            is_cancelled: false,
+            reading: HashSet::new(),
+            waiting: Vec::new(),
+            is_command: false,
+        }
     }
 }

@@ -5,12 +5,13 @@ use protocol::connection::{
     ConfigWarningNotification, ServerRequestResolvedNotification, WarningNotification,
 };
 use protocol::thread_record::{SessionSource, SubAgentSource};
-use protocol::{ThreadItem, TurnPlanStepStatus};
+use protocol::{ThreadItem, TurnPlanStepStatus, UserMessageItem};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::Adapter;
 use crate::map::usage;
+use crate::schema::Version;
 use crate::schema::update::{PlanEntry, SessionUpdate};
 
 /// The thread that a message is about.
@@ -101,9 +102,9 @@ impl Adapter {
             }
             protocol::ItemCompleted::NAME => {
                 let it = read::<protocol::ItemCompleted>(params)?;
-                let is_own = self.is_own_message(id, &it.turn_id, &it.item);
-                if is_own {
-                    // The client has shown it.
+                if let ThreadItem::UserMessage(message) = &it.item
+                    && self.is_shown(id, &it.turn_id, message)
+                {
                     return Ok(());
                 }
                 self.item_completed(id, &it.item);
@@ -223,13 +224,21 @@ impl Adapter {
         Ok(())
     }
 
-    /// Whether the item is the user's message of this client's own prompt.
-    fn is_own_message(&mut self, id: &str, turn: &str, item: &ThreadItem) -> bool {
-        let ThreadItem::UserMessage(_) = item else { return false };
-        let Some(running) = self.sessions.get(id).and_then(|session| session.turn.as_ref()) else {
+    /// Whether the client has shown the message already: in version 1 that of its own prompt, in version 2 that
+    /// of a command.
+    fn is_shown(&mut self, id: &str, turn: &str, message: &UserMessageItem) -> bool {
+        let running = self.sessions.get(id).and_then(|session| session.turn.as_ref());
+        let Some(running) = running.filter(|running| running.id.as_deref() == Some(turn)) else {
             return false;
         };
-        running.prompt.is_some() && running.id.as_deref() == Some(turn)
+        match self.version {
+            Version::First => running.prompt.is_some(),
+            Version::Second if running.is_command => true,
+            Version::Second => {
+                self.inserted(id, message);
+                false
+            }
+        }
     }
 
     fn warn_all(&mut self, message: &str) {

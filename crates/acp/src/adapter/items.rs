@@ -5,6 +5,7 @@ use tokio::time::Instant;
 
 use super::{Adapter, OUTPUT_INTERVAL};
 use crate::map::{item, prompt};
+use crate::schema::Version;
 use crate::schema::tool_call::{ToolCall, ToolCallContent, ToolCallStatus, ToolKind};
 use crate::schema::update::{Chunk, SessionUpdate};
 use crate::session::OpenItem;
@@ -50,8 +51,9 @@ impl Adapter {
     }
 
     pub(super) fn item_started(&mut self, id: &str, item: ThreadItem) {
+        let version = self.version;
         let Some(session) = self.sessions.get_mut(id) else { return };
-        let call = item::tool_call(&item, &session.cwd);
+        let call = item::tool_call(&item, &session.cwd, version);
         let item_id = item_id(&item).to_owned();
         let compacts = matches!(item, ThreadItem::ContextCompaction(_));
         let open = OpenItem::of(item);
@@ -69,10 +71,11 @@ impl Adapter {
 
     /// Shows an item as it ended; what was shown of it before is not repeated.
     pub(super) fn item_completed(&mut self, id: &str, item: &ThreadItem) {
+        let version = self.version;
         let Some(session) = self.sessions.get_mut(id) else { return };
         let item_id = item_id(item);
         let open = session.end(item_id);
-        if let Some(call) = item::tool_call(item, &session.cwd) {
+        if let Some(call) = item::tool_call(item, &session.cwd, version) {
             let update = match open.is_some() {
                 true => SessionUpdate::ToolCallUpdate(call),
                 false => SessionUpdate::ToolCall(call),
@@ -203,7 +206,7 @@ fn text(item: &ThreadItem) -> Option<(String, Message)> {
 }
 
 fn is_in_progress(item: &ThreadItem) -> bool {
-    let call = item::tool_call(item, "/");
+    let call = item::tool_call(item, "/", Version::First);
     call.is_some_and(|call| call.status == Some(ToolCallStatus::InProgress))
 }
 

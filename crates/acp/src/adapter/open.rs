@@ -7,18 +7,19 @@ use jsonrpc::{ErrorObject, RequestId};
 use protocol::{
     ModelListParams, SkillsListParams, SortDirection, Thread, ThreadIdParams, ThreadListCwdFilter,
     ThreadListParams, ThreadResumeParams, ThreadSortKey, ThreadSourceKind, ThreadStartParams,
-    ThreadStartResponse, ThreadTurnsListParams, ThreadTurnsListResponse, TurnItemsView,
+    ThreadStartResponse, ThreadStatus, ThreadTurnsListParams, ThreadTurnsListResponse,
+    TurnItemsView, TurnStatus,
 };
 use serde_json::{Value, json};
 
 use super::{Adapter, Running, for_editor};
 use crate::map::settings::Settings;
 use crate::map::{commands, mcp};
-use crate::schema::code;
 use crate::schema::session::{
     ListSessionsRequest, ListSessionsResponse, OpenSessionRequest, OpenSessionResponse, Place,
-    SessionIdRequest, SessionInfo,
+    SessionIdRequest, SessionInfo, StopReason,
 };
+use crate::schema::{Version, code, v2};
 use crate::session::Session;
 
 /// Sessions of a page.
@@ -143,8 +144,10 @@ impl Adapter {
             if let Some(session) = this.sessions.get_mut(&id) {
                 session.settings = Settings::new(&opened, models, &opening.folders);
             }
+            let is_active = matches!(opened.thread.status, ThreadStatus::Active { .. });
             match opening.kind {
                 Kind::Load => this.load_turns(opening, id, None),
+                Kind::Resume if is_active => this.find_turn(opening, id),
                 Kind::New | Kind::Resume => this.ready(&opening, &id),
             }
         });
@@ -181,17 +184,54 @@ impl Adapter {
         });
     }
 
+    /// Notes the turn in progress of a session whose history is not shown, so that it can be cancelled.
+    fn find_turn(&mut self, opening: Opening, id: String) {
+        let params = ThreadTurnsListParams {
+            thread_id: id.clone(),
+            cursor: None,
+            limit: Some(1),
+            sort_direction: Some(SortDirection::Desc),
+            items_view: Some(TurnItemsView::NotLoaded),
+        };
+        self.call::<protocol::ThreadTurnsList>(&params, move |this, result| match result {
+            Ok(page) => {
+                if let Some(turn) = page.data.first()
+                    && turn.status == TurnStatus::InProgress
+                {
+                    this.turn_started(&id, turn.id.clone());
+                }
+                this.ready(&opening, &id);
+            }
+            Err(error) => {
+                this.close(&id);
+                this.refuse(&opening.id, &for_editor(error));
+            }
+        });
+    }
+
     /// Answers the request; what was held back follows, and the commands.
     fn ready(&mut self, opening: &Opening, id: &str) {
         let Some(session) = self.sessions.get_mut(id) else { return };
-        let response = OpenSessionResponse {
-            session_id: (opening.kind == Kind::New).then(|| id.to_owned()),
-            modes: session.settings.modes(),
-            config_options: session.settings.options(),
-        };
+        let modes = session.settings.modes();
+        let config_options = session.settings.options();
         let cwd = session.cwd.clone();
         let held = session.held.take();
-        self.answer(&opening.id, &response);
+        let is_new = opening.kind == Kind::New;
+        match self.version {
+            Version::First => {
+                let session_id = is_new.then(|| id.to_owned());
+                let response = OpenSessionResponse { session_id, modes, config_options };
+                self.answer(&opening.id, &response);
+            }
+            Version::Second => {
+                if !is_new {
+                    self.show_state(id);
+                }
+                let config_options = v2::config_options(&config_options);
+                let response = v2::Opened { session_id: is_new.then_some(id), config_options };
+                self.answer(&opening.id, &response);
+            }
+        }
         for event in held.into_iter().flatten() {
             self.event(event);
         }
@@ -291,8 +331,8 @@ impl Adapter {
     pub(super) fn close(&mut self, id: &str) {
         self.interrupt(id);
         let Some(mut session) = self.sessions.remove(id) else { return };
-        if let Some(prompt) = session.turn.take().and_then(|turn| turn.prompt) {
-            self.answer_cancelled(&prompt);
+        if let Some(turn) = session.turn.take() {
+            self.end_work(id, turn, Ok(StopReason::Cancelled));
         }
         self.agents.retain(|_, session| session != id);
         self.unsubscribe(id.to_owned());

@@ -14,7 +14,7 @@ use crate::map::commands::Command;
 use crate::map::prompt::{self, MAX_LINES, Part};
 use crate::schema::session::{PromptRequest, PromptResponse, ReadTextFileResponse, StopReason};
 use crate::schema::update::{Chunk, SessionUpdate};
-use crate::schema::{code, method};
+use crate::schema::{Version, code, method};
 use crate::session::Turn;
 
 /// A prompt whose files are being read.
@@ -22,6 +22,12 @@ struct Reading {
     /// A text that the client returned, beside its part.
     parts: Vec<(Part, Option<String>)>,
     waiting: usize,
+}
+
+impl Reading {
+    fn into_input(self) -> Vec<UserInput> {
+        self.parts.into_iter().flat_map(|(part, text)| part.into_inputs(text)).collect()
+    }
 }
 
 impl Adapter {
@@ -37,6 +43,10 @@ impl Adapter {
             let message = "the session is being opened: wait for the answer";
             return Err(ErrorObject::invalid_request(message));
         }
+        if self.version == Version::Second {
+            return self.insert(id, session_id, prompt);
+        }
+        let session = self.session(&session_id)?;
         if session.turn.as_ref().is_some_and(|turn| turn.prompt.is_some()) {
             let message =
                 "another prompt of this session is running: wait for its end, or cancel it";
@@ -67,7 +77,7 @@ impl Adapter {
         let parts = parts.into_iter().map(|part| (part, None)).collect();
         let reading = Reading { parts, waiting: paths.len() };
         if paths.is_empty() {
-            return self.begin_turn(session_id, reading);
+            return self.begin_turn(session_id, &reading.into_input());
         }
         let reading = std::sync::Arc::new(std::sync::Mutex::new(Some(reading)));
         for (at, path) in paths {
@@ -92,7 +102,7 @@ impl Adapter {
                     && let Some(reading) = shared.take()
                 {
                     drop(shared);
-                    this.begin_turn(session, reading);
+                    this.begin_turn(session, &reading.into_input());
                 }
             };
             let question = self.editor.ask(method::READ_TEXT_FILE, &params, Box::new(then));
@@ -102,9 +112,7 @@ impl Adapter {
         }
     }
 
-    fn begin_turn(&mut self, session_id: String, reading: Reading) {
-        let input: Vec<UserInput> =
-            reading.parts.into_iter().flat_map(|(part, text)| part.into_inputs(text)).collect();
+    pub(super) fn begin_turn(&mut self, session_id: String, input: &[UserInput]) {
         let Some(session) = self.sessions.get_mut(&session_id) else { return };
         let params = json!({ "threadId": session_id, "input": input });
         let mut params: TurnStartParams =
@@ -124,7 +132,7 @@ impl Adapter {
         });
     }
 
-    fn run_command(&mut self, session_id: String, command: Command) {
+    pub(super) fn run_command(&mut self, session_id: String, command: Command) {
         let thread_id = session_id.clone();
         match command {
             Command::Compact => {
@@ -216,6 +224,7 @@ impl Adapter {
             None => {
                 if let Some(session) = self.sessions.get_mut(session_id) {
                     session.turn = Some(Turn::foreign(Some(id)));
+                    self.work_begins(session_id);
                 }
             }
         }
@@ -239,9 +248,23 @@ impl Adapter {
     }
 
     /// Ends the turn of a session, and answers its prompt.
-    fn end_prompt(&mut self, session_id: &str, ended: Result<StopReason, ErrorObject>) {
+    pub(super) fn end_prompt(&mut self, session_id: &str, ended: Result<StopReason, ErrorObject>) {
         let Some(session) = self.sessions.get_mut(session_id) else { return };
-        let Some(turn) = session.turn.take() else { return };
+        if let Some(turn) = session.turn.take() {
+            self.end_work(session_id, turn, ended);
+        }
+    }
+
+    /// Tells the client how a turn has ended.
+    pub(super) fn end_work(
+        &mut self,
+        session_id: &str,
+        turn: Turn,
+        ended: Result<StopReason, ErrorObject>,
+    ) {
+        if self.version == Version::Second {
+            return self.end_inserted(session_id, turn, ended);
+        }
         let Some(prompt) = turn.prompt else { return };
         match ended {
             // Whatever became of it: the protocol wants this answer to a cancelled prompt.
@@ -251,19 +274,24 @@ impl Adapter {
         }
     }
 
-    pub(super) fn answer_cancelled(&mut self, prompt: &RequestId) {
+    fn answer_cancelled(&mut self, prompt: &RequestId) {
         self.answer(prompt, &PromptResponse { stop_reason: StopReason::Cancelled });
     }
 
-    fn turn(&mut self, session_id: &str) -> Option<&mut Turn> {
+    pub(super) fn turn(&mut self, session_id: &str) -> Option<&mut Turn> {
         self.sessions.get_mut(session_id)?.turn.as_mut()
+    }
+
+    /// The id of a message that is no item of the server.
+    pub(super) fn message_id(&mut self) -> String {
+        let number = self.said;
+        self.said += 1;
+        format!("agentd-{number}")
     }
 
     /// Shows a text of this program as a message.
     pub(super) fn say(&mut self, session_id: &str, text: &str) {
-        let number = self.said;
-        self.said += 1;
-        let chunk = Chunk::text(&format!("agentd-{number}"), text);
+        let chunk = Chunk::text(&self.message_id(), text);
         self.update(session_id, &SessionUpdate::AgentMessageChunk(chunk));
     }
 }

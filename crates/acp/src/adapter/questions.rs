@@ -14,13 +14,13 @@ use serde_json::{Value, json};
 use super::{Adapter, read_answer};
 use crate::map::permission::Permission;
 use crate::map::{elicitation, item, permission};
-use crate::schema::method;
 use crate::schema::permission::{
     ElicitationMode, ElicitationRequest, ElicitationResponse, Outcome, PermissionRequest,
     PermissionResponse, Scope,
 };
 use crate::schema::tool_call::{ToolCall, ToolCallStatus};
 use crate::schema::update::SessionUpdate;
+use crate::schema::{Version, method, v2};
 
 /// The member of `_meta` that describes the call of a tool that needs an approval. Only the server itself
 /// writes it.
@@ -63,7 +63,7 @@ impl Adapter {
             "item/fileChange/requestApproval" => {
                 let params: FileChangeRequestApprovalParams = read(method, params)?;
                 let item = open.change(&params.item_id);
-                let permission = permission::file_change(&params, item, &open.cwd);
+                let permission = permission::file_change(&params, item, &open.cwd, self.version);
                 self.ask_permission(session, id, permission);
             }
             "item/permissions/requestApproval" => {
@@ -96,7 +96,7 @@ impl Adapter {
 
     /// The server needs no answer any longer.
     pub(super) fn resolved(&mut self, id: RequestId) {
-        if let Some(question) = self.questions.remove(&id) {
+        if let Some(question) = self.question_closed(&id) {
             self.editor.withdraw(question);
         }
     }
@@ -110,7 +110,7 @@ impl Adapter {
         let (session, server_id) = (session.to_owned(), id.clone());
         let call = permission.tool_call.tool_call_id.clone();
         let then = move |this: &mut Self, outcome| {
-            this.questions.remove(&server_id);
+            this.question_closed(&server_id);
             let (answer, goes_on) = match read_answer::<PermissionResponse>(outcome) {
                 Ok(PermissionResponse { outcome }) => {
                     (permission.answer(&outcome), matches!(outcome, Outcome::Selected { .. }))
@@ -123,15 +123,21 @@ impl Adapter {
             this.link.respond(&server_id, &Ok(answer));
             this.show_answered(&session, &call, goes_on);
         };
-        let question = self.editor.ask(method::REQUEST_PERMISSION, &request, Box::new(then));
-        self.questions.insert(id.clone(), question);
+        let then = Box::new(then);
+        let question = match self.version {
+            Version::First => self.editor.ask(method::REQUEST_PERMISSION, &request, then),
+            Version::Second => {
+                self.editor.ask(method::REQUEST_PERMISSION, &v2::permission(&request), then)
+            }
+        };
+        self.question_opened(&request.session_id, id, question);
     }
 
     /// The call that was asked about is no longer pending.
     fn show_answered(&mut self, session: &str, call: &str, goes_on: bool) {
         let Some(open) = self.sessions.get(session) else { return };
         let item = open.open_item(call);
-        let shown = item.and_then(|item| item::tool_call(item, &open.cwd));
+        let shown = item.and_then(|item| item::tool_call(item, &open.cwd, self.version));
         let call = match shown {
             // Its title and content are those of the call again.
             Some(call) => ToolCall { content: Some(call.content.unwrap_or_default()), ..call },
@@ -180,7 +186,7 @@ impl Adapter {
         let message = format!("The MCP server {name} asks:\n\n{}", visible::text(&message));
         let scope = Scope::Session { session_id: session.to_owned(), tool_call_id: None };
         let request = ElicitationRequest { scope, message, mode };
-        self.elicit(id, &request, |response| match response {
+        self.elicit(session, id, &request, |response| match response {
             Some(response) => elicitation::answer(&response),
             None => json!({ "action": "decline" }),
         });
@@ -213,7 +219,7 @@ impl Adapter {
             message,
             mode: ElicitationMode::Form { requested_schema },
         };
-        self.elicit(id, &request, move |response| match response {
+        self.elicit(session, id, &request, move |response| match response {
             Some(response) => elicitation::answers(&params, &response),
             None => json!({ "answers": {} }),
         });
@@ -222,13 +228,14 @@ impl Adapter {
     /// Asks, and answers the server with what `read` makes of the response; `None`: the editor had an error.
     fn elicit(
         &mut self,
+        session: &str,
         id: &RequestId,
         request: &ElicitationRequest,
         read: impl FnOnce(Option<ElicitationResponse>) -> Value + Send + 'static,
     ) {
         let server_id = id.clone();
         let then = move |this: &mut Self, outcome| {
-            this.questions.remove(&server_id);
+            this.question_closed(&server_id);
             let response = read_answer::<ElicitationResponse>(outcome);
             if let Err(error) = &response {
                 tracing::warn!(target: "acp", "the editor did not answer an elicitation: {error}");
@@ -236,7 +243,7 @@ impl Adapter {
             this.link.respond(&server_id, &Ok(read(response.ok())));
         };
         let question = self.editor.ask(method::ELICITATION_CREATE, request, Box::new(then));
-        self.questions.insert(id.clone(), question);
+        self.question_opened(session, id, question);
     }
 }
 

@@ -8,7 +8,7 @@ use super::{Adapter, Running};
 use crate::editor;
 use crate::map::settings::OptionId;
 use crate::schema::initialize::{
-    AgentAuthCapabilities, AgentCapabilities, Implementation, InitializeRequest,
+    AgentAuthCapabilities, AgentCapabilities, AnyInitialize, Implementation, InitializeRequest,
     InitializeResponse, McpCapabilities, PromptCapabilities, SessionCapabilities,
 };
 use crate::schema::session::{
@@ -16,11 +16,13 @@ use crate::schema::session::{
     SetModeRequest,
 };
 use crate::schema::update::SessionUpdate;
-use crate::schema::{VERSION, code, method};
+use crate::schema::{Version, code, method, v2};
 use crate::session::Session;
 
 /// Methods that need the handshake.
-const METHODS: [&str; 12] = [
+const METHODS: [&str; 14] = [
+    "auth/login",
+    "auth/logout",
     "authenticate",
     "logout",
     "session/close",
@@ -92,16 +94,29 @@ impl Adapter {
             let message = format!("{method}: send `initialize` first");
             return Err(ErrorObject::invalid_request(message));
         }
+        let is_first = self.version == Version::First;
         match method {
-            "initialize" => self.initialize(id, decode_params(params)?),
-            "authenticate" => self.authenticate(id, &decode_params(params)?),
-            "logout" => {
+            "initialize" => self.initialize(id, params),
+            "authenticate" if is_first => self.authenticate(id, &decode_params(params)?),
+            "auth/login" if !is_first => self.authenticate(id, &decode_params(params)?),
+            "logout" if is_first => {
+                self.log_out(id);
+                Ok(())
+            }
+            "auth/logout" if !is_first => {
                 self.log_out(id);
                 Ok(())
             }
             "session/new" => self.new_session(id, decode_params(params)?),
-            "session/load" => self.load_session(id, decode_params(params)?),
-            "session/resume" => self.resume_session(id, decode_params(params)?),
+            "session/load" if is_first => self.load_session(id, decode_params(params)?),
+            "session/resume" if is_first => self.resume_session(id, decode_params(params)?),
+            "session/resume" => {
+                let v2::Resume { open, replay_from } = decode_params(params)?;
+                match replay_from {
+                    Some(v2::ReplayFrom::Start) => self.load_session(id, open),
+                    None => self.resume_session(id, open),
+                }
+            }
             "session/list" => self.list_sessions(id, decode_params(params)?),
             "session/close" => self.close_session(id, decode_params(params)?),
             "session/delete" => {
@@ -109,7 +124,7 @@ impl Adapter {
                 Ok(())
             }
             "session/prompt" => self.prompt(id, decode_params(params)?),
-            "session/set_mode" => self.set_mode(id, &decode_params(params)?),
+            "session/set_mode" if is_first => self.set_mode(id, &decode_params(params)?),
             "session/set_config_option" => self.set_config_option(id, &decode_params(params)?),
             // Some clients send it with an id.
             method::SESSION_CANCEL => {
@@ -152,16 +167,37 @@ impl Adapter {
         }
     }
 
-    fn initialize(&mut self, id: &RequestId, params: InitializeRequest) -> Result<(), ErrorObject> {
+    fn initialize(&mut self, id: &RequestId, params: Option<&RawValue>) -> Result<(), ErrorObject> {
         if self.client.is_some() {
             return Err(ErrorObject::invalid_request("the connection is already initialized"));
         }
+        let AnyInitialize { protocol_version } = decode_params(params)?;
+        let version = match self.options.speaks_v2 && protocol_version >= 2 {
+            true => Version::Second,
+            false => Version::First,
+        };
+        let params: InitializeRequest = match version {
+            Version::First => decode_params(params)?,
+            Version::Second => decode_params::<v2::Initialize>(params)?.into_first(),
+        };
+        self.version = version;
         if let Some(info) = &params.client_info {
             tracing::info!(target: "acp", "client {} {}", info.name, info.version);
         }
         let client = params.client_capabilities;
+        let info = Implementation {
+            name: "agentd".to_owned(),
+            title: Some("agentd".to_owned()),
+            version: self.options.version.clone(),
+        };
+        let methods = super::login::methods(&client);
+        self.client = Some(client);
+        if version == Version::Second {
+            self.answer(id, &v2::Initialized::new(info, &methods));
+            return Ok(());
+        }
         let response = InitializeResponse {
-            protocol_version: VERSION,
+            protocol_version: version.number(),
             agent_capabilities: AgentCapabilities {
                 load_session: true,
                 prompt_capabilities: PromptCapabilities {
@@ -173,14 +209,9 @@ impl Adapter {
                 session_capabilities: SessionCapabilities::default(),
                 auth: AgentAuthCapabilities::default(),
             },
-            auth_methods: super::login::methods(&client),
-            agent_info: Implementation {
-                name: "agentd".to_owned(),
-                title: Some("agentd".to_owned()),
-                version: self.options.version.clone(),
-            },
+            auth_methods: methods,
+            agent_info: info,
         };
-        self.client = Some(client);
         self.answer(id, &response);
         Ok(())
     }
@@ -213,7 +244,13 @@ impl Adapter {
         session.settings.choose(option, value).map_err(ErrorObject::invalid_params)?;
         let mode = session.settings.mode();
         let config_options = session.settings.options();
-        self.answer(id, &SetConfigOptionResponse { config_options });
+        match self.version {
+            Version::First => self.answer(id, &SetConfigOptionResponse { config_options }),
+            Version::Second => {
+                let config_options = v2::config_options(&config_options);
+                self.answer(id, &v2::ConfigOptions { config_options });
+            }
+        }
         if mode != before {
             let update = SessionUpdate::CurrentModeUpdate { current_mode_id: mode };
             self.update(&params.session_id, &update);
@@ -227,9 +264,10 @@ impl Adapter {
     /// No open session has this id.
     pub(super) fn session(&mut self, id: &str) -> Result<&mut Session, ErrorObject> {
         self.sessions.get_mut(id).ok_or_else(|| {
+            let data = json!({ "sessionId": id });
             let id: String = id.chars().take(100).collect();
             let message = format!("the session `{id}` is not open: load or resume it first");
-            ErrorObject::new(code::NOT_FOUND, message)
+            ErrorObject::new(code::NOT_FOUND, message).with_data(data)
         })
     }
 }

@@ -13,6 +13,7 @@ use protocol::tool::DynamicToolCallOutputContentItem;
 use serde_json::{Value, json};
 
 use super::diff;
+use crate::schema::Version;
 use crate::schema::content::ContentBlock;
 use crate::schema::tool_call::{
     ToolCall, ToolCallContent, ToolCallLocation, ToolCallStatus, ToolKind,
@@ -22,10 +23,10 @@ use crate::schema::tool_call::{
 pub(crate) const MAX_OUTPUT: usize = 32 << 10;
 
 /// The whole call as the item is now; `None` for an item that is no call. Relative paths are below `cwd`.
-pub(crate) fn tool_call(item: &ThreadItem, cwd: &str) -> Option<ToolCall> {
+pub(crate) fn tool_call(item: &ThreadItem, cwd: &str, version: Version) -> Option<ToolCall> {
     Some(match item {
         ThreadItem::CommandExecution(item) => command(item),
-        ThreadItem::FileChange(item) => file_change(item, cwd),
+        ThreadItem::FileChange(item) => file_change(item, cwd, version),
         ThreadItem::McpToolCall(item) => mcp_tool_call(item),
         ThreadItem::DynamicToolCall(item) => dynamic_tool_call(item),
         ThreadItem::CollabToolCall(item) => collab_tool_call(item),
@@ -169,11 +170,11 @@ fn command(item: &CommandExecutionItem) -> ToolCall {
     call
 }
 
-fn file_change(item: &FileChangeItem, cwd: &str) -> ToolCall {
+fn file_change(item: &FileChangeItem, cwd: &str, version: Version) -> ToolCall {
     let mut call = call(&item.id, change_title(item, cwd), change_kind(item));
     let (mut content, mut locations) = (Vec::new(), Vec::new());
     for change in &item.changes {
-        let (diffs, places) = diff::of_change(change, cwd);
+        let (diffs, places) = diff::of_change(change, cwd, version);
         content.extend(diffs);
         locations.extend(places);
     }

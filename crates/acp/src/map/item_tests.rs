@@ -4,7 +4,7 @@ use super::*;
 
 fn shown(item: Value) -> Value {
     let item: ThreadItem = serde_json::from_value(item).unwrap();
-    serde_json::to_value(tool_call(&item, "/w")).unwrap()
+    serde_json::to_value(tool_call(&item, "/w", Version::First)).unwrap()
 }
 
 fn command(more: Value) -> Value {

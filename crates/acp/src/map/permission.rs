@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::diff;
 use super::item;
+use crate::schema::Version;
 use crate::schema::permission::{OptionKind, Outcome, PermissionOption};
 use crate::schema::tool_call::{ToolCall, ToolCallContent, ToolCallStatus, ToolKind};
 
@@ -124,6 +125,7 @@ pub(crate) fn file_change(
     params: &FileChangeRequestApprovalParams,
     item: Option<&FileChangeItem>,
     cwd: &str,
+    version: Version,
 ) -> Permission {
     let changes = item.map(|item| &item.changes[..]).unwrap_or_default();
     let rows = [
@@ -137,7 +139,7 @@ pub(crate) fn file_change(
     }
     let mut locations = Vec::new();
     for change in changes {
-        let (diffs, places) = diff::of_change(change, cwd);
+        let (diffs, places) = diff::of_change(change, cwd, version);
         content.extend(diffs);
         locations.extend(places);
     }

@@ -82,7 +82,7 @@ fn changes_of_files_have_diffs() {
         { "path": "a.rs", "kind": { "type": "update" }, "diff": "@@ -3 +3 @@\n-x\n+y\n" },
     ] });
     let item: FileChangeItem = serde_json::from_value(item).unwrap();
-    let permission = file_change(&params, Some(&item), "/w");
+    let permission = file_change(&params, Some(&item), "/w", Version::First);
     let call = serde_json::to_value(&permission.tool_call).unwrap();
     let diff = json!({ "type": "diff", "path": "/w/a.rs", "oldText": "x\n", "newText": "y\n" });
     assert_eq!((&call["content"][1], &call["kind"]), (&diff, &json!("edit")));

@@ -4,13 +4,18 @@ use serde::{Deserialize, Serialize};
 
 use super::or_default;
 
+/// The member of the parameters of `initialize` that every version has.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct AnyInitialize {
+    /// The latest that the client speaks: the answer names the one that is spoken.
+    pub(crate) protocol_version: i64,
+}
+
 /// Parameters of `initialize`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct InitializeRequest {
-    /// Any version: the answer names the one that is spoken.
-    #[serde(rename = "protocolVersion")]
-    pub(crate) _protocol_version: i64,
     #[serde(default, deserialize_with = "or_default")]
     pub(crate) client_capabilities: ClientCapabilities,
     #[serde(default)]

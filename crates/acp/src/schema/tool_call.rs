@@ -64,6 +64,30 @@ pub(crate) enum ToolCallContent {
         old_text: Option<String>,
         new_text: String,
     },
+    /// The same in version 2.
+    #[serde(rename = "diff")]
+    Changes {
+        changes: Vec<FileChange>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        patch: Option<Patch>,
+    },
+}
+
+/// What happens to one file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "operation", rename_all = "snake_case", rename_all_fields = "camelCase")]
+pub(crate) enum FileChange {
+    Add { path: String },
+    Delete { path: String },
+    Modify { path: String },
+    Move { old_path: String, path: String },
+}
+
+/// The text of changes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Patch {
+    pub(crate) format: &'static str,
+    pub(crate) text: String,
 }
 
 impl ToolCallContent {

@@ -9,9 +9,10 @@ use super::tool_call::ToolCall;
 /// Parameters of `session/update`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct SessionNotification<'a> {
+pub(crate) struct SessionNotification<'a, U> {
     pub(crate) session_id: &'a str,
-    pub(crate) update: &'a SessionUpdate,
+    /// Of the shape that the version has.
+    pub(crate) update: &'a U,
 }
 
 /// One update.

@@ -12,6 +12,7 @@ import { Readable, Writable } from "node:stream";
 import assert from "node:assert/strict";
 
 import { client, methods, ndJsonStream, PROTOCOL_VERSION } from "@agentclientprotocol/sdk";
+import * as draft from "@agentclientprotocol/sdk/experimental/v2";
 
 const { AGENTD } = process.env;
 const ROOT = realpathSync(mkdtempSync(path.join(tmpdir(), "agentd-acp-")));
@@ -137,6 +138,62 @@ async function official() {
   );
 }
 
+/** The same with the client of the draft of version 2. */
+async function second() {
+  const child = spawn(AGENTD, [...settings(), "--protocol-v2"], { cwd: WORK, env: ENV, stdio: ["pipe", "pipe", "inherit"] });
+  const ended = new Promise((resolve) => child.once("close", resolve));
+  const session = draft.methods.agent.session;
+  const seen = { updates: [], asked: [], waiting: [] };
+  const idle = () => new Promise((resolve) => seen.waiting.push(resolve));
+  const app = draft
+    .client({ name: "agentd-interop" })
+    .onNotification(draft.methods.client.session.update, ({ params }) => {
+      seen.updates.push(params.update);
+      const { sessionUpdate, state } = params.update;
+      if (sessionUpdate === "state_update" && state === "idle") seen.waiting.shift()?.(params.update.stopReason);
+    })
+    .onRequest(draft.methods.client.session.requestPermission, ({ params }) => {
+      seen.asked.push(params);
+      return { outcome: { outcome: "selected", optionId: "accept" } };
+    });
+  const stream = draft.ndJsonStream(Writable.toWeb(child.stdin), Readable.toWeb(child.stdout));
+  await app.connectWith(stream, async (agent) => {
+    let sessionId;
+    const prompt = (said) => agent.request(session.prompt, { sessionId, prompt: [{ type: "text", text: said }] });
+    await check("typescript, version 2", "a permission and a patch", async () => {
+      const info = { name: "agentd-interop", version: "1" };
+      const opened = await agent.request(draft.methods.agent.initialize, { protocolVersion: draft.PROTOCOL_VERSION, info });
+      assert.equal(opened.protocolVersion, 2);
+      ({ sessionId } = await agent.request(session.new, { cwd: WORK }));
+      const end = idle();
+      const { messageId } = await prompt("Go.");
+      assert.equal(await end, "end_turn");
+      const shown = seen.updates.find((update) => update.sessionUpdate === "user_message_chunk");
+      assert.equal(shown.messageId, messageId);
+      assert.equal(seen.asked[0].title, "touch made");
+      const parts = seen.updates.flatMap((update) => (Array.isArray(update.content) ? update.content : []));
+      const diff = parts.find((part) => part.type === "diff");
+      assert.equal(diff.changes[0].operation, "modify");
+      assert.ok(diff.patch.text.includes("-old\n+new\n"), diff.patch.text);
+    });
+    await check("typescript, version 2", "a cancelled turn", async () => {
+      const end = idle();
+      await prompt("Wait.");
+      await agent.notify(session.cancel, { sessionId });
+      assert.equal(await end, "cancelled");
+    });
+    await check("typescript, version 2", "a session that is resumed with its history", async () => {
+      await agent.request(session.close, { sessionId });
+      seen.updates.length = 0;
+      await agent.request(session.resume, { sessionId, cwd: WORK, replayFrom: { type: "start" } });
+      assert.ok(text(seen.updates, "user_message_chunk").startsWith("Go."));
+      assert.equal(seen.updates.find((update) => update.sessionUpdate === "state_update").state, "idle");
+    });
+  });
+  child.stdin.end();
+  await within(30, ended);
+}
+
 /** Runs `acpx`, and returns what it writes to standard output. */
 function acpx(...args) {
   const program = path.join(path.dirname(createRequire(import.meta.url).resolve("acpx/package.json")), "dist/cli.js");
@@ -192,6 +249,8 @@ console.log(
 try {
   fresh();
   await official();
+  fresh();
+  await second();
   await headless();
 } finally {
   rmSync(ROOT, { recursive: true, force: true });

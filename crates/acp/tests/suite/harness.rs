@@ -28,6 +28,8 @@ pub(crate) struct Editor {
     writer: Option<WriteHalf<DuplexStream>>,
     serving: JoinHandle<Result<Ended, String>>,
     stop: Option<oneshot::Sender<()>>,
+    /// Of the protocol.
+    pub(crate) version: u16,
     next_id: i64,
     /// Methods of requests without an answer, by id.
     calls: HashMap<String, String>,
@@ -104,13 +106,25 @@ impl Bench {
         editor
     }
 
-    /// An editor before the handshake.
-    pub(crate) fn connect(&self) -> Editor {
-        self.connect_with(None)
+    /// An editor that speaks version 2, with these capabilities, after the handshake.
+    pub(crate) async fn editor_v2(&self, capabilities: Value) -> Editor {
+        let mut editor = self.connect_with(None, true);
+        editor.version = 2;
+        let info = json!({ "name": "tests", "version": "1" });
+        let params = json!({ "protocolVersion": 2, "info": info, "capabilities": capabilities });
+        let answer = editor.call("initialize", params).await;
+        assert_eq!(answer["protocolVersion"], 2);
+        editor.log.clear();
+        editor
     }
 
-    /// An editor before the handshake, for whose sessions this provider was named.
-    pub(crate) fn connect_with(&self, model_provider: Option<&str>) -> Editor {
+    /// An editor before the handshake.
+    pub(crate) fn connect(&self) -> Editor {
+        self.connect_with(None, false)
+    }
+
+    /// The same; a provider may be named for its sessions, and version 2 allowed.
+    pub(crate) fn connect_with(&self, model_provider: Option<&str>, speaks_v2: bool) -> Editor {
         let limits = Limits::default();
         let (ours, theirs) = Connection::pair(limits);
         let server = self.server.server().clone();
@@ -124,6 +138,7 @@ impl Bench {
             version: "0.0.0".to_owned(),
             model: None,
             model_provider: model_provider.map(str::to_owned),
+            speaks_v2,
             browse: Box::new(move |url| sender.send(url.to_owned()).is_ok()),
         };
         let (stop, stopped) = oneshot::channel();
@@ -140,6 +155,7 @@ impl Bench {
             writer: Some(writer),
             serving,
             stop: Some(stop),
+            version: 1,
             next_id: 1000,
             calls: HashMap::new(),
             unread: VecDeque::new(),
@@ -197,7 +213,7 @@ impl Editor {
 
     /// Sends a request whose parameters fit the schema.
     pub(crate) async fn send(&mut self, method: &str, params: Value) -> i64 {
-        Schema::published().check(method, Part::Params, &params);
+        Schema::published(self.version).check(method, Part::Params, &params);
         self.send_unchecked(method, params).await
     }
 
@@ -212,13 +228,13 @@ impl Editor {
     }
 
     pub(crate) async fn notify(&mut self, method: &str, params: Value) {
-        Schema::published().check(method, Part::Params, &params);
+        Schema::published(self.version).check(method, Part::Params, &params);
         let message = json!({ "jsonrpc": "2.0", "method": method, "params": params });
         self.send_line(message.to_string().as_bytes()).await;
     }
 
     pub(crate) async fn answer(&mut self, asked: &Asked, method: &str, result: Value) {
-        Schema::published().check(method, Part::Result, &result);
+        Schema::published(self.version).check(method, Part::Result, &result);
         let message = json!({ "jsonrpc": "2.0", "id": asked.id, "result": result });
         self.send_line(message.to_string().as_bytes()).await;
     }
@@ -336,7 +352,7 @@ impl Editor {
 
     fn check(&mut self, message: &Value) {
         assert_eq!(message["jsonrpc"], "2.0", "{message}");
-        let schema = Schema::published();
+        let schema = Schema::published(self.version);
         if let Some(method) = message["method"].as_str() {
             return schema.check(method, Part::Params, &message["params"]);
         }
@@ -381,7 +397,7 @@ impl Editor {
                     .iter()
                     .map(|option| option["optionId"].as_str().unwrap())
                     .collect();
-                let title = &params["toolCall"]["title"];
+                let title = params.get("title").unwrap_or(&params["toolCall"]["title"]);
                 self.push(format!("? {method} {title} {}", options.join(",")));
             }
             _ => self.push(format!("? {method}")),
@@ -412,6 +428,9 @@ fn line(kind: &str, update: &Value) -> String {
             }
             for content in update["content"].as_array().into_iter().flatten() {
                 text.push_str(&match content["type"].as_str().unwrap() {
+                    "diff" if content.get("changes").is_some() => {
+                        format!("[diff {} {}]", content["changes"], content["patch"]["text"])
+                    }
                     "diff" => format!(
                         "[diff {} {} -> {}]",
                         content["path"].as_str().unwrap(),
@@ -428,6 +447,12 @@ fn line(kind: &str, update: &Value) -> String {
             let entries: Vec<String> =
                 update["entries"].as_array().unwrap().iter().map(entry).collect();
             entries.join(", ")
+        }
+        "plan_update" => line("plan", &update["plan"]),
+        "state_update" => {
+            let reason = update["stopReason"].as_str().unwrap_or_default();
+            let error = update["error"]["message"].as_str().unwrap_or_default();
+            format!("{} {reason} {error}", update["state"].as_str().unwrap())
         }
         "current_mode_update" => update["currentModeId"].to_string(),
         "session_info_update" => update["title"].to_string(),

@@ -41,7 +41,7 @@ async fn the_provider_that_was_named_decides_about_a_login() {
     ));
     let bench = Bench::of(env);
     for (provider, needs_login) in [("offline", false), ("borrowing", true), ("default", true)] {
-        let mut editor = bench.connect_with(Some(provider));
+        let mut editor = bench.connect_with(Some(provider), false);
         let hello = json!({ "protocolVersion": 1, "clientCapabilities": {} });
         editor.call("initialize", hello).await;
         let place = json!({ "cwd": bench.work(), "mcpServers": [] });

@@ -13,5 +13,6 @@ mod mcp;
 mod questions;
 mod registry;
 mod schema;
+mod second;
 mod sessions;
 mod turns;

@@ -1,4 +1,4 @@
-//! The published JSON Schema as a check of messages.
+//! The published JSON Schemas of both versions of the protocol as a check of messages.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, OnceLock};
@@ -20,10 +20,16 @@ pub(crate) enum Part {
 }
 
 impl Schema {
-    pub(crate) fn published() -> &'static Self {
-        static SCHEMA: OnceLock<Schema> = OnceLock::new();
-        SCHEMA.get_or_init(|| {
-            let text = include_str!("../schema/schema.json");
+    /// The schema of a version of the protocol.
+    pub(crate) fn published(version: u16) -> &'static Self {
+        static FIRST: OnceLock<Schema> = OnceLock::new();
+        static SECOND: OnceLock<Schema> = OnceLock::new();
+        let (place, text) = match version {
+            1 => (&FIRST, include_str!("../schema/v1.json")),
+            2 => (&SECOND, include_str!("../schema/v2.json")),
+            _ => panic!("there is no version {version}"),
+        };
+        place.get_or_init(|| {
             let mut schema: Value = serde_json::from_str(text).unwrap();
             Self { definitions: schema["$defs"].take(), compiled: Mutex::default() }
         })
@@ -64,9 +70,9 @@ impl Schema {
 fn the_check_finds_faults() {
     let found = std::panic::catch_unwind(|| {
         let wrong = json!({ "sessionId": "s", "update": { "sessionUpdate": "plan" } });
-        Schema::published().check("session/update", Part::Params, &wrong);
+        Schema::published(1).check("session/update", Part::Params, &wrong);
     });
     assert!(found.is_err());
     let right = json!({ "sessionId": "s", "update": { "sessionUpdate": "plan", "entries": [] } });
-    Schema::published().check("session/update", Part::Params, &right);
+    Schema::published(1).check("session/update", Part::Params, &right);
 }

@@ -24,8 +24,11 @@ pub(crate) struct Arguments {
     /// The provider of new sessions: `default`, `offline`, or one of config.toml
     #[arg(long, value_name = "ID")]
     model_provider: Option<String>,
+    /// Also speak version 2 of the protocol, a draft, with editors that ask for it
+    #[arg(long)]
+    protocol_v2: bool,
     /// Log in on this terminal, and end: what editors start for a login
-    #[arg(long, conflicts_with_all = ["model", "model_provider", "connect", "token_file"])]
+    #[arg(long, conflicts_with_all = ["model", "model_provider", "protocol_v2", "connect", "token_file"])]
     login: bool,
     #[command(flatten)]
     connect: ConnectArguments,
@@ -61,6 +64,7 @@ pub(crate) async fn run(
         version: env!("CARGO_PKG_VERSION").to_owned(),
         model: arguments.model,
         model_provider: arguments.model_provider,
+        speaks_v2: arguments.protocol_v2,
         browse: Box::new(move |url| login::open_browser(&browser, url)),
     };
     let stop = async {
