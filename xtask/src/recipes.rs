@@ -1,7 +1,9 @@
 //! `cargo xtask recipes`: the recipes of `docs/recipes/` are run as a reader would run them, block by block in
-//! one shell, with an empty home and folder, and their output is compared with what the page shows.
+//! one shell, with an empty home and folder, and their output is compared with what the page shows. So are the
+//! examples of the Rust SDK.
 
 mod expected;
+mod programs;
 mod recipe;
 
 use std::fs::File;
@@ -25,7 +27,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct Options {
-    /// The recipes to run, as `bot` [default: all]
+    /// The recipes to run, as `bot`, and examples, as `tour` [default: all]
     #[arg(value_name = "RECIPE")]
     recipes: Vec<String>,
     /// The program to run them with, in place of a debug build of this checkout
@@ -52,17 +54,28 @@ pub(crate) fn check(root: &Path) -> Outcome {
 }
 
 fn run_all(root: &Path, program: &Path, chosen: &[String]) -> Result<Counts, Failed> {
+    let (examples, chosen): (Vec<&str>, Vec<&str>) =
+        chosen.iter().map(String::as_str).partition(|name| programs::NAMES.contains(name));
+    let is_all = examples.is_empty() && chosen.is_empty();
+    let examples = if is_all { programs::NAMES.to_vec() } else { examples };
+    let pages = if is_all || !chosen.is_empty() { pages(root, &chosen)? } else { Vec::new() };
     let mut counts = Counts::default();
     let mut messages = Vec::new();
-    for page in pages(root, chosen)? {
-        println!("── {}", page.display());
-        match run_page(root, program, &page) {
+    let mut count = |name: String, run: &dyn Fn() -> Result<()>| {
+        println!("── {name}");
+        match run() {
             Ok(()) => counts.passed += 1,
             Err(error) => {
                 counts.failed += 1;
                 messages.push(format!("{error:#}"));
             }
         }
+    };
+    for page in &pages {
+        count(page.display().to_string(), &|| run_page(root, program, page));
+    }
+    for name in examples {
+        count(format!("the example {name}"), &|| programs::run(root, program, name));
     }
     match counts.failed {
         0 => Ok(counts),
@@ -71,22 +84,23 @@ fn run_all(root: &Path, program: &Path, chosen: &[String]) -> Result<Counts, Fai
 }
 
 /// The pages of the recipes, from the root.
-fn pages(root: &Path, chosen: &[String]) -> Result<Vec<PathBuf>> {
+fn pages(root: &Path, chosen: &[&str]) -> Result<Vec<PathBuf>> {
     let all: Vec<PathBuf> = files_below(&root.join(FOLDER), &[])?
         .into_iter()
         .filter(|file| file.extension().is_some_and(|extension| extension == "md"))
         .collect();
     ensure!(!all.is_empty(), "{FOLDER} has no recipes");
     let name = |page: &PathBuf| page.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-    for wanted in chosen {
+    for &wanted in chosen {
         ensure!(
-            all.iter().any(|page| name(page).as_ref() == Some(wanted)),
+            all.iter().any(|page| name(page).is_some_and(|name| name == wanted)),
             "there is no recipe {wanted:?}; there are: {}",
             all.iter().filter_map(name).collect::<Vec<_>>().join(", ")
         );
     }
-    let is_chosen =
-        |page: &PathBuf| chosen.is_empty() || name(page).is_some_and(|name| chosen.contains(&name));
+    let is_chosen = |page: &PathBuf| {
+        chosen.is_empty() || name(page).is_some_and(|name| chosen.contains(&name.as_str()))
+    };
     Ok(all.into_iter().filter(is_chosen).map(|page| Path::new(FOLDER).join(page)).collect())
 }
 

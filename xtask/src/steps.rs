@@ -15,6 +15,9 @@ use anyhow::anyhow;
 pub(crate) use counts::{Counts, libtest, nextest};
 pub(crate) use program::Program;
 
+/// The features of every step: the same everywhere, so that nothing is compiled twice.
+pub(crate) const SCOPE: [&str; 2] = ["--workspace", "--all-features"];
+
 /// What a step that did not fail reports.
 pub(crate) enum Done {
     /// A check without tests of its own.

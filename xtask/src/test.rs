@@ -11,7 +11,7 @@ use anyhow::Context;
 
 use crate::notes::Notes;
 use crate::steps::When::{AtOnce, InTurn};
-use crate::steps::{self, Counts, Done, Outcome, Program, Step};
+use crate::steps::{self, Counts, Done, Outcome, Program, SCOPE, Step};
 use crate::{examples, must_not_compile, protocol_status, recipes, walkthrough};
 
 pub(crate) use typescript::tools_folder;
@@ -31,9 +31,6 @@ const STEPS: &[Step] = &[
     Step { name: "TypeScript", when: AtOnce, check: typescript::check },
     Step { name: "supply chain", when: AtOnce, check: supply::check },
 ];
-
-/// The features of every step: the same everywhere, so that nothing is compiled twice.
-pub(crate) const SCOPE: [&str; 2] = ["--workspace", "--all-features"];
 
 pub(crate) fn run(root: &Path) -> ExitCode {
     steps::run(root, STEPS)

@@ -10,6 +10,7 @@ mod finding;
 mod formatting;
 mod imports;
 mod links;
+mod programs;
 mod quoted;
 mod scan;
 mod source;
@@ -57,6 +58,7 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Finding>> {
     findings.extend(formatting::check(root, &files)?);
     findings.extend(imports::check(root)?);
     findings.extend(links::check(root, &files)?);
+    findings.extend(programs::check(root)?);
     findings.extend(quoted::check(root, &files)?);
     findings.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
     Ok(findings)

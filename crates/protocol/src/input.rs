@@ -30,6 +30,18 @@ pub enum UserInput {
     Mention { name: String, path: String },
 }
 
+impl From<&str> for UserInput {
+    fn from(text: &str) -> Self {
+        Self::from(text.to_owned())
+    }
+}
+
+impl From<String> for UserInput {
+    fn from(text: String) -> Self {
+        Self::Text { text, text_elements: Vec::new() }
+    }
+}
+
 /// A span of the text with a special meaning.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -110,7 +110,7 @@ pub enum TurnItemsView {
 }
 
 /// Parameters of `turn/start`. Overrides also apply to later turns, except `outputSchema`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TurnStartParams {

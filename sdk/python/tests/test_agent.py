@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -280,6 +281,24 @@ def test_the_tour_runs(environment: dict[str, str]) -> None:
     assert "files: ['AGENTD_DEMO.md']" in ran.stdout and "resumed: 1 turn" in ran.stdout
 
 
+def test_the_program_of_the_readme_runs(scripted: Scripted) -> None:
+    root = Path(__file__).parent.parent
+    arguments = scripted([message("Hi")])
+    env = {**arguments["env"], "PYTHONPATH": str(root / "src"), "AGENTD_PATH": find_program(None)}
+    program = [sys.executable, str(root / "examples/readme.py")]
+    ran = subprocess.run(program, cwd=arguments["cwd"], env=env, capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 0, ran.stderr
+    assert fits((root.parent / "readme-output.txt").read_text(), ran.stdout), ran.stdout
+    assert (arguments["cwd"] / "AGENTD_DEMO.md").exists()
+
+
+def fits(wanted: str, output: str) -> bool:
+    """An ellipsis stands for any text in a line, and alone on its line for any number of lines."""
+    lines = wanted.rstrip("\n").split("\n")
+    patterns = ["(?:.*\n)*" if line == "…" else re.escape(line).replace("…", ".*") + "\n" for line in lines]
+    return re.fullmatch("".join(patterns), output) is not None
+
+
 @pytest.mark.parametrize("kind", ["unix", "ws"])
 def test_two_agents_share_a_server(scripted: Scripted, kind: str) -> None:
     arguments = scripted([message("Hi")])
@@ -301,7 +320,7 @@ def test_two_agents_share_a_server(scripted: Scripted, kind: str) -> None:
     try:
         assert server.stdout is not None
         address = server.stdout.readline().removeprefix("listening on ").strip()
-        options = {"address": address, "offline": True, "model": arguments["model"]}
+        options = {"address": address, "offline": True, "model": arguments["model"], "reconnect_timeout": 0.3}
         if kind == "ws":
             with pytest.raises(ConnectionLost, match="401"):
                 Agent(**options, token="wrong").start()

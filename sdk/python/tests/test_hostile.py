@@ -18,6 +18,7 @@ from agentd_sdk import (
     TurnTimeout,
     VersionMismatch,
 )
+from conftest import FakeSocket
 
 Fake = Callable[[str], dict[str, Any]]
 
@@ -54,7 +55,12 @@ GARBAGE = [
     '{"method": "x", "params": [1]}',
     '{"method": "x", "params": ""}',
     '{"method": "x", "id": 1, "params": "text"}',
+    '{"method": "x", "id": {}}',
     '{"id": [1], "result": 1}',
+    '{"id": {}, "result": 1}',
+    "",
+    "5",
+    "null",
 ]
 
 
@@ -64,6 +70,52 @@ def test_garbage_is_named(fake: Fake, line: str) -> None:
     with Agent(**fake(body)) as agent:
         with pytest.raises(ConnectionLost, match="not the protocol"):
             agent.request("thread/list")
+
+
+def frame(opcode: int, payload: bytes, first: int = 0x80) -> bytes:
+    """A WebSocket frame of a server, whose payload is short."""
+    return bytes([first | opcode, len(payload)]) + payload
+
+
+#: What a server may not write, by what is wrong with it.
+FRAMES = {
+    "reserved opcode": frame(3, b""),
+    "reserved bit": frame(1, b"{}", first=0xC0),
+    "masked": bytes([0x81, 0x82]) + b"abcd" + b"{}",
+    "no UTF-8": frame(1, b"\xff\xfe"),
+    "no JSON": frame(1, b"{"),
+    "no object": frame(1, b"[1]"),
+    "continuation of nothing": frame(0, b"{}"),
+    "fragmented ping": frame(9, b"", first=0),
+    "long ping": bytes([0x89, 126, 0, 200]) + bytes(200),
+    "too long": bytes([0x81, 127]) + (1 << 40).to_bytes(8, "big"),
+}
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_malformed_frames_are_named(name: str) -> None:
+    async def work() -> None:
+        async with FakeSocket(raw=FRAMES[name]) as server:
+            async with AsyncAgent(address=server.address) as agent:
+                turn = await (await agent.thread()).turn("go")
+                waits = [turn.result(), agent.request("thread/list"), agent.request("thread/list")]
+                for wait in waits:
+                    with pytest.raises(ConnectionLost, match="not the protocol"):
+                        await asyncio.wait_for(wait, 30)
+                # It would write the same again.
+                assert server.connections == 1
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("version", ["x/1.0.0 (linux)", "x/0.0.9 (linux)", "nonsense"])
+def test_other_versions_behind_a_socket_are_refused(version: str) -> None:
+    async def work() -> None:
+        async with FakeSocket(version) as server:
+            with pytest.raises(VersionMismatch, match="0.1 and later"):
+                await AsyncAgent(address=server.address).start()
+
+    asyncio.run(work())
 
 
 def test_answers_out_of_order_and_unknown_notifications_are_taken(fake: Fake) -> None:

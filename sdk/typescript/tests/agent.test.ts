@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
-import { existsSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
@@ -211,4 +211,35 @@ test("the tour runs", async (context) => {
   const { stdout } = await promisify(execFile)(process.execPath, [tour], options);
   assert.match(stdout, /files: \[ 'AGENTD_DEMO\.md' \]/);
   assert.match(stdout, /resumed: 1 turn/);
+});
+
+test("the program of the README runs", async (context) => {
+  const { env, cwd } = scripted(context, []);
+  const program = fileURLToPath(new URL("../examples/readme.js", import.meta.url));
+  const options = { cwd, env: { ...env, AGENTD_PATH: process.env["AGENTD_PATH"] } };
+  const { stdout } = await promisify(execFile)(process.execPath, [program], options);
+  const wanted = readFileSync(join(process.env["SDK"] ?? fileURLToPath(new URL("../../", import.meta.url)), "../readme-output.txt"), "utf8");
+  assert.match(stdout, outputPattern(wanted));
+  assert.ok(existsSync(join(cwd, "AGENTD_DEMO.md")));
+});
+
+/** An ellipsis stands for any text in a line, and alone on its line for any number of lines. */
+function outputPattern(wanted: string): RegExp {
+  const escaped = (text: string) => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+  const lines = wanted.trimEnd().split("\n");
+  return new RegExp(`^${lines.map((it) => (it === "…" ? "(?:.*\n)*" : `${escaped(it).replaceAll("…", ".*")}\n`)).join("")}$`);
+}
+
+test("a thread is compacted", async (context) => {
+  const responses = [message("One"), message("What came before, in short."), message("Two")];
+  const agent = await started(context, scripted(context, responses));
+  const thread = await agent.thread();
+  await thread.run("go");
+  await thread.compact();
+  // It is a turn of its own, which takes no message.
+  while ((await thread.read()).turns[1]?.status !== "completed");
+  assert.equal((await thread.run("more")).text, "Two");
+  const turns = (await thread.read()).turns;
+  assert.deepEqual(turns.map((it) => it.status), ["completed", "completed", "completed"]);
+  assert.ok(turns[1]?.items.some((it) => it.type === "contextCompaction"));
 });

@@ -1,8 +1,15 @@
 /** A real server with a scripted model, and servers that misbehave. */
 
+import { type ChildProcess, spawn } from "node:child_process";
+import { createHash } from "node:crypto";
+import { once } from "node:events";
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs";
+import { type IncomingMessage, createServer as createHttpServer } from "node:http";
+import { type AddressInfo, type Socket, connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { createInterface } from "node:readline";
+import type { Duplex } from "node:stream";
 import { type TestContext } from "node:test";
 
 import { Agent, type AgentOptions, type Input, type TurnEvent } from "@agentd/sdk";
@@ -85,4 +92,106 @@ export async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
   const found: T[] = [];
   for await (const item of items) found.push(item);
   return found;
+}
+
+export const TOKEN = "secret-token-of-the-test-0123456789";
+
+type Home = ReturnType<typeof scripted>;
+
+export async function listen(context: TestContext, { env }: Home, args: string[]): Promise<[string, ChildProcess]> {
+  const program = process.env["AGENTD_PATH"] as string;
+  const server = spawn(program, ["app-server", ...args], { env, stdio: ["ignore", "pipe", "ignore"] });
+  context.after(() => server.kill("SIGKILL"));
+  for await (const line of createInterface({ input: server.stdout })) {
+    if (line.startsWith("listening on ")) return [line.slice("listening on ".length), server];
+  }
+  throw new Error("the server does not listen");
+}
+
+/** A proxy in front of a Unix socket or a port, whose connections can be cut. */
+export async function proxy(context: TestContext, behind: string | number) {
+  const open = new Set<Socket>();
+  let isClosed = false;
+  let connections = 0;
+  const server = createServer((near) => {
+    connections += 1;
+    if (isClosed) return near.destroy();
+    const far = typeof behind === "string" ? connect(behind) : connect(behind, "127.0.0.1");
+    for (const socket of [near, far]) {
+      open.add(socket);
+      socket.on("error", () => undefined);
+      socket.on("close", () => (near.destroy(), far.destroy(), open.delete(socket)));
+    }
+    near.pipe(far).pipe(near);
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  context.after(() => (server.close(), open.forEach((it) => it.destroy())));
+  const { port } = server.address() as AddressInfo;
+  return {
+    address: `ws://127.0.0.1:${port}`,
+    cut: () => open.forEach((it) => it.destroy()),
+    refuse: (refuses: boolean) => (isClosed = refuses),
+    connections: () => connections,
+  };
+}
+
+/**
+ * A server behind a WebSocket that knows a thread and a turn, and writes `raw` once the turn has started. The user
+ * agent of each connection is the next of `agents`, and the last of them from then on.
+ */
+export async function fakeSocket(context: TestContext, { agents = ["x/0.1.0 (linux)"], raw }: { agents?: string[]; raw?: Buffer }) {
+  const open = new Set<Duplex>();
+  let connections = 0;
+  const server = createHttpServer();
+  server.on("upgrade", ({ headers }: IncomingMessage, socket: Duplex) => {
+    const key = String(headers["sec-websocket-key"]);
+    const accepted = createHash("sha1").update(`${key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`).digest("base64");
+    const userAgent = agents[Math.min(connections++, agents.length - 1)];
+    const results: Record<string, unknown> = {
+      initialize: { userAgent },
+      "thread/start": { thread: { id: "t" }, eventCursor: "1" },
+      "turn/start": { turn: { id: "u" } },
+    };
+    open.add(socket);
+    socket.on("error", () => undefined);
+    socket.on("close", () => open.delete(socket));
+    socket.write(`HTTP/1.1 101 x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ${accepted}\r\n\r\n`);
+    let held = Buffer.alloc(0);
+    socket.on("data", (bytes: Buffer) => {
+      held = Buffer.concat([held, bytes]);
+      for (let read = unmasked(held); read; read = unmasked(held)) {
+        held = held.subarray(read.size);
+        const { id, method } = read.opcode === 1 ? JSON.parse(read.payload.toString()) : { id: 0, method: "" };
+        if (method in results) socket.write(short(JSON.stringify({ id, result: results[method] })));
+        if (method === "turn/start" && raw) socket.write(raw);
+      }
+    });
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const cut = () => open.forEach((it) => it.destroy());
+  context.after(() => (server.close(), cut()));
+  const address = `ws://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return { address, cut, connections: () => connections };
+}
+
+/** The first frame of a client, if it is there. */
+function unmasked(bytes: Buffer): { opcode: number; payload: Buffer; size: number } | undefined {
+  if (bytes.length < 2) return undefined;
+  const short = bytes[1]! & 0x7f;
+  const start = short < 126 ? 2 : 4;
+  if (bytes.length < start + 4) return undefined;
+  const length = short < 126 ? short : bytes.readUInt16BE(2);
+  const size = start + 4 + length;
+  if (bytes.length < size) return undefined;
+  const mask = bytes.subarray(start, start + 4);
+  const payload = bytes.subarray(start + 4, size).map((byte, at) => byte ^ mask[at & 3]!);
+  return { opcode: bytes[0]! & 0x0f, payload: Buffer.from(payload), size };
+}
+
+/** A text message of a server. */
+function short(text: string): Buffer {
+  const bytes = Buffer.from(text);
+  return Buffer.concat([Buffer.from([0x81, 126, bytes.length >> 8, bytes.length & 0xff]), bytes]);
 }

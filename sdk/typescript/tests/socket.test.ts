@@ -1,62 +1,18 @@
 /** Servers behind sockets: sharing one, tokens, and coming back to one after the connection was lost. */
 
 import assert from "node:assert/strict";
-import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { writeFileSync } from "node:fs";
-import { type AddressInfo, type Socket, connect, createServer } from "node:net";
+import { type AddressInfo, createServer } from "node:net";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
-import { type TestContext, test } from "node:test";
+import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 
 import { Agent, ConnectionLost, TurnInterrupted } from "@agentd/sdk";
 
-import { call, message, scripted, started } from "./servers.js";
+import { TOKEN, call, fakeSocket, listen, message, proxy, scripted, started, turnOf } from "./servers.js";
 
 const within = { timeout: 60_000 };
-const TOKEN = "secret-token-of-the-test-0123456789";
-
-type Home = ReturnType<typeof scripted>;
-
-async function listen(context: TestContext, { env }: Home, args: string[]): Promise<[string, ChildProcess]> {
-  const program = process.env["AGENTD_PATH"] as string;
-  const server = spawn(program, ["app-server", ...args], { env, stdio: ["ignore", "pipe", "ignore"] });
-  context.after(() => server.kill("SIGKILL"));
-  for await (const line of createInterface({ input: server.stdout })) {
-    if (line.startsWith("listening on ")) return [line.slice("listening on ".length), server];
-  }
-  throw new Error("the server does not listen");
-}
-
-/** A proxy in front of a socket, whose connections can be cut. */
-async function proxy(context: TestContext, path: string) {
-  const open = new Set<Socket>();
-  let isClosed = false;
-  let connections = 0;
-  const server = createServer((near) => {
-    connections += 1;
-    if (isClosed) return near.destroy();
-    const far = connect(path);
-    for (const socket of [near, far]) {
-      open.add(socket);
-      socket.on("error", () => undefined);
-      socket.on("close", () => (near.destroy(), far.destroy(), open.delete(socket)));
-    }
-    near.pipe(far).pipe(near);
-  });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  context.after(() => (server.close(), open.forEach((it) => it.destroy())));
-  const { port } = server.address() as AddressInfo;
-  return {
-    address: `ws://127.0.0.1:${port}`,
-    cut: () => open.forEach((it) => it.destroy()),
-    refuse: (refuses: boolean) => (isClosed = refuses),
-    connections: () => connections,
-  };
-}
-
 for (const kind of ["unix", "ws"]) {
   test(`two agents share a server: ${kind}`, within, async (context) => {
     const home = scripted(context, [message("Hi")]);
@@ -199,3 +155,52 @@ test("what is no server is named", within, async (context) => {
     await assert.rejects(Agent.start({ address, startTimeout: 500 }), expected);
   }
 });
+
+/** A frame of a server, whose payload is short. */
+function frame(opcode: number, payload: string | Buffer, first = 0x80): Buffer {
+  const bytes = Buffer.from(payload);
+  return Buffer.concat([Buffer.from([first | opcode, bytes.length]), bytes]);
+}
+
+/** What a server may not write. */
+const FRAMES: [string, Buffer][] = [
+  ["a reserved opcode", frame(3, "")],
+  ["a reserved bit", frame(1, "{}", 0xc0)],
+  ["masked", Buffer.concat([Buffer.from([0x81, 0x82]), Buffer.from("abcd{}")])],
+  ["no UTF-8", frame(1, Buffer.from([0xff, 0xfe]))],
+  ["binary", frame(2, "{}")],
+  ["no JSON", frame(1, "{")],
+  ["no object", frame(1, "[1]")],
+  ["a continuation of nothing", frame(0, "{}")],
+  ["a message in a message", Buffer.concat([frame(1, "{", 0), frame(1, "{}")])],
+  ["a divided ping", frame(9, "", 0)],
+  ["a long ping", Buffer.concat([Buffer.from([0x89, 126, 0, 200]), Buffer.alloc(200)])],
+  ["too long", Buffer.concat([Buffer.from([0x81, 127]), Buffer.from([0, 0, 1, 0, 0, 0, 0, 0])])],
+  ["a length of more than a number", Buffer.concat([Buffer.from([0x81, 127]), Buffer.alloc(8, 0xff)])],
+];
+
+for (const [name, raw] of FRAMES) {
+  test(`malformed frames are named: ${name}`, within, async (context) => {
+    const server = await fakeSocket(context, { raw });
+    const agent = await started(context, { address: server.address });
+    const turn = await turnOf(agent);
+    const waits = [turn.result(), agent.request("thread/list"), agent.request("thread/list")];
+    await Promise.all(waits.map((it) => assert.rejects(it, /ConnectionLost.*not the protocol/)));
+    // It would write the same again.
+    assert.equal(server.connections(), 1);
+  });
+}
+
+for (const version of ["0.0.9", "1.0.0"]) {
+  test(`another version behind a socket is refused: ${version}`, within, async (context) => {
+    const other = `x/${version} (linux)`;
+    const expected = new RegExp(`VersionMismatch: the server is version ${version}, .*0.1 and later`);
+    await assert.rejects(Agent.start({ address: (await fakeSocket(context, { agents: [other] })).address }), expected);
+    const server = await fakeSocket(context, { agents: ["x/0.1.0 (linux)", other] });
+    const agent = await started(context, { address: server.address });
+    const turn = await turnOf(agent);
+    server.cut();
+    await assert.rejects(turn.result(), expected);
+    await assert.rejects(agent.request("thread/list"), expected);
+  });
+}

@@ -4,8 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 
-use crate::steps::Program;
-use crate::test::SCOPE;
+use crate::steps::{Program, SCOPE};
 
 /// A debug build of `agentd`, made as the tests make it.
 pub(crate) fn agentd(root: &Path) -> Result<PathBuf> {

@@ -9,8 +9,7 @@ use anyhow::{Context, Result};
 use super::checkout::target;
 use super::clients::check_packages;
 use crate::package;
-use crate::steps::{self, Counts, Done, Failed, Outcome, Program};
-use crate::test::SCOPE;
+use crate::steps::{self, Counts, Done, Failed, Outcome, Program, SCOPE};
 
 const PROFILE: &str = "release";
 /// Where the packages are installed, below the target folder.

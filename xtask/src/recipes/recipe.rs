@@ -24,7 +24,7 @@ pub(super) struct Recipe {
 pub(super) struct Step {
     /// In the page.
     pub(super) line: usize,
-    text: String,
+    pub(super) text: String,
     /// What the page shows of its standard output.
     pub(super) output: Option<String>,
 }

@@ -32,6 +32,7 @@ const TABLE: &[(&str, May)] = &[
     ("jsonrpc", Only(&[])),
     ("protocol", Only(&["jsonrpc"])),
     ("transport", Only(&["files", "jsonrpc"])),
+    ("agentd-sdk", Only(&["jsonrpc", "protocol", "transport"])),
     ("config", Only(&["files", "visible", "hooks"])),
     ("http-client", Only(&["files"])),
     ("account", Only(&["files", "http-client"])),

@@ -1,11 +1,13 @@
 //! Logging in and out at the hosted service.
 
+use std::collections::BTreeMap;
+
 use jsonrpc::{ErrorObject, RequestId};
 use protocol::{
     AccountLoginCancelParams, AccountLoginCompletedNotification, AccountLoginStartParams,
-    AccountLoginStartResponse, AccountReadParams, Empty,
+    AccountLoginStartResponse, AccountReadParams, AccountReadResponse, ConfigReadParams, Empty,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Adapter, Running, read_answer};
 use crate::editor::Question;
@@ -168,22 +170,51 @@ impl Adapter {
         });
     }
 
-    /// Goes on when the provider needs no login, or there is one; else the request gets the protocol's error.
+    /// Goes on when the provider of sessions needs no login, or there is one; else the request gets the
+    /// protocol's error.
     pub(super) fn when_logged_in(
         &mut self,
         id: &RequestId,
         then: impl FnOnce(&mut Self) + Send + 'static,
     ) {
         let id = id.clone();
+        // `account/read` speaks of the configured provider alone.
+        let Some(provider) = self.options.model_provider.clone() else {
+            return self.when_account_suffices(id, |read| read.requires_default_auth, then);
+        };
+        let params = ConfigReadParams::default();
+        self.call::<protocol::ConfigRead>(&params, move |this, result| match result {
+            Ok(read) if uses_account(&provider, &read.config) => {
+                this.when_account_suffices(id, |_| true, then);
+            }
+            Ok(_) => then(this),
+            Err(error) => this.refuse(&id, &error),
+        });
+    }
+
+    fn when_account_suffices(
+        &mut self,
+        id: RequestId,
+        needs_one: impl FnOnce(&AccountReadResponse) -> bool + Send + 'static,
+        then: impl FnOnce(&mut Self) + Send + 'static,
+    ) {
         let params = AccountReadParams::default();
         self.call::<protocol::AccountRead>(&params, move |this, result| match result {
-            Ok(read) if read.requires_default_auth && read.account.is_none() => {
+            Ok(read) if read.account.is_none() && needs_one(&read) => {
                 this.refuse(&id, &login_required());
             }
             Ok(_) => then(this),
             Err(error) => this.refuse(&id, &error),
         });
     }
+}
+
+/// Whether a provider uses the account, by the configuration.
+fn uses_account(provider: &str, config: &BTreeMap<String, Value>) -> bool {
+    provider == "default"
+        || config.get("model_providers").is_some_and(|providers| {
+            providers[provider]["requires_default_auth"].as_bool() == Some(true)
+        })
 }
 
 /// What a request gets that needs a login.

@@ -108,7 +108,7 @@ impl Bench {
 
     /// An editor that speaks version 2, with these capabilities, after the handshake.
     pub(crate) async fn editor_v2(&self, capabilities: Value) -> Editor {
-        let mut editor = self.connect_with(true);
+        let mut editor = self.connect_with(None, true);
         editor.version = 2;
         let info = json!({ "name": "tests", "version": "1" });
         let params = json!({ "protocolVersion": 2, "info": info, "capabilities": capabilities });
@@ -120,11 +120,11 @@ impl Bench {
 
     /// An editor before the handshake.
     pub(crate) fn connect(&self) -> Editor {
-        self.connect_with(false)
+        self.connect_with(None, false)
     }
 
-    /// The same; version 2 may be allowed.
-    pub(crate) fn connect_with(&self, speaks_v2: bool) -> Editor {
+    /// The same; a provider may be named for its sessions, and version 2 allowed.
+    pub(crate) fn connect_with(&self, model_provider: Option<&str>, speaks_v2: bool) -> Editor {
         let limits = Limits::default();
         let (ours, theirs) = Connection::pair(limits);
         let server = self.server.server().clone();
@@ -137,7 +137,7 @@ impl Bench {
             limits,
             version: "0.0.0".to_owned(),
             model: None,
-            model_provider: None,
+            model_provider: model_provider.map(str::to_owned),
             speaks_v2,
             browse: Box::new(move |url| sender.send(url.to_owned()).is_ok()),
         };

@@ -31,6 +31,29 @@ async fn a_session_needs_a_login_where_the_provider_does() {
 }
 
 #[tokio::test]
+async fn the_provider_that_was_named_decides_about_a_login() {
+    let service = LoginService::start(|_, _| None).await;
+    let env = TestEnvironment::with_responses(json!([says("Hello.")])).await;
+    env.write_config(&format!(
+        "model = \"m\"\nhosted_base_url = {:?}\n[model_providers.borrowing]\n\
+         base_url = \"http://127.0.0.1:1/v1\"\nrequires_default_auth = true\n",
+        service.url
+    ));
+    let bench = Bench::of(env);
+    for (provider, needs_login) in [("offline", false), ("borrowing", true), ("default", true)] {
+        let mut editor = bench.connect_with(Some(provider), false);
+        let hello = json!({ "protocolVersion": 1, "clientCapabilities": {} });
+        editor.call("initialize", hello).await;
+        let place = json!({ "cwd": bench.work(), "mcpServers": [] });
+        if needs_login {
+            assert_eq!(editor.refused("session/new", place).await.code, -32000, "{provider}");
+        } else {
+            editor.new_session(&bench.work()).await;
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_login_is_shown_by_a_browser_or_the_client_and_can_be_cancelled() {
     let service = LoginService::start(|_, _| None).await;
     let bench = bench(&service).await;

@@ -250,7 +250,7 @@ async fn versions_are_negotiated_and_kept_apart() {
     // The latest that both know; before version 2, clients say otherwise who they are.
     let info = json!({ "name": "tests", "version": "1" });
     for (asked, spoken) in [(0, 1), (1, 1), (2, 2), (7, 2)] {
-        let mut editor = bench.connect_with(true);
+        let mut editor = bench.connect_with(None, true);
         editor.version = spoken;
         let params = json!({ "protocolVersion": asked, "info": info });
         let id = editor.send_unchecked("initialize", params).await;

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
+use agentd_sdk::ServerAddress;
 use anyhow::Context;
-use jsonrpc::{Connection, Limits};
+use jsonrpc::Connection;
 use logging::LogFile;
 use server::{Options as ServerOptions, Server};
-use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
 use crate::commands::Invalid;
@@ -64,15 +64,8 @@ pub(crate) fn serve(environment: Environment, source: &str) -> anyhow::Result<Se
 /// A server that runs elsewhere.
 #[derive(Clone)]
 pub(crate) struct Remote {
-    address: Address,
+    address: ServerAddress,
     token: Option<String>,
-}
-
-#[derive(Clone)]
-enum Address {
-    Unix(PathBuf),
-    /// Host and port.
-    Tcp(String),
 }
 
 impl Remote {
@@ -84,37 +77,13 @@ impl Remote {
             anyhow::Ok(token.trim().to_owned())
         });
         let token = token.transpose().map_err(Invalid::from)?;
-        let address = match address.split_once("://") {
-            Some(("unix", path)) if !path.is_empty() => Address::Unix(path.into()),
-            Some(("ws", host)) if host.trim_end_matches('/').contains(':') => {
-                Address::Tcp(host.trim_end_matches('/').to_owned())
-            }
-            _ => {
-                let message =
-                    format!("--connect: `{address}` is neither unix://PATH nor ws://HOST:PORT");
-                return Err(Invalid::new(message).into());
-            }
-        };
+        let address =
+            address.parse().map_err(|error| Invalid::new(format!("--connect: {error}")))?;
         Ok(Self { address, token })
     }
 
     /// Connects once.
     pub(crate) async fn connect(&self) -> anyhow::Result<Connection> {
-        let limits: Limits = server::connection_limits();
-        match &self.address {
-            #[cfg(unix)]
-            Address::Unix(path) => Ok(transport::connect(path, limits).await?),
-            #[cfg(not(unix))]
-            Address::Unix(_) => anyhow::bail!("this system has no Unix sockets"),
-            Address::Tcp(host) => {
-                let stream = TcpStream::connect(host)
-                    .await
-                    .with_context(|| format!("cannot connect to {host}"))?;
-                stream.set_nodelay(true).context("cannot set the connection up")?;
-                let (reader, writer) = stream.into_split();
-                let token = self.token.as_deref();
-                Ok(transport::upgrade(reader, writer, host, token, limits).await?)
-            }
-        }
+        Ok(self.address.connect(self.token.as_deref(), server::connection_limits()).await?)
     }
 }

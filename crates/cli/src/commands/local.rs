@@ -4,15 +4,13 @@
 use std::io;
 use std::path::PathBuf;
 
+use agentd_sdk::decline;
 use anyhow::{Context, anyhow, bail};
 use jsonrpc::{CallError, Client, Connection, ErrorObject, Event, Events, Method, code};
 use protocol::{
-    AdditionalPermissionProfile, ClientInfo, CommandExecutionApprovalDecision,
-    CommandExecutionRequestApprovalResponse, Empty, FileChangeApprovalDecision,
-    FileChangeRequestApprovalResponse, InitializeCapabilities, InitializeParams,
-    InitializeResponse, McpServerElicitationAction, McpServerElicitationRequestResponse,
-    PermissionGrantScope, PermissionsRequestApprovalResponse, ThreadResumeParams, Turn,
-    TurnCompletedNotification, TurnInterruptParams, TurnStartParams, UserInput,
+    ClientInfo, Empty, InitializeCapabilities, InitializeParams, InitializeResponse,
+    ThreadResumeParams, Turn, TurnCompletedNotification, TurnInterruptParams, TurnStartParams,
+    UserInput,
 };
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -254,64 +252,12 @@ impl LocalServer {
 
 /// Parameters that start a turn and change no setting.
 pub(crate) fn turn_start(thread_id: &str, input: Vec<UserInput>) -> TurnStartParams {
-    TurnStartParams {
-        thread_id: thread_id.to_owned(),
-        input,
-        cwd: None,
-        approval_policy: None,
-        approvals_reviewer: None,
-        sandbox_policy: None,
-        permissions: None,
-        model: None,
-        service_tier: None,
-        service_tier_for_turn: None,
-        turn_trigger: None,
-        effort: None,
-        summary: None,
-        personality: None,
-        collaboration_mode: None,
-        output_schema: None,
-        max_total_tokens: None,
-        environments: None,
-        responsesapi_client_metadata: None,
-    }
+    TurnStartParams { thread_id: thread_id.to_owned(), input, ..TurnStartParams::default() }
 }
 
 /// Parameters that resume a thread and change no setting.
 pub(crate) fn thread_resume(thread_id: &str) -> ThreadResumeParams {
     ThreadResumeParams { thread_id: thread_id.to_owned(), ..ThreadResumeParams::default() }
-}
-
-/// The negative answer to a request of the server, in the form of its method.
-pub(crate) fn decline(method: &str) -> Answer {
-    let encode = |answer: serde_json::Result<Value>| {
-        answer.map_err(|why| ErrorObject::internal(why.to_string()))
-    };
-    match method {
-        "item/commandExecution/requestApproval" => {
-            let decision = CommandExecutionApprovalDecision::Decline;
-            encode(serde_json::to_value(CommandExecutionRequestApprovalResponse { decision }))
-        }
-        "item/fileChange/requestApproval" => {
-            let decision = FileChangeApprovalDecision::Decline;
-            encode(serde_json::to_value(FileChangeRequestApprovalResponse { decision }))
-        }
-        "item/permissions/requestApproval" => {
-            encode(serde_json::to_value(PermissionsRequestApprovalResponse {
-                permissions: AdditionalPermissionProfile::default(),
-                scope: PermissionGrantScope::default(),
-                strict_auto_review: None,
-            }))
-        }
-        "mcpServer/elicitation/request" => {
-            encode(serde_json::to_value(McpServerElicitationRequestResponse {
-                action: McpServerElicitationAction::Decline,
-                content: None,
-                meta: None,
-            }))
-        }
-        other => Err(ErrorObject::method_not_found(other)),
-    }
 }
 
 /// Catches interrupts and terminations, which then no longer end the process.
@@ -356,32 +302,5 @@ fn refused(method: &str, error: CallError) -> anyhow::Error {
         // The server's message is written for people; the method gives the place.
         CallError::Rpc(error) => anyhow!("{} ({method})", error.message),
         other => anyhow::Error::new(other).context(method.to_owned()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_declining_answer_has_the_shape_of_its_request() {
-        let check = |method: &str, expect: &str| {
-            let outcome = decline(method).map_or_else(|error| error.message, |yes| yes.to_string());
-            assert_eq!(outcome, expect, "{method}");
-        };
-        check("item/commandExecution/requestApproval", r#"{"decision":"decline"}"#);
-        check("item/fileChange/requestApproval", r#"{"decision":"decline"}"#);
-        check("item/permissions/requestApproval", r#"{"permissions":{}}"#);
-        check("mcpServer/elicitation/request", r#"{"action":"decline"}"#);
-        check("item/tool/call", "Method not found: item/tool/call");
-    }
-
-    #[test]
-    fn every_request_of_the_server_is_declined() {
-        for request in protocol::SERVER_REQUESTS {
-            if let Ok(answer) = decline(request.name) {
-                assert!(!answer.to_string().contains("accept"), "{}", request.name);
-            }
-        }
     }
 }

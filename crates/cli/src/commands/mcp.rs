@@ -256,7 +256,7 @@ impl Observer for Reports {
     }
 
     async fn asked(&mut self, method: &str, _: &RawValue) -> io::Result<local::Answer> {
-        Ok(local::decline(method))
+        Ok(agentd_sdk::decline(method))
     }
 }
 

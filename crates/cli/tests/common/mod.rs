@@ -86,7 +86,7 @@ impl TestEnvironment {
 }
 
 /// The program of this build, or another one that is to pass the same tests.
-fn program() -> PathBuf {
+pub fn program() -> PathBuf {
     std::env::var_os("AGENTD_UNDER_TEST")
         .map_or_else(|| env!("CARGO_BIN_EXE_agentd").into(), PathBuf::from)
 }

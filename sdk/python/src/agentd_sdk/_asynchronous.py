@@ -5,29 +5,20 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import re
 import weakref
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, TypeVar, Union, cast
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar, Union, cast
 
 from . import _schema
-from ._callbacks import called
-from ._connection import Connection, Refusal, find_program
+from ._answers import Answerer, Approval, Callbacks
+from ._connection import Connection, find_program
 from ._requests import AsyncRequests
-from .errors import (
-    AgentdError,
-    ConnectionLost,
-    InvalidOutput,
-    TurnFailed,
-    TurnInterrupted,
-    TurnTimeout,
-    VersionMismatch,
-)
+from ._session import Session
+from .errors import AgentdError, ConnectionLost, InvalidOutput, TurnFailed, TurnInterrupted, TurnTimeout
 from .tools import Tool
 from .types import (
     InitializeResponse,
-    McpServerElicitationRequestResponse,
     ThreadItem,
     ThreadTokenUsage,
     ToolRequestUserInputParams,
@@ -37,36 +28,11 @@ from .types import (
 
 T = TypeVar("T")
 
-#: The versions of the server that this package works with, as a text and as a check.
-WANTED = "0.1 and later 0.x"
 #: Seconds that a server may take to confirm an interruption; the caller gets its error after them anyway.
 _INTERRUPTION = 5.0
-_VERSION = re.compile(r"/(\d+)\.(\d+)\.")
 
 #: What a message consists of: a text, or the parts of the protocol.
 Input = Union[str, Sequence[UserInput]]
-#: An answer to an approval: one of these words, or an object of the protocol.
-Decision = Union[Literal["accept", "acceptForSession", "decline", "cancel"], dict[str, Any]]
-
-
-@dataclass(frozen=True)
-class Approval:
-    """What the agent asks to be allowed."""
-
-    kind: Literal["command", "fileChange", "permissions"]
-    #: The parameters of the request, in the shape of the protocol.
-    params: dict[str, Any]
-
-    @property
-    def command(self) -> str | None:
-        """The whole command, of the kind `command`."""
-        return self.params.get("command")
-
-    @property
-    def reason(self) -> str | None:
-        """Why, in the words of the server or the model."""
-        return self.params.get("reason")
-
 
 @dataclass(frozen=True)
 class Event:
@@ -94,24 +60,11 @@ class Result(Generic[T]):
     turn: Turn
 
 
-@dataclass
-class Callbacks:
-    """What answers the server. A function or a coroutine function each."""
+class EventQueue(asyncio.Queue["Event | AgentdError"]):
+    """The events of one thread, from the start of a turn on."""
 
-    #: Allows what the agent asks for. Without it everything is declined.
-    approve: Callable[[Approval], Any] | None = None
-    #: Answers questions of the agent: texts by the id of the question.
-    ask: Callable[[ToolRequestUserInputParams], Any] | None = None
-    #: Answers an MCP server. Without it everything is declined.
-    elicit: Callable[[dict[str, Any]], Any] | None = None
-    tools: dict[str, Tool] = field(default_factory=dict)
-
-
-_APPROVALS: dict[str, Literal["command", "fileChange", "permissions"]] = {
-    "item/commandExecution/requestApproval": "command",
-    "item/fileChange/requestApproval": "fileChange",
-    "item/permissions/requestApproval": "permissions",
-}
+    #: The turn that is read from it, once it has started.
+    turn_id: str | None = None
 
 
 class AsyncAgent:
@@ -120,7 +73,8 @@ class AsyncAgent:
     Without an address it starts a server of its own, which ends with it; with one, it needs the package
     `websockets`, and a `token` where the server wants one. `offline` uses the model that
     needs no key and no network, for tests. A server that does not complete the handshake within
-    `start_timeout` seconds is given up. Use it with `async with`.
+    `start_timeout` seconds is given up. A lost connection to an address is made again for up to
+    `reconnect_timeout` seconds. Use it with `async with`.
     """
 
     def __init__(
@@ -140,6 +94,7 @@ class AsyncAgent:
         tools: Sequence[Tool] = (),
         client_name: str = "agentd-sdk-python",
         start_timeout: float = 60.0,
+        reconnect_timeout: float = 60.0,
     ) -> None:
         if address is not None and not address.startswith(("unix:///", "ws://", "wss://")):
             raise ValueError(f"{address!r} is no address: unix:///PATH, ws://HOST:PORT or wss://HOST:PORT")
@@ -151,16 +106,23 @@ class AsyncAgent:
         self._config = dict(config or {})
         self._model = model or ("demo" if offline else None)
         self._provider = "offline" if offline else None
-        self._client_name = client_name
-        self._start_timeout = start_timeout
         self._is_started = False
-        self._callbacks = Callbacks(approve, ask, elicit, {it.name: it for it in tools})
-        self._connection = Connection(self._notified, self._asked)
-        self._connection.on_lost = self._lost
+        self._answerer = Answerer(Callbacks(approve, ask, elicit, {it.name: it for it in tools}))
+        self._session = Session(
+            self._open_connection,
+            self,
+            is_lasting=address is not None,
+            client_name=client_name,
+            start_timeout=start_timeout,
+            reconnect_timeout=reconnect_timeout,
+        )
         # Each belongs to a turn, and goes with it: a turn that its owner dropped collects no events.
-        self._queues: dict[str, weakref.WeakSet[asyncio.Queue[Event | ConnectionLost]]] = {}
-        #: What the server said about itself.
-        self.server: InitializeResponse | None = None
+        self._queues: dict[str, weakref.WeakSet[EventQueue]] = {}
+
+    @property
+    def server(self) -> InitializeResponse | None:
+        """What the server said about itself."""
+        return self._session.server
 
     async def __aenter__(self) -> AsyncAgent:
         await self.start()
@@ -174,38 +136,21 @@ class AsyncAgent:
         if self._is_started:
             raise RuntimeError("the agent was started before: make another one")
         self._is_started = True
-        if self._address is not None:
-            await self._connection.connect(self._address, self._token)
-        else:
-            command = [find_program(self._program), "app-server"]
-            for key, value in self._config.items():
-                command += ["-c", f"{key}={json.dumps(value)}"]
-            await self._connection.spawn(command, self._cwd, self._env)
-        try:
-            await asyncio.wait_for(self._shake_hands(), self._start_timeout)
-        except asyncio.TimeoutError as error:
-            lost = self._connection.broken(f"the handshake took longer than {self._start_timeout} seconds")
-            await self._connection.close()
-            raise lost from error
-        except BaseException:
-            await self._connection.close()
-            raise
+        await self._session.start()
 
-    async def _shake_hands(self) -> None:
-        server = await self._connection.request(
-            "initialize",
-            {
-                "clientInfo": {"name": self._client_name, "title": None, "version": "0.1.0"},
-                "capabilities": {"experimentalApi": True},
-            },
-        )
-        self.server = cast(InitializeResponse, server)
-        _check_version(str(server.get("userAgent", "")) if isinstance(server, dict) else "")
-        await self._connection.send({"method": "initialized"})
+    async def _open_connection(self, connection: Connection) -> None:
+        if self._address is not None:
+            await connection.connect(self._address, self._token)
+            return
+        command = [find_program(self._program), "app-server"]
+        for key, value in self._config.items():
+            command += ["-c", f"{key}={json.dumps(value)}"]
+        await connection.spawn(command, self._cwd, self._env)
 
     async def close(self) -> None:
         """Ends the connection, and a server of its own."""
-        await self._connection.close()
+        await self._answerer.close()
+        await self._session.close()
 
     @property
     def typed(self) -> AsyncRequests:
@@ -214,7 +159,7 @@ class AsyncAgent:
 
     async def request(self, method: str, params: Any = None) -> Any:
         """Sends any request of the protocol and awaits its result."""
-        return await self._connection.request(method, {} if params is None else params)
+        return await self._session.request(method, {} if params is None else params)
 
     async def thread(self, **params: Any) -> AsyncThread:
         """Starts a thread. The parameters are those of `thread/start`, by their names in the protocol."""
@@ -235,76 +180,73 @@ class AsyncAgent:
 
     async def _open(self, method: str, params: dict[str, Any], has_tools: bool = True) -> AsyncThread:
         defaults: dict[str, Any] = {"model": self._model, "modelProvider": self._provider, "cwd": self._cwd}
-        if has_tools and self._callbacks.tools:
-            defaults["dynamicTools"] = [it.spec() for it in self._callbacks.tools.values()]
+        if has_tools and self._answerer.tools:
+            defaults["dynamicTools"] = [it.spec() for it in self._answerer.tools.values()]
         given = {name: value for name, value in {**defaults, **params}.items() if value is not None}
-        opened = await self._connection.request(method, given)
-        return AsyncThread(self, self._id_of("thread", method, opened))
+        return AsyncThread(self, await self._session.open(method, given))
 
-    def _id_of(self, what: str, method: str, result: Any) -> str:
-        named = result.get(what) if isinstance(result, dict) else None
-        found = named.get("id") if isinstance(named, dict) else None
-        if not isinstance(found, str):
-            raise self._connection.broken(
-                f"the server wrote what is not the protocol: the result of `{method}` has no `{what}` with an id"
-            )
-        return found
-
-    def _notified(self, method: str, params: dict[str, Any]) -> None:
+    def notified(self, method: str, params: dict[str, Any]) -> None:
+        """Of the session: hands a notification to the turns of its thread."""
+        if method == "serverRequest/resolved":
+            self._answerer.resolved(params.get("requestId"))
         thread = params.get("threadId")
-        for queue in list(self._queues.get(thread, ())) if isinstance(thread, str) else []:
-            queue.put_nowait(Event(method, params))
+        if isinstance(thread, str):
+            for queue in self._queues_of(thread):
+                queue.put_nowait(Event(method, params))
 
-    def _lost(self, why: ConnectionLost) -> None:
-        for queues in self._queues.values():
-            for queue in list(queues):
-                queue.put_nowait(why)
+    def asked(self, connection: Connection, number: Any, method: str, params: dict[str, Any]) -> None:
+        """Of the session: answers the server."""
+        self._answerer.asked(connection, number, method, params)
 
-    def _subscribe(self, thread: str) -> asyncio.Queue[Event | ConnectionLost]:
-        queue: asyncio.Queue[Event | ConnectionLost] = asyncio.Queue()
+    def lost(self, error: AgentdError) -> None:
+        """Of the session: ends every turn."""
+        for thread in list(self._queues):
+            self.gone(thread, error)
+
+    def awaited(self) -> list[str]:
+        """Of the session: the threads with a turn that somebody may read."""
+        return [thread for thread in list(self._queues) if self._queues_of(thread)]
+
+    def gone(self, thread: str, error: AgentdError) -> None:
+        """Of the session: ends the turns of a thread."""
+        for queue in self._queues_of(thread):
+            queue.put_nowait(error)
+
+    def replaced(self, thread: str, record: dict[str, Any]) -> None:
+        """Of the session: tells the turns of a thread how they stand, when the events in between are gone."""
+        missing = [queue for queue in self._queues_of(thread) if not _replace(queue, thread, record)]
+        if missing:
+            # The snapshot may hold the newest turns only.
+            self._session.begin(self._replace_from_whole(thread, missing))
+
+    async def _replace_from_whole(self, thread: str, missing: list[EventQueue]) -> None:
+        def taken(result: Any) -> None:
+            whole = result.get("thread") if isinstance(result, dict) else None
+            for queue in missing:
+                if not isinstance(whole, dict) or not _replace(queue, thread, whole):
+                    queue.put_nowait(ConnectionLost("the turn is no longer part of its thread"))
+
+        try:
+            await self._session.request("thread/read", {"threadId": thread, "includeTurns": True}, taken)
+        except AgentdError as error:
+            for queue in missing:
+                queue.put_nowait(ConnectionLost(f"the turn could not be read on a new connection: {error}"))
+
+    def _queues_of(self, thread: str) -> list[EventQueue]:
+        return list(self._queues.get(thread, ()))
+
+    def _subscribe(self, thread: str) -> EventQueue:
+        queue = EventQueue()
         self._queues.setdefault(thread, weakref.WeakSet()).add(queue)
         return queue
 
-    def _unsubscribe(self, thread: str, queue: asyncio.Queue[Event | ConnectionLost]) -> None:
+    def _unsubscribe(self, thread: str, queue: EventQueue) -> None:
         queues = self._queues.get(thread)
         if queues is None:
             return
         queues.discard(queue)
         if not queues:
             del self._queues[thread]
-
-    async def _asked(self, method: str, params: dict[str, Any]) -> Any:
-        callbacks = self._callbacks
-        if kind := _APPROVALS.get(method):
-            return await self._approve(Approval(kind, params))
-        if method == "item/tool/requestUserInput":
-            if callbacks.ask is None:
-                raise Refusal(-32601, "this client answers no questions")
-            answers = await called(callbacks.ask, params)
-            texts = {key: [it] if isinstance(it, str) else list(it) for key, it in answers.items()}
-            return {"answers": {key: {"answers": it} for key, it in texts.items()}}
-        if method == "mcpServer/elicitation/request":
-            declined: McpServerElicitationRequestResponse = {"action": "decline"}
-            return await called(callbacks.elicit, params) if callbacks.elicit else declined
-        if method == "item/tool/call":
-            tool = callbacks.tools.get(str(params.get("tool")))
-            if tool is None:
-                raise Refusal(-32602, f"this client has no tool `{params.get('tool')}`")
-            return await tool.answer(cast(Any, params))
-        raise Refusal(-32601, f"this client does not answer `{method}`")
-
-    async def _approve(self, approval: Approval) -> Any:
-        approve = self._callbacks.approve
-        decision: Any = await called(approve, approval) if approve else "decline"
-        if decision is True or decision is False:
-            decision = "accept" if decision else "decline"
-        if approval.kind != "permissions":
-            return {"decision": decision}
-        if isinstance(decision, dict):
-            return decision
-        granted = approval.params.get("permissions", {}) if decision in ("accept", "acceptForSession") else {}
-        scope = "session" if decision == "acceptForSession" else "turn"
-        return {"permissions": granted, "scope": scope}
 
 
 class AsyncThread:
@@ -319,14 +261,19 @@ class AsyncThread:
         if output is not str:
             params.setdefault("outputSchema", _schema_of(output))
         queue = self.agent._subscribe(self.id)
+        session = self.agent._session
+
+        def taken(result: Any) -> None:
+            queue.turn_id = session.id_of("turn", "turn/start", result)
+
         try:
-            begun = await self.agent.request(
-                "turn/start", {"threadId": self.id, "input": _parts(message), **params}
-            )
+            await session.subscribe(self.id)
+            await session.request("turn/start", {"threadId": self.id, "input": _parts(message), **params}, taken)
         except BaseException:
             self.agent._unsubscribe(self.id, queue)
             raise
-        return AsyncTurn(self, self.agent._id_of("turn", "turn/start", begun), queue, output)
+        assert queue.turn_id is not None
+        return AsyncTurn(self, queue.turn_id, queue, output)
 
     async def run(
         self, message: Input, *, output: Any = str, timeout: float | None = None, **params: Any
@@ -349,6 +296,10 @@ class AsyncThread:
         """Sets the thread's title."""
         await self.agent.request("thread/name/set", {"threadId": self.id, "name": name})
 
+    async def compact(self) -> None:
+        """Starts to summarize the history, so that it takes less of the model's context."""
+        await self.agent.request("thread/compact/start", {"threadId": self.id})
+
     async def read(self) -> Any:
         """The stored thread with its turns: the result of `thread/read`."""
         return await self.agent.request("thread/read", {"threadId": self.id, "includeTurns": True})
@@ -361,13 +312,13 @@ class AsyncTurn:
     """
 
     def __init__(
-        self, thread: AsyncThread, turn_id: str, queue: asyncio.Queue[Event | ConnectionLost], output: Any
+        self, thread: AsyncThread, turn_id: str, queue: EventQueue, output: Any
     ) -> None:
         self.thread = thread
         self.id = turn_id
         self._queue = queue
         self._output = output
-        self._items: list[ThreadItem] = []
+        self._items: dict[str, ThreadItem] = {}
         self._usage: ThreadTokenUsage | None = None
         self._ended: Turn | None = None
         #: What every later call raises: no event arrives any more.
@@ -382,18 +333,20 @@ class AsyncTurn:
             except asyncio.CancelledError:
                 await asyncio.shield(self._give_up())
                 raise
-            if isinstance(event, ConnectionLost):
+            if isinstance(event, AgentdError):
                 self._stop()
-                self._failure = ConnectionLost(str(event))
+                self._failure = ConnectionLost(str(event)) if isinstance(event, ConnectionLost) else event
                 raise self._failure
             if self._takes(event):
                 yield event
 
     async def text(self) -> AsyncIterator[str]:
         """The agent's message as it is written."""
+        written: dict[str, int] = {}
         async for event in self:
-            if event.text:
-                yield event.text
+            for item, text in _texts_of(event, written):
+                written[item] = written.get(item, 0) + len(text)
+                yield text
 
     async def result(self, timeout: float | None = None) -> Result[Any]:
         """Awaits the end. Interrupts the turn after `timeout` seconds, and when this is cancelled."""
@@ -447,19 +400,26 @@ class AsyncTurn:
         if turn_id != self.id:
             return False
         if event.method == "item/completed":
-            self._items.append(cast(ThreadItem, self._member(event, "item", "type")))
+            item = self._member(event, "item", "type")
+            self._items[str(item.get("id"))] = cast(ThreadItem, item)
         elif event.method == "thread/tokenUsage/updated":
             self._usage = cast(ThreadTokenUsage, self._member(event, "tokenUsage", "total"))
         elif event.method == "turn/completed":
             self._ended = cast(Turn, self._member(event, "turn", "status"))
             self._stop()
+        elif event.method == "turn/replaced":
+            replaced = self._member(event, "turn", "status")
+            self._items |= {str(item.get("id")): item for item in replaced["items"]}
+            if replaced["status"] != "inProgress":
+                self._ended = cast(Turn, replaced)
+                self._stop()
         return True
 
     def _member(self, event: Event, name: str, needed: str) -> dict[str, Any]:
         value = event.params.get(name)
         if not isinstance(value, dict) or needed not in value:
             self._stop()
-            self._failure = self.thread.agent._connection.broken(
+            self._failure = self.thread.agent._session.broken(
                 f"the server wrote what is not the protocol: `{event.method}` has no `{name}` with a `{needed}`"
             )
             raise self._failure
@@ -471,9 +431,10 @@ class AsyncTurn:
             raise TurnFailed(self._ended.get("error"))
         if self._ended["status"] == "interrupted":
             raise TurnInterrupted("the turn was interrupted")
-        texts = [item["text"] for item in self._items if item["type"] == "agentMessage"]
+        items = list(self._items.values())
+        texts = [item["text"] for item in items if item["type"] == "agentMessage"]
         text = texts[-1] if texts else ""
-        return Result(text, _parsed(self._output, text), self._items, self._usage, self._ended)
+        return Result(text, _parsed(self._output, text), items, self._usage, self._ended)
 
 
 def _parts(message: Input) -> list[UserInput]:
@@ -496,11 +457,32 @@ def _parsed(output: Any, text: str) -> Any:
         raise InvalidOutput(str(error), text) from error
 
 
-def _check_version(user_agent: str) -> None:
-    found = _VERSION.search(user_agent)
-    if found is None or found.group(1) != "0" or int(found.group(2)) < 1:
-        version = user_agent.split(" ")[0].rpartition("/")[2]
-        raise VersionMismatch(version, WANTED)
+def _replace(queue: EventQueue, thread: str, record: dict[str, Any]) -> bool:
+    """Says how the turn of a queue stands; false when the thread does not have it."""
+    if queue.turn_id is None:
+        # Its turn has not started: the request failed with the connection.
+        return True
+    turns = record.get("turns")
+    for turn in turns if isinstance(turns, list) else []:
+        if isinstance(turn, dict) and turn.get("id") == queue.turn_id and isinstance(turn.get("items"), list):
+            queue.put_nowait(Event("turn/replaced", {"threadId": thread, "turn": turn}))
+            return True
+    return False
+
+
+def _texts_of(event: Event, written: Mapping[str, int]) -> list[tuple[str, str]]:
+    """What an event adds to the agent's messages, by the id of the item."""
+    params = event.params
+    if event.method == "item/agentMessage/delta":
+        return [(str(params.get("itemId")), event.text)] if event.text else []
+    # A replay holds a message that was completed meanwhile without its deltas.
+    items = {"item/completed": [params.get("item")], "turn/replaced": params.get("turn", {}).get("items")}
+    found = [
+        (str(item.get("id")), str(item.get("text", ""))[written.get(str(item.get("id")), 0) :])
+        for item in items.get(event.method) or []
+        if isinstance(item, dict) and item.get("type") == "agentMessage"
+    ]
+    return [(item, text) for item, text in found if text]
 
 
 __all__ = ["Approval", "AsyncAgent", "AsyncThread", "AsyncTurn", "Event", "Result"]

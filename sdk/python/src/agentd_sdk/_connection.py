@@ -9,11 +9,11 @@ import os
 import shutil
 import sys
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from .errors import ConnectionLost, ProgramNotFound, request_error
+from .errors import AgentdError, ConnectionLost, ProgramNotFound, request_error
 
 #: A line may hold a whole turn.
 _LONGEST_LINE = 64 << 20
@@ -22,17 +22,26 @@ _LAST_LINES = 20
 #: Seconds that a server may take to end after its input was closed, and after it was told to.
 _GRACE = 5.0
 
-Notified = Callable[[str, dict[str, Any]], None]
-Asked = Callable[[str, dict[str, Any]], Awaitable[Any]]
+#: Seconds that the other side of a WebSocket may take to confirm its end.
+_CLOSING = 2.0
+#: Codes with which this side ends a WebSocket that is none (RFC 6455, section 7.4.1).
+_VIOLATIONS = {1002, 1003, 1007, 1009}
+
+#: Gets the result of a request before any later message is looked at.
+Taken = Callable[[Any], None]
 
 
-class Refusal(Exception):
-    """What the server is answered in place of a result."""
+class Listener(Protocol):
+    """Takes what the server says by itself."""
 
-    def __init__(self, code: int, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
+    def notified(self, method: str, params: dict[str, Any], cursor: str | None) -> None:
+        """A notification, with its position among the events of its thread."""
+
+    def asked(self, connection: Connection, number: Any, method: str, params: dict[str, Any]) -> None:
+        """A request, to be answered with :meth:`Connection.reply`."""
+
+    def lost(self, connection: Connection, error: ConnectionLost) -> None:
+        """The connection has ended."""
 
 
 def find_program(given: str | os.PathLike[str] | None) -> str:
@@ -99,7 +108,7 @@ class _Socket:
                 f"{address} needs the package `websockets`: pip install 'agentd-sdk[websocket]'"
             ) from error
         headers = {"Authorization": f"Bearer {token}"} if token else None
-        options: Any = {"max_size": _LONGEST_LINE, "additional_headers": headers}
+        options: Any = {"max_size": _LONGEST_LINE, "additional_headers": headers, "close_timeout": _CLOSING}
         try:
             if address.startswith("unix://"):
                 path = address.removeprefix("unix://")
@@ -116,6 +125,8 @@ class _Socket:
         except ConnectionClosedOK:
             return None
         except ConnectionClosed as error:
+            if error.sent is not None and error.sent.code in _VIOLATIONS and not error.rcvd_then_sent:
+                raise ValueError(f"{error.sent.reason or error} (code {error.sent.code})") from error
             raise ConnectionError(str(error)) from error
         return message
 
@@ -134,18 +145,22 @@ class _Socket:
 class Connection:
     """Requests, their answers, and what the server says and asks by itself."""
 
-    def __init__(self, notified: Notified, asked: Asked) -> None:
-        self._notified = notified
-        self._asked = asked
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
         self._transport: Transport | None = None
         self._process: asyncio.subprocess.Process | None = None
         self._errors: deque[str] = deque(maxlen=_LAST_LINES)
-        self._waiting: dict[int, tuple[str, asyncio.Future[Any]]] = {}
+        self._waiting: dict[int, tuple[str, asyncio.Future[Any], Taken | None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._next = 0
         self._lost: ConnectionLost | None = None
-        self._is_closing = False
-        self.on_lost: Callable[[ConnectionLost], None] = lambda _: None
+        #: The server wrote what is not the protocol: another connection would not help.
+        self.is_garbage = False
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it has ended."""
+        return self._lost is not None
 
     async def spawn(
         self, command: Sequence[str], cwd: str | None, env: Mapping[str, str] | None
@@ -169,13 +184,13 @@ class Connection:
         self._transport = await _Socket.open(address, token)
         self._begin(self._read())
 
-    async def request(self, method: str, params: Any) -> Any:
+    async def request(self, method: str, params: Any, taken: Taken | None = None) -> Any:
         """Sends a request and awaits its result. Raises :class:`RequestError` or :class:`ConnectionLost`."""
         if self._lost:
             raise ConnectionLost(str(self._lost))
         number, self._next = self._next, self._next + 1
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._waiting[number] = (method, answer)
+        self._waiting[number] = (method, answer, taken)
         try:
             await self.send({"id": number, "method": method, "params": params})
             return await answer
@@ -187,16 +202,22 @@ class Connection:
         transport = self._transport
         if transport is None or self._lost:
             raise ConnectionLost(str(self._lost or "the connection is not open"))
-        text = _encoded(message)
+        text = encoded(message)
         try:
             await transport.send(text)
         except (ConnectionError, BrokenPipeError) as error:
             await self._wait_for_end()
             raise ConnectionLost(str(self._lost or error)) from error
 
+    async def reply(self, number: Any, reply: dict[str, Any]) -> None:
+        """Answers the server. On a connection that is lost, nobody waits for it."""
+        try:
+            await self.send({"id": number, **reply})
+        except ConnectionLost:
+            pass
+
     async def close(self) -> None:
         """Ends the connection, and the server if it was started here."""
-        self._is_closing = True
         if self._transport is not None:
             await self._transport.close()
         process = self._process
@@ -234,6 +255,7 @@ class Connection:
                 self._take(message)
             await self._wait_for_end()
         except (ValueError, TypeError, RecursionError) as error:
+            self.is_garbage = True
             self._fail(f"the server wrote what is not the protocol: {error}")
         except (ConnectionError, OSError) as error:
             self._fail(f"the connection broke: {error}")
@@ -256,10 +278,10 @@ class Connection:
             return
         said = "".join(f"\n  {line}" for line in self._errors)
         self._lost = ConnectionLost(why + (f"; it said:{said}" if said else ""))
-        for _, answer in self._waiting.values():
+        for _, answer, _taken in self._waiting.values():
             if not answer.done():
                 answer.set_exception(ConnectionLost(str(self._lost)))
-        self.on_lost(self._lost)
+        self._listener.lost(self, self._lost)
 
     async def _read_errors(self, reader: asyncio.StreamReader) -> None:
         while True:
@@ -273,6 +295,8 @@ class Connection:
             self._errors.append(line.decode(errors="replace").rstrip()[:2000])
 
     def _take(self, text: bytes | str) -> None:
+        if self._lost:
+            return
         message = json.loads(text)
         if not isinstance(message, dict):
             raise ValueError(f"a message is of the type {type(message).__name__}, and no object")
@@ -282,37 +306,35 @@ class Connection:
         elif not isinstance(method, str):
             raise ValueError("`method` is no text")
         elif "id" in message:
-            self._begin(self._answer(message["id"], method, _params(method, message)))
+            number = message["id"]
+            if isinstance(number, bool) or not isinstance(number, (int, str)):
+                raise ValueError(f"the id of `{method}` is of the type {type(number).__name__}")
+            self._listener.asked(self, number, method, _params(method, message))
         else:
-            self._notified(method, _params(method, message))
+            cursor = message.get("eventCursor")
+            self._listener.notified(method, _params(method, message), cursor if isinstance(cursor, str) else None)
 
     def _answered(self, message: dict[str, Any]) -> None:
         waiting = self._waiting.get(message.get("id", -1))
         # The answer to a call that was given up.
         if waiting is None or waiting[1].done():
             return
-        method, answer = waiting
+        method, answer, taken = waiting
         if "error" in message:
             answer.set_exception(request_error(method, message["error"]))
-        else:
-            answer.set_result(message.get("result"))
-
-    async def _answer(self, number: Any, method: str, params: dict[str, Any]) -> None:
+            return
+        result = message.get("result")
         try:
-            reply: dict[str, Any] = {"result": await self._asked(method, params)}
-            _encoded(reply)  # An answer that JSON has no counterpart of is the callback's failure, too.
-        except Refusal as refusal:
-            reply = {"error": {"code": refusal.code, "message": refusal.message}}
-        except Exception as error:  # The server has to be answered whatever a callback raises.
-            reply = {"error": {"code": -32603, "message": f"{type(error).__name__}: {error}"}}
-        try:
-            await self.send({"id": number, **reply})
-        except ConnectionLost:
-            # Who waits for a call learns of it.
-            pass
+            if taken is not None:
+                taken(result)
+        except AgentdError as error:
+            if not answer.done():
+                answer.set_exception(error)
+            return
+        answer.set_result(result)
 
 
-def _encoded(message: dict[str, Any]) -> str:
+def encoded(message: dict[str, Any]) -> str:
     """A message as JSON. Raises :class:`TypeError` or :class:`ValueError` for what JSON cannot express."""
     return json.dumps(message, separators=(",", ":"), allow_nan=False)
 

@@ -132,6 +132,10 @@ class Thread:
         """Sets the thread's title."""
         self.agent._run(self._thread.rename(name))
 
+    def compact(self) -> None:
+        """Starts to summarize the history, so that it takes less of the model's context."""
+        self.agent._run(self._thread.compact())
+
     def read(self) -> Any:
         """The stored thread with its turns: the result of `thread/read`."""
         return self.agent._run(self._thread.read())

@@ -16,8 +16,7 @@ use super::tools::{Client, STREAMS};
 use crate::bench::gateway::Starter;
 use crate::bench::model_server::ModelServer;
 use crate::interop::checkout::{agentd, target};
-use crate::steps::Program;
-use crate::test::SCOPE;
+use crate::steps::{Program, SCOPE};
 
 /// Steps of scripted responses, by what they show.
 const SCENARIOS: &str = "scenarios.json";

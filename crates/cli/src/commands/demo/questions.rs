@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use crate::commands::local::{self, Answer};
+use crate::commands::local::Answer;
 use crate::commands::transcript::{Style, Transcript};
 
 /// Who answers.
@@ -37,7 +37,7 @@ impl Answers {
             "item/commandExecution/requestApproval" => "May this command run?",
             other => {
                 screen.line(Some(Style::Warn), &format!("the demo declines {other}"))?;
-                return Ok(local::decline(other));
+                return Ok(agentd_sdk::decline(other));
             }
         };
         let question =

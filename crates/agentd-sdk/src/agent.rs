@@ -1,0 +1,129 @@
+//! An agent: a server and the connection to it.
+
+use std::sync::Arc;
+
+use jsonrpc::Method;
+use protocol::{InitializeResponse, ThreadForkParams, ThreadResumeParams, ThreadStartParams};
+
+use crate::shared::Shared;
+use crate::{AgentBuilder, Error, Input, Thread, TurnResult};
+
+/// A server and the connection to it. When it is dropped the connection ends, and a server of its own with it;
+/// threads and turns that are left return [`Error::ConnectionLost`].
+pub struct Agent {
+    shared: Arc<Shared>,
+    server: InitializeResponse,
+    defaults: ThreadStartParams,
+}
+
+impl Agent {
+    /// The settings of a new agent: which server, which model, and what answers it.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), agentd_sdk::Error> {
+    /// use agentd_sdk::{Agent, Approval};
+    ///
+    /// let agent = Agent::builder()
+    ///     .cwd("/work/project")
+    ///     .approve(|approval| async move { matches!(approval, Approval::FileChange(_)) })
+    ///     .start()
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn builder() -> AgentBuilder {
+        AgentBuilder::default()
+    }
+
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        server: InitializeResponse,
+        defaults: ThreadStartParams,
+    ) -> Self {
+        Self { shared, server, defaults }
+    }
+
+    /// What the server said about itself.
+    #[must_use]
+    pub fn server(&self) -> &InitializeResponse {
+        &self.server
+    }
+
+    /// Starts a thread. What the parameters leave open is that of the agent: model, working folder, tools.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] and [`Error::ConnectionLost`].
+    pub async fn thread(&self, params: ThreadStartParams) -> Result<Thread, Error> {
+        let defaults = &self.defaults;
+        let params = ThreadStartParams {
+            model: params.model.or_else(|| defaults.model.clone()),
+            model_provider: params.model_provider.or_else(|| defaults.model_provider.clone()),
+            cwd: params.cwd.or_else(|| defaults.cwd.clone()),
+            dynamic_tools: params.dynamic_tools.or_else(|| defaults.dynamic_tools.clone()),
+            ..params
+        };
+        let started = self.shared.request::<protocol::ThreadStart>(&params).await?;
+        Ok(Thread::new(self.shared.clone(), started.thread.id))
+    }
+
+    /// Loads a stored thread.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] and [`Error::ConnectionLost`].
+    pub async fn resume(&self, thread_id: &str) -> Result<Thread, Error> {
+        let thread_id = thread_id.to_owned();
+        let params = ThreadResumeParams { thread_id, exclude_turns: true, ..Default::default() };
+        let resumed = self.shared.request::<protocol::ThreadResume>(&params).await?;
+        Ok(Thread::new(self.shared.clone(), resumed.thread.id))
+    }
+
+    /// Copies a stored thread.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] and [`Error::ConnectionLost`].
+    pub async fn fork(&self, thread_id: &str) -> Result<Thread, Error> {
+        let thread_id = thread_id.to_owned();
+        let params = ThreadForkParams { thread_id, exclude_turns: true, ..Default::default() };
+        let forked = self.shared.request::<protocol::ThreadFork>(&params).await?;
+        Ok(Thread::new(self.shared.clone(), forked.thread.id))
+    }
+
+    /// Runs one turn in a new thread.
+    ///
+    /// # Errors
+    /// See [`Thread::run`].
+    pub async fn run(&self, message: impl Into<Input>) -> Result<TurnResult, Error> {
+        self.thread(ThreadStartParams::default()).await?.run(message).await
+    }
+
+    /// Calls any method of the protocol.
+    ///
+    /// ```no_run
+    /// # async fn example(agent: &agentd_sdk::Agent) -> Result<(), agentd_sdk::Error> {
+    /// use agentd_sdk::protocol::{ThreadList, ThreadListParams};
+    ///
+    /// let page = agent.request::<ThreadList>(&ThreadListParams::default()).await?;
+    /// println!("{} threads", page.data.len());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Refused`] and [`Error::ConnectionLost`].
+    pub async fn request<M: Method>(&self, params: &M::Params) -> Result<M::Result, Error> {
+        self.shared.request::<M>(params).await
+    }
+
+    /// Ends the connection, and waits for the end of a server of its own: a running turn is interrupted, and
+    /// everything stored.
+    pub async fn close(self) {
+        self.shared.close();
+        self.shared.ended().await;
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        self.shared.close();
+    }
+}

@@ -1,0 +1,162 @@
+//! What can go wrong, by kind.
+
+use jsonrpc::{CallError, ErrorObject, code};
+use protocol::{AgentErrorInfo, TurnError};
+
+/// The versions of the server that this crate works with.
+const WANTED: &str = "0.1 and later 0.x";
+
+/// Everything that this crate returns as an error.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The program `agentd` cannot be started.
+    #[error("{0}")]
+    ProgramNotFound(String),
+    /// The address is of no kind that this crate knows.
+    #[error("`{0}` is neither unix://PATH nor ws://HOST:PORT")]
+    InvalidAddress(String),
+    /// There is no server, it ended, or what it wrote is not the protocol. Every call in progress, and every
+    /// later one, returns this.
+    #[error("{0}")]
+    ConnectionLost(String),
+    /// The server is older or newer than this crate can work with.
+    #[error(
+        "the server is version {server}, this crate works with {WANTED}: update the older of the two"
+    )]
+    VersionMismatch {
+        /// What the server says of itself.
+        server: String,
+    },
+    /// The server refused a request.
+    #[error("{method}: {}", error.message)]
+    Refused {
+        /// Name of the method.
+        method: String,
+        /// Why, for programs.
+        kind: RefusalKind,
+        /// What the server responded.
+        error: ErrorObject,
+    },
+    /// What was to be sent has no JSON form.
+    #[error("the parameters cannot be sent: {0}")]
+    NotJson(String),
+    /// A turn ended with an error.
+    #[error("{}", message_of(.0.as_deref()))]
+    TurnFailed(Option<Box<TurnError>>),
+    /// A turn was interrupted, here or by another client.
+    #[error("the turn was interrupted")]
+    TurnInterrupted,
+    /// The events of a turn were not read, and too many of them came: the later ones are lost.
+    #[error("the events of the turn were not read, and too many came: read them, or drop the turn")]
+    Unread,
+    /// The answer of a turn does not have the shape that was asked for.
+    #[error("the answer does not have the wanted shape: {why}")]
+    InvalidOutput {
+        /// Where it differs.
+        why: String,
+        /// The answer.
+        text: String,
+    },
+}
+
+/// Why the server refused a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RefusalKind {
+    /// It cannot be answered in this state, or what it names does not exist.
+    InvalidRequest,
+    /// The server has no such method.
+    MethodNotFound,
+    /// The parameters have the wrong shape.
+    InvalidParams,
+    /// The server failed: its log says more.
+    Internal,
+    /// The server has too much to do: try again later.
+    Overloaded,
+    /// Any other code.
+    Other,
+}
+
+impl Error {
+    /// Kind of the error of a turn that failed.
+    #[must_use]
+    pub fn turn_error_info(&self) -> Option<AgentErrorInfo> {
+        let Self::TurnFailed(Some(error)) = self else { return None };
+        error.agent_error_info
+    }
+
+    /// The server wrote what is not the protocol.
+    pub(crate) fn not_the_protocol(what: impl std::fmt::Display) -> Self {
+        Self::ConnectionLost(format!("the server wrote what is not the protocol: {what}"))
+    }
+
+    /// The error of a call, other than the end of its connection.
+    pub(crate) fn of_call(method: &str, error: CallError) -> Option<Self> {
+        match error {
+            CallError::Closed => None,
+            CallError::Rpc(error) => Some(Self::Refused {
+                method: method.to_owned(),
+                kind: RefusalKind::of(error.code),
+                error,
+            }),
+            CallError::Decode { .. } => Some(Self::not_the_protocol(error)),
+            CallError::Encode(error) => Some(Self::NotJson(error.to_string())),
+        }
+    }
+}
+
+impl RefusalKind {
+    fn of(code: i64) -> Self {
+        match code {
+            code::INVALID_REQUEST => Self::InvalidRequest,
+            code::METHOD_NOT_FOUND => Self::MethodNotFound,
+            code::INVALID_PARAMS => Self::InvalidParams,
+            code::INTERNAL_ERROR => Self::Internal,
+            code::OVERLOADED => Self::Overloaded,
+            _ => Self::Other,
+        }
+    }
+}
+
+fn message_of(error: Option<&TurnError>) -> &str {
+    error.map_or("the turn failed without a reason", |error| &error.message)
+}
+
+/// Refuses a server whose user agent names a version that this crate does not work with.
+pub(crate) fn check_version(user_agent: &str) -> Result<(), Error> {
+    let version = user_agent.split(' ').next().unwrap_or_default();
+    let version = version.rsplit_once('/').map_or("", |(_, version)| version);
+    let mut numbers = version.split('.').map(str::parse::<u32>);
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(0)), Some(Ok(minor))) if minor >= 1 => Ok(()),
+        _ => {
+            let server = if version.is_empty() { "unknown" } else { version };
+            Err(Error::VersionMismatch { server: server.to_owned() })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_versions_are_refused() {
+        for (user_agent, expected) in [
+            ("x/0.1.0 (linux; x86_64) agentd (x; 1)", None),
+            ("a/b/0.12.3", None),
+            ("x/1.0.0 (linux)", Some("the server is version 1.0.0, this crate works with 0.1 and")),
+            ("x/0.0.9 (linux)", Some("the server is version 0.0.9")),
+            ("nonsense", Some("the server is version unknown")),
+            ("", Some("the server is version unknown")),
+        ] {
+            let message = check_version(user_agent).err().map(|error| error.to_string());
+            match (message, expected) {
+                (None, None) => {}
+                (Some(message), Some(expected)) => assert!(message.starts_with(expected)),
+                (message, _) => panic!("{user_agent}: {message:?}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! A server that this process starts, and its last words.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use jsonrpc::{Connection, Limits};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::sync::{mpsc, watch};
+use tokio::time::timeout;
+
+use crate::Error;
+
+/// Lines of the server's standard error that an error repeats.
+const LAST_LINES: usize = 20;
+/// Longest of them, in bytes; what follows is not kept.
+const LINE_BYTES: u64 = 2_000;
+/// What the server may take to end after its input was closed, and after it was told to end.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// What to start.
+#[derive(Debug, Default)]
+pub(crate) struct Program {
+    pub(crate) path: Option<PathBuf>,
+    pub(crate) arguments: Vec<OsString>,
+    pub(crate) cwd: Option<PathBuf>,
+    pub(crate) variables: Vec<(OsString, OsString)>,
+}
+
+/// A server that was started. Dropping it does not end the server: the end of its input does.
+pub(crate) struct Process {
+    /// `None` while it runs; then how it ended.
+    ended: watch::Receiver<Option<String>>,
+    last_lines: LastLines,
+    /// To what owns the process, which alone knows whether its number still is its own.
+    tell: mpsc::Sender<Tell>,
+}
+
+/// What ends a server that stays.
+#[derive(Clone, Copy)]
+enum Tell {
+    Terminate,
+    Kill,
+}
+
+type LastLines = Arc<Mutex<VecDeque<String>>>;
+
+impl Program {
+    /// Starts it. Must be called within a tokio runtime.
+    pub(crate) fn start(self, limits: Limits) -> Result<(Process, Connection), Error> {
+        let path = self.path.or_else(path_from_environment).unwrap_or_else(|| "agentd".into());
+        let shown = path.display().to_string();
+        // The server is this process's own choice, not one of an agent, so it needs no sandbox.
+        #[expect(clippy::disallowed_methods, reason = "the embedding program starts a server")]
+        let mut command = Command::new(path);
+        command.arg("app-server").args(self.arguments).envs(self.variables);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        if let Some(cwd) = self.cwd {
+            command.current_dir(cwd);
+        }
+        let mut child = command.spawn().map_err(|error| not_started(&shown, &error))?;
+        let (Some(stdin), Some(stdout), Some(stderr)) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
+            return Err(Error::ProgramNotFound(format!("{shown} has no standard streams")));
+        };
+        let last_lines = LastLines::default();
+        let (sender, ended) = watch::channel(None);
+        let (tell, told) = mpsc::channel(2);
+        let reading = tokio::spawn(keep_last_lines(stderr, last_lines.clone()));
+        tokio::spawn(async move {
+            let how = wait(&mut child, told).await;
+            // A process that the server left behind can hold the stream open.
+            let _ = timeout(GRACE, reading).await;
+            let _ = sender.send(Some(how));
+        });
+        let process = Process { ended, last_lines, tell };
+        // A server that works does not always read: the wait for it is not bounded here.
+        let connection = Connection::over(stdout, stdin, Limits { stall: None, ..limits });
+        Ok((process, connection))
+    }
+}
+
+fn not_started(program: &str, error: &io::Error) -> Error {
+    Error::ProgramNotFound(format!(
+        "{program} cannot be started: {error}; install agentd, or set AGENTD_PATH to the program"
+    ))
+}
+
+/// The program that the user of the embedding program chose, as for the SDKs of other languages.
+#[expect(clippy::disallowed_methods, reason = "a documented setting of every SDK")]
+fn path_from_environment() -> Option<PathBuf> {
+    std::env::var_os("AGENTD_PATH").filter(|path| !path.is_empty()).map(PathBuf::from)
+}
+
+async fn wait(child: &mut Child, mut told: mpsc::Receiver<Tell>) -> String {
+    let status = loop {
+        let what = tokio::select! {
+            status = child.wait() => break status,
+            Some(what) = told.recv() => what,
+        };
+        end(child, what);
+    };
+    match status {
+        Ok(status) => match status.code() {
+            Some(code) => format!("the server ended with {code}"),
+            None => format!("the server ended with {status}"),
+        },
+        Err(error) => format!("the end of the server is unknown: {error}"),
+    }
+}
+
+/// An error of either means that the process has just ended.
+fn end(child: &mut Child, what: Tell) {
+    #[cfg(unix)]
+    if let Tell::Terminate = what {
+        use rustix::process::{Pid, Signal, kill_process};
+
+        let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        let _ = pid.map(|pid| kill_process(pid, Signal::TERM));
+        return;
+    }
+    // Other systems have no milder way.
+    let _ = (what, child.start_kill());
+}
+
+async fn keep_last_lines(stream: impl AsyncRead + Unpin, kept: LastLines) {
+    let mut reader = BufReader::new(stream);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        // What cannot be read is not worth an error of its own: it only explains others.
+        match (&mut reader).take(LINE_BYTES).read_until(b'\n', &mut line).await {
+            Ok(0) | Err(_) => return,
+            Ok(_) => {}
+        }
+        let mut lines = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if lines.len() == LAST_LINES {
+            lines.pop_front();
+        }
+        lines.push_back(String::from_utf8_lossy(&line).trim_end().to_owned());
+    }
+}
+
+impl Process {
+    /// Why the connection ended, with what the server said last.
+    pub(crate) async fn last_words(&self) -> String {
+        let mut ended = self.ended.clone();
+        let how = match timeout(GRACE, ended.wait_for(Option::is_some)).await {
+            Ok(Ok(how)) => how.clone().unwrap_or_default(),
+            Ok(Err(_)) | Err(_) => "the server closed its output".to_owned(),
+        };
+        let lines = self.last_lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let said: String = lines.iter().map(|line| format!("\n  {line}")).collect();
+        if said.is_empty() { how } else { format!("{how}; it said:{said}") }
+    }
+
+    /// Waits for the end of a server whose input is closed, and ends one that stays.
+    pub(crate) async fn end(&self) {
+        for tell in [None, Some(Tell::Terminate), Some(Tell::Kill)] {
+            if let Some(tell) = tell {
+                // The other side is gone when the process has ended.
+                let _ = self.tell.try_send(tell);
+            }
+            let mut ended = self.ended.clone();
+            if timeout(GRACE, ended.wait_for(Option::is_some)).await.is_ok() {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! A turn in progress, and what remains of it.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use futures_util::Stream;
+use jsonrpc::{DecodeError, Notification as Marker, read_params};
+use protocol::{
+    ItemAgentMessageDelta, ItemCompleted, ItemStarted, ThreadItem, ThreadTokenUsage,
+    ThreadTokenUsageUpdated, TurnCompleted, TurnInterruptParams, TurnStatus, TurnSteerParams,
+};
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+use tokio::sync::mpsc;
+
+use crate::hub::TurnNotification;
+use crate::shared::Shared;
+use crate::{Error, Input};
+
+/// A turn in progress: a stream of its events. Dropping it does not interrupt the turn.
+pub struct Turn {
+    shared: Arc<Shared>,
+    thread_id: String,
+    id: String,
+    events: mpsc::Receiver<TurnNotification>,
+    items: Vec<ThreadItem>,
+    usage: Option<ThreadTokenUsage>,
+    /// How it ended, or why no event comes any more.
+    ended: Option<Result<protocol::Turn, Error>>,
+}
+
+/// What happens in a turn.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum TurnEvent {
+    /// The agent's message goes on.
+    Text(String),
+    /// A part of the turn begins.
+    ItemStarted(Box<ThreadItem>),
+    /// A part of the turn in its final form.
+    ItemCompleted(Box<ThreadItem>),
+    /// What the turn has used so far.
+    Usage(Box<ThreadTokenUsage>),
+    /// The turn has ended; the last event.
+    Completed(Box<protocol::Turn>),
+    /// Every other notification about the turn.
+    Other(Notification),
+}
+
+/// A notification as the server sent it.
+#[derive(Clone, Debug)]
+pub struct Notification {
+    /// Its name.
+    pub method: String,
+    /// Its parameters.
+    pub params: Box<RawValue>,
+}
+
+/// A turn that has ended.
+#[derive(Clone, Debug)]
+pub struct TurnResult {
+    /// The agent's last message.
+    pub text: String,
+    /// The parts of the turn.
+    pub items: Vec<ThreadItem>,
+    /// What it used.
+    pub usage: Option<ThreadTokenUsage>,
+    /// How it ended.
+    pub turn: protocol::Turn,
+}
+
+impl Notification {
+    /// The parameters, if it is this notification.
+    ///
+    /// ```
+    /// use agentd_sdk::Notification;
+    /// use agentd_sdk::protocol::TurnPlanUpdated;
+    ///
+    /// fn steps(notification: &Notification) -> Option<usize> {
+    ///     let plan = notification.read::<TurnPlanUpdated>()?.ok()?;
+    ///     Some(plan.plan.len())
+    /// }
+    /// ```
+    pub fn read<N>(&self) -> Option<Result<N::Params, DecodeError>>
+    where
+        N: Marker<Params: DeserializeOwned>,
+    {
+        (self.method == N::NAME).then(|| read_params(Some(&self.params)))
+    }
+}
+
+impl Turn {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        thread_id: String,
+        id: String,
+        events: mpsc::Receiver<TurnNotification>,
+    ) -> Self {
+        Self { shared, thread_id, id, events, items: Vec::new(), usage: None, ended: None }
+    }
+
+    /// The id of the turn.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The next event; `None` when the turn has ended. Cancel safe: no event is lost.
+    ///
+    /// # Errors
+    /// [`Error::ConnectionLost`] and [`Error::Unread`], after which no event comes.
+    pub async fn next(&mut self) -> Option<Result<TurnEvent, Error>> {
+        std::future::poll_fn(|cx| self.poll_event(cx)).await
+    }
+
+    /// The next piece of the agent's messages; `None` when the turn has ended. Cancel safe.
+    ///
+    /// # Errors
+    /// As [`Turn::next`].
+    pub async fn next_text(&mut self) -> Result<Option<String>, Error> {
+        while let Some(event) = self.next().await {
+            if let TurnEvent::Text(text) = event? {
+                return Ok(Some(text));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Waits for the end. Dropping the future leaves the turn as it is: to limit the wait, use a timeout and
+    /// [`Turn::interrupt`].
+    ///
+    /// # Errors
+    /// [`Error::TurnFailed`], [`Error::TurnInterrupted`], [`Error::ConnectionLost`] and [`Error::Unread`].
+    pub async fn result(&mut self) -> Result<TurnResult, Error> {
+        while let Some(event) = self.next().await {
+            event?;
+        }
+        let turn = match &self.ended {
+            Some(ended) => ended.clone()?,
+            None => return Err(Error::TurnInterrupted),
+        };
+        match turn.status {
+            TurnStatus::Failed => return Err(Error::TurnFailed(turn.error.map(Box::new))),
+            TurnStatus::Interrupted => return Err(Error::TurnInterrupted),
+            TurnStatus::Completed | TurnStatus::InProgress => {}
+        }
+        let text = self.items.iter().rev().find_map(|item| match item {
+            ThreadItem::AgentMessage(message) => Some(message.text.clone()),
+            _ => None,
+        });
+        let text = text.unwrap_or_default();
+        Ok(TurnResult { text, items: self.items.clone(), usage: self.usage.clone(), turn })
+    }
+
+    /// Adds a message to the turn.
+    ///
+    /// # Errors
+    /// [`Error::Refused`], when it has ended, and [`Error::ConnectionLost`].
+    pub async fn steer(&self, message: impl Into<Input>) -> Result<(), Error> {
+        let Input(input) = message.into();
+        let params = TurnSteerParams {
+            thread_id: self.thread_id.clone(),
+            input,
+            expected_turn_id: self.id.clone(),
+            responsesapi_client_metadata: None,
+        };
+        self.shared.request::<protocol::TurnSteer>(&params).await.map(|_| ())
+    }
+
+    /// Ends the turn.
+    ///
+    /// # Errors
+    /// [`Error::Refused`], when it has ended, and [`Error::ConnectionLost`].
+    pub async fn interrupt(&self) -> Result<(), Error> {
+        let (thread_id, turn_id) = (self.thread_id.clone(), self.id.clone());
+        let params = TurnInterruptParams { thread_id, turn_id };
+        self.shared.request::<protocol::TurnInterrupt>(&params).await.map(|_| ())
+    }
+
+    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<TurnEvent, Error>>> {
+        while self.ended.is_none() {
+            let Some(event) = ready!(self.events.poll_recv(cx)) else {
+                let why = self.shared.lost().unwrap_or(Error::Unread);
+                return Poll::Ready(Some(Err(self.fail(why))));
+            };
+            if event.turn_id.as_deref() != Some(&self.id) {
+                continue;
+            }
+            let name = event.notification.method.clone();
+            return Poll::Ready(Some(self.take(event.notification).map_err(|error| {
+                let why = Error::not_the_protocol(format!("`{name}`: {error}"));
+                let why = self.shared.give_up(why);
+                self.fail(why)
+            })));
+        }
+        Poll::Ready(None)
+    }
+
+    fn fail(&mut self, why: Error) -> Error {
+        self.ended = Some(Err(why.clone()));
+        why
+    }
+
+    fn take(&mut self, notification: Notification) -> Result<TurnEvent, DecodeError> {
+        Ok(if let Some(delta) = notification.read::<ItemAgentMessageDelta>() {
+            TurnEvent::Text(delta?.delta)
+        } else if let Some(started) = notification.read::<ItemStarted>() {
+            TurnEvent::ItemStarted(Box::new(started?.item))
+        } else if let Some(completed) = notification.read::<ItemCompleted>() {
+            let item = completed?.item;
+            self.items.push(item.clone());
+            TurnEvent::ItemCompleted(Box::new(item))
+        } else if let Some(updated) = notification.read::<ThreadTokenUsageUpdated>() {
+            let usage = updated?.token_usage;
+            self.usage = Some(usage.clone());
+            TurnEvent::Usage(Box::new(usage))
+        } else if let Some(completed) = notification.read::<TurnCompleted>() {
+            let turn = completed?.turn;
+            self.ended = Some(Ok(turn.clone()));
+            TurnEvent::Completed(Box::new(turn))
+        } else {
+            TurnEvent::Other(notification)
+        })
+    }
+}
+
+impl Stream for Turn {
+    type Item = Result<TurnEvent, Error>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.get_mut().poll_event(cx)
+    }
+}
+
+impl TurnResult {
+    /// The agent's last message as the value that an output schema asked for.
+    ///
+    /// # Errors
+    /// [`Error::InvalidOutput`], with the message.
+    pub fn output<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        serde_json::from_str(&self.text)
+            .map_err(|why| Error::InvalidOutput { why: why.to_string(), text: self.text.clone() })
+    }
+}

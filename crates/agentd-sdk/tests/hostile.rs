@@ -1,0 +1,280 @@
+//! Servers that end, write garbage, or are of another version: an error by kind, and nothing hangs.
+#![allow(clippy::unwrap_used)]
+
+use std::time::Duration;
+
+use agentd_sdk::protocol::{ThreadList, ThreadListParams, ThreadStartParams};
+use agentd_sdk::{Agent, AgentBuilder, Decision, Error, RefusalKind, Turn, TurnEvent};
+use jsonrpc::{Connection, Limits};
+use serde_json::{Value, json};
+use tokio::io::{
+    AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf,
+};
+
+/// A server of the test's own, line by line.
+struct Fake {
+    lines: Lines<BufReader<ReadHalf<DuplexStream>>>,
+    output: WriteHalf<DuplexStream>,
+}
+
+impl Fake {
+    fn new() -> (Connection, Self) {
+        let (ours, theirs) = tokio::io::duplex(64 << 10);
+        let (reader, writer) = tokio::io::split(ours);
+        let (input, output) = tokio::io::split(theirs);
+        let connection = Connection::over(reader, writer, Limits::default());
+        (connection, Self { lines: BufReader::new(input).lines(), output })
+    }
+
+    async fn receive(&mut self) -> Value {
+        let line = self.lines.next_line().await.unwrap().expect("the client is there");
+        serde_json::from_str(&line).unwrap()
+    }
+
+    async fn write(&mut self, text: &str) {
+        self.output.write_all(format!("{text}\n").as_bytes()).await.unwrap();
+    }
+
+    /// Answers the next request.
+    async fn answer(&mut self, result: Value) {
+        let id = self.receive().await["id"].clone();
+        self.write(&json!({ "id": id, "result": result }).to_string()).await;
+    }
+
+    async fn hello(&mut self, user_agent: &str) {
+        let home = json!({ "userAgent": user_agent, "agentHome": "/h", "platformFamily": "unix", "platformOs": "linux" });
+        self.answer(home).await;
+    }
+}
+
+const USER_AGENT: &str = "x/0.1.0 (linux; x86_64) agentd (x; 1)";
+
+/// An agent after the handshake.
+async fn started(builder: AgentBuilder) -> (Agent, Fake) {
+    let (connection, mut fake) = Fake::new();
+    let (agent, ()) = tokio::join!(builder.over(connection), fake.hello(USER_AGENT));
+    assert_eq!(fake.receive().await["method"], "initialized");
+    (agent.unwrap(), fake)
+}
+
+/// An agent with a turn in progress.
+async fn turn() -> (Agent, Turn, Fake) {
+    let (agent, mut fake) = started(Agent::builder()).await;
+    let opening = agent.thread(ThreadStartParams::default());
+    let (thread, ()) = tokio::join!(opening, fake.answer(opened()));
+    let thread = thread.unwrap();
+    let begun = json!({ "turn": { "id": "u", "status": "inProgress", "error": null } });
+    let (turn, ()) = tokio::join!(thread.turn("go"), fake.answer(begun));
+    (agent, turn.unwrap(), fake)
+}
+
+fn opened() -> Value {
+    json!({
+        "thread": {
+            "id": "t", "sessionId": "t", "name": null, "gitInfo": null, "preview": "", "ephemeral": false, "modelProvider": "m", "createdAt": 1, "updatedAt": 1,
+            "status": { "type": "idle" }, "cwd": "/", "cliVersion": "0.1.0", "source": "appServer", "turns": [],
+        },
+        "model": "m", "modelProvider": "m", "serviceTier": null, "cwd": "/", "approvalPolicy": "never",
+        "approvalsReviewer": "user", "sandbox": { "type": "dangerFullAccess" }, "reasoningEffort": null,
+    })
+}
+
+async fn list(agent: &Agent) -> Result<(), Error> {
+    agent.request::<ThreadList>(&ThreadListParams::default()).await.map(|_| ())
+}
+
+/// The message of a lost connection.
+fn lost<T: std::fmt::Debug>(result: Result<T, Error>) -> String {
+    match result {
+        Err(Error::ConnectionLost(message)) => message,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn garbage_is_named() {
+    for line in [
+        "not JSON",
+        "5",
+        "null",
+        "[1]",
+        r#"{"method": 5}"#,
+        r#"{"method": "x", "params": [1]}"#,
+        r#"{"method": "x", "params": ""}"#,
+        r#"{"method": "x", "id": {}}"#,
+        r#"{"id": [1], "result": 1}"#,
+    ] {
+        let (agent, mut fake) = started(Agent::builder()).await;
+        let (result, ()) = tokio::join!(list(&agent), fake.write(line));
+        let message = lost(result);
+        assert!(message.contains("not the protocol"), "{line}: {message}");
+        assert_eq!(lost(list(&agent).await), message, "{line}");
+    }
+}
+
+#[tokio::test]
+async fn a_result_of_another_shape_is_named() {
+    let (agent, mut fake) = started(Agent::builder()).await;
+    let (result, ()) = tokio::join!(list(&agent), fake.answer(json!({ "data": 5 })));
+    let message = lost(result);
+    assert!(message.contains("not the protocol: the result of `thread/list`"), "{message}");
+}
+
+#[tokio::test]
+async fn an_event_without_its_content_is_named() {
+    for method in ["item/completed", "thread/tokenUsage/updated", "turn/completed"] {
+        let (agent, mut turn, mut fake) = turn().await;
+        let event = json!({ "method": method, "params": { "threadId": "t", "turnId": "u", "turn": { "id": "u" } } });
+        fake.write(&event.to_string()).await;
+        for _ in 0..2 {
+            let message = lost(turn.result().await);
+            assert!(message.contains(&format!("not the protocol: `{method}`")), "{message}");
+        }
+        assert!(turn.next().await.is_none());
+        lost(list(&agent).await);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_ends_ends_every_call() {
+    let (agent, mut turn, fake) = turn().await;
+    drop(fake);
+    assert_eq!(lost(turn.result().await), "the server closed the connection");
+    assert_eq!(lost(list(&agent).await), "the server closed the connection");
+}
+
+#[tokio::test]
+async fn an_agent_that_is_closed_ends_its_turns() {
+    let (agent, mut turn, fake) = turn().await;
+    drop(agent);
+    assert_eq!(lost(turn.result().await), "the connection was closed");
+    assert_eq!(lost(turn.interrupt().await), "the connection was closed");
+    drop(fake);
+}
+
+#[tokio::test]
+async fn other_versions_are_refused() {
+    for (user_agent, version) in
+        [("x/1.0.0 (linux)", "1.0.0"), ("x/0.0.9 (linux)", "0.0.9"), ("nonsense", "unknown")]
+    {
+        let (connection, mut fake) = Fake::new();
+        let starting = Agent::builder().over(connection);
+        let (agent, ()) = tokio::join!(starting, fake.hello(user_agent));
+        match agent.err() {
+            Some(Error::VersionMismatch { server }) => assert_eq!(server, version),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_without_a_handshake_is_given_up() {
+    let (connection, fake) = Fake::new();
+    let starting = Agent::builder().start_timeout(Duration::from_millis(50)).over(connection);
+    let message = lost(starting.await.map(|_| ()));
+    assert_eq!(message, "the handshake took longer than 50ms");
+    drop(fake);
+}
+
+#[tokio::test]
+async fn refusals_have_kinds() {
+    let (agent, mut fake) = started(Agent::builder()).await;
+    for (code, expected) in [
+        (-32600, RefusalKind::InvalidRequest),
+        (-32601, RefusalKind::MethodNotFound),
+        (-32602, RefusalKind::InvalidParams),
+        (-32603, RefusalKind::Internal),
+        (-32001, RefusalKind::Overloaded),
+        (7, RefusalKind::Other),
+    ] {
+        let refusing = async {
+            let id = fake.receive().await["id"].clone();
+            let error = json!({ "code": code, "message": "no" });
+            fake.write(&json!({ "id": id, "error": error }).to_string()).await;
+        };
+        let (result, ()) = tokio::join!(list(&agent), refusing);
+        let error = result.unwrap_err();
+        assert_eq!(error.to_string(), "thread/list: no");
+        assert!(matches!(error, Error::Refused { kind, .. } if kind == expected), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_server_is_answered_whatever_a_callback_does() {
+    let builder = Agent::builder().approve(|approval| async move {
+        assert_ne!(approval.reason(), Some("panic"), "the callback panics");
+        Decision::AcceptForSession
+    });
+    let (_agent, mut fake) = started(builder).await;
+    let permissions = json!({ "network": { "enabled": true } });
+    let mut ask = async |method: &str, reason: &str| {
+        let params = json!({
+            "threadId": "t", "turnId": "u", "itemId": "i", "startedAtMs": 1, "reason": reason, "cwd": "/",
+            "permissions": permissions,
+        });
+        fake.write(&json!({ "id": "q", "method": method, "params": params }).to_string()).await;
+        fake.receive().await
+    };
+    let command = "item/commandExecution/requestApproval";
+    assert_eq!(ask(command, "").await["result"]["decision"], "acceptForSession");
+    assert_eq!(
+        ask("item/fileChange/requestApproval", "").await["result"]["decision"],
+        "acceptForSession"
+    );
+    let granted = ask("item/permissions/requestApproval", "").await;
+    assert_eq!(granted["result"], json!({ "permissions": permissions, "scope": "session" }));
+    assert_eq!(ask(command, "panic").await["error"]["code"], -32603);
+    assert_eq!(ask("item/tool/call", "").await["error"]["code"], -32602);
+    assert_eq!(ask("some/question", "").await["error"]["code"], -32601);
+    assert_eq!(ask("item/tool/requestUserInput", "").await["error"]["code"], -32601);
+    assert_eq!(ask("mcpServer/elicitation/request", "").await["result"]["action"], "decline");
+}
+
+#[tokio::test]
+async fn events_of_other_turns_and_unknown_notifications_are_left_out() {
+    let (_agent, mut turn, mut fake) = turn().await;
+    let delta = |turn: &str, text: &str| {
+        let params = json!({ "threadId": "t", "turnId": turn, "itemId": "i", "delta": text });
+        json!({ "method": "item/agentMessage/delta", "params": params }).to_string()
+    };
+    fake.write(r#"{"method":"some/news","params":{"threadId":5}}"#).await;
+    fake.write(&delta("other", "no")).await;
+    fake.write(&delta("u", "yes")).await;
+    fake.write(r#"{"method":"some/news","params":{"threadId":"t","turnId":"u"}}"#).await;
+    assert!(matches!(turn.next().await, Some(Ok(TurnEvent::Text(text))) if text == "yes"));
+    let Some(Ok(TurnEvent::Other(news))) = turn.next().await else { panic!() };
+    assert_eq!(news.method, "some/news");
+    let ended = json!({ "id": "u", "status": "interrupted", "error": null });
+    let params = json!({ "threadId": "t", "turn": ended });
+    fake.write(&json!({ "method": "turn/completed", "params": params }).to_string()).await;
+    assert!(matches!(turn.result().await, Err(Error::TurnInterrupted)));
+}
+
+#[tokio::test]
+async fn what_cannot_be_reached_is_named() {
+    let start = async |builder: AgentBuilder| builder.start().await.err().unwrap();
+    let error = start(Agent::builder().program("/nowhere/agentd")).await;
+    assert!(
+        matches!(&error, Error::ProgramNotFound(why) if why.starts_with("/nowhere/agentd cannot be started"))
+    );
+    let error = start(Agent::builder().address("http://host")).await;
+    assert!(matches!(error, Error::InvalidAddress(_)), "{error}");
+    #[cfg(unix)]
+    for address in ["unix:///nowhere.sock", "ws://127.0.0.1:1"] {
+        let error = start(Agent::builder().address(address)).await;
+        assert!(matches!(error, Error::ConnectionLost(_)), "{error}");
+    }
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_server_that_ends_leaves_its_last_words() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("agentd");
+    std::fs::write(&program, "#!/bin/sh\nread line\necho 'out of memory' >&2\nexit 3\n").unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let error = Agent::builder().program(program).start().await.map(|_| ());
+    assert_eq!(lost(error), "the server ended with 3; it said:\n  out of memory");
+}

@@ -1,0 +1,294 @@
+"""The connection of an agent over its whole life: the handshake, and coming back to a server that still runs."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol, cast
+
+from ._connection import Connection, Taken
+from .errors import AgentdError, ConnectionLost, VersionMismatch
+from .types import InitializeResponse
+
+#: The versions of the server that this package works with, as a text and as a check.
+WANTED = "0.1 and later 0.x"
+_VERSION = re.compile(r"/(\d+)\.(\d+)\.")
+#: Seconds before the second attempt to come back; twice as many before each later one, up to the longest.
+_FIRST_DELAY = 0.1
+_LONGEST_DELAY = 5.0
+
+
+class SessionListener(Protocol):
+    """Takes what arrives over all connections."""
+
+    def notified(self, method: str, params: dict[str, Any]) -> None:
+        """A notification."""
+
+    def asked(self, connection: Connection, number: Any, method: str, params: dict[str, Any]) -> None:
+        """A request."""
+
+    def lost(self, error: AgentdError) -> None:
+        """No request is answered any more."""
+
+    def awaited(self) -> list[str]:
+        """The threads whose events are awaited."""
+        ...
+
+    def replaced(self, thread: str, record: dict[str, Any]) -> None:
+        """The events that were missed are not available: `record` is how things stand."""
+
+    def gone(self, thread: str, error: AgentdError) -> None:
+        """A thread is gone, and its events with it."""
+
+
+class Session:
+    """See the module. `open_connection` opens a connection; a lasting server outlives its connections."""
+
+    def __init__(
+        self,
+        open_connection: Callable[[Connection], Awaitable[None]],
+        listener: SessionListener,
+        *,
+        is_lasting: bool,
+        client_name: str,
+        start_timeout: float,
+        reconnect_timeout: float,
+    ) -> None:
+        self._open_connection = open_connection
+        self._listener = listener
+        self._is_lasting = is_lasting
+        self._client_name = client_name
+        self._start_timeout = start_timeout
+        self._reconnect_timeout = reconnect_timeout
+        #: The position of each thread among its events.
+        self._cursors: dict[str, str] = {}
+        #: Threads that this connection is not subscribed to, but the one before was.
+        self._left: set[str] = set()
+        self._connection: Connection | None = None
+        self._returning: asyncio.Future[Connection] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._lost: AgentdError | None = None
+        self.server: InitializeResponse | None = None
+
+    async def start(self) -> None:
+        """Connects, and completes the handshake."""
+        try:
+            self._connection = await self._connect(self._start_timeout)
+        except AgentdError as error:
+            self._lost = self._lost or error
+            raise
+
+    async def request(self, method: str, params: Any, taken: Taken | None = None) -> Any:
+        """As `Connection.request`; while the session comes back, the request waits for that."""
+        return await (await self._ready()).request(method, params, taken)
+
+    async def open(self, method: str, params: Any) -> str:
+        """Opens a thread: a request whose result has it."""
+        ids: list[str] = []
+
+        def taken(result: Any) -> None:
+            ids.append(self.id_of("thread", method, result))
+            self._keep_cursor(ids[0], result)
+            self._left.discard(ids[0])
+
+        await self.request(method, params, taken)
+        return ids[0]
+
+    async def subscribe(self, thread: str) -> None:
+        """Subscribes to a thread again, if a lost connection was."""
+        connection = await self._ready()
+        if thread in self._left:
+            await self._resume(connection, thread)
+
+    def id_of(self, what: str, method: str, result: Any) -> str:
+        """The id in a result; without one, what the server writes is not the protocol."""
+        named = result.get(what) if isinstance(result, dict) else None
+        found = named.get("id") if isinstance(named, dict) else None
+        if not isinstance(found, str):
+            raise self.broken(
+                f"the server wrote what is not the protocol: the result of `{method}` has no `{what}` with an id"
+            )
+        return found
+
+    def broken(self, why: str) -> AgentdError:
+        """Gives the server up, and returns the error for it."""
+        self._end(ConnectionLost(why))
+        if self._connection is not None:
+            self._connection.broken(why)
+        return self._error()
+
+    def begin(self, work: Any) -> None:
+        """Does something beside, until the session is closed."""
+        task: asyncio.Task[None] = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """Ends the connection, and the server if it was started here."""
+        self._end(ConnectionLost("the connection was closed"))
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._connection is not None:
+            await self._connection.close()
+
+    def notified(self, method: str, params: dict[str, Any], cursor: str | None) -> None:
+        """Of a connection."""
+        thread = params.get("threadId")
+        if cursor is not None and isinstance(thread, str):
+            self._cursors[thread] = cursor
+        self._listener.notified(method, params)
+
+    def asked(self, connection: Connection, number: Any, method: str, params: dict[str, Any]) -> None:
+        """Of a connection."""
+        self._listener.asked(connection, number, method, params)
+
+    def lost(self, connection: Connection, error: ConnectionLost) -> None:
+        """Of a connection: comes back if that can help."""
+        # Another one is an attempt, which fails by itself.
+        if connection is not self._connection or self._lost is not None:
+            return
+        if not self._is_lasting or connection.is_garbage or self._reconnect_timeout <= 0:
+            self._end(error)
+            return
+        self._returning = asyncio.get_running_loop().create_future()
+        # Nobody need wait for it.
+        self._returning.add_done_callback(lambda done: done.exception())
+        self.begin(self._return(connection, error, self._returning))
+
+    async def _ready(self) -> Connection:
+        if self._lost is not None:
+            raise self._error()
+        if self._returning is not None:
+            try:
+                return await asyncio.shield(self._returning)
+            except AgentdError:
+                raise self._error() from None
+        if self._connection is None:
+            raise ConnectionLost("the connection is not open")
+        return self._connection
+
+    def _error(self) -> AgentdError:
+        """Each call has an error of its own, with its own trace."""
+        assert self._lost is not None
+        return ConnectionLost(str(self._lost)) if isinstance(self._lost, ConnectionLost) else self._lost
+
+    def _end(self, error: AgentdError) -> None:
+        if self._lost is not None:
+            return
+        self._lost = error
+        if self._returning is not None and not self._returning.done():
+            self._returning.set_exception(error)
+        self._listener.lost(error)
+
+    async def _connect(self, timeout: float) -> Connection:
+        connection = Connection(self)
+
+        async def work() -> None:
+            await self._open_connection(connection)
+            await self._shake_hands(connection)
+
+        try:
+            await asyncio.wait_for(work(), timeout)
+        except asyncio.TimeoutError as error:
+            lost = connection.broken(f"the handshake took longer than {timeout:g} seconds")
+            await connection.close()
+            raise lost from error
+        except BaseException:
+            await connection.close()
+            raise
+        return connection
+
+    async def _shake_hands(self, connection: Connection) -> None:
+        server = await connection.request(
+            "initialize",
+            {
+                "clientInfo": {"name": self._client_name, "title": None, "version": "0.1.0"},
+                "capabilities": {"experimentalApi": True, "eventCursor": self._is_lasting},
+            },
+        )
+        _check_version(str(server.get("userAgent", "")) if isinstance(server, dict) else "")
+        self.server = cast(InitializeResponse, server)
+        await connection.send({"method": "initialized"})
+
+    async def _return(self, old: Connection, lost: ConnectionLost, returning: asyncio.Future[Connection]) -> None:
+        """Connects again until it works or the time is over, and subscribes to the threads that are awaited."""
+        self._left.update(self._cursors)
+        await old.close()
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._reconnect_timeout
+        failure: AgentdError = lost
+        delay = _FIRST_DELAY
+        while self._lost is None:
+            left = deadline - loop.time()
+            if left <= 0:
+                self._end(ConnectionLost(f"{lost}; it was not made again: {failure}"))
+                return
+            try:
+                connection = await self._return_once(min(left, self._start_timeout))
+            except AgentdError as error:
+                failure = error
+                if isinstance(error, VersionMismatch):
+                    self._end(error)
+                    return
+            else:
+                self._connection = connection
+                self._returning = None
+                if not returning.done():
+                    returning.set_result(connection)
+                return
+            # Partly random, so that clients do not come back all at once.
+            await asyncio.sleep(delay * random.uniform(0.5, 1.0))
+            delay = min(delay * 2, _LONGEST_DELAY)
+
+    async def _return_once(self, timeout: float) -> Connection:
+        connection = await self._connect(timeout)
+        try:
+            await self._resume_awaited(connection)
+            if connection.is_lost:
+                raise ConnectionLost("the connection was lost again")
+        except BaseException:
+            await connection.close()
+            raise
+        return connection
+
+    async def _resume_awaited(self, connection: Connection) -> None:
+        for thread in self._listener.awaited():
+            if thread not in self._left:
+                continue
+            try:
+                await self._resume(connection, thread)
+            except AgentdError as error:
+                if connection.is_lost:
+                    raise
+                why = f"the thread could not be resumed on a new connection: {error}"
+                self._listener.gone(thread, ConnectionLost(why))
+
+    async def _resume(self, connection: Connection, thread: str) -> None:
+        def taken(result: Any) -> None:
+            self.id_of("thread", "thread/resume", result)
+            replay = result.get("eventReplay")
+            kind = replay.get("type") if isinstance(replay, dict) else None
+            if kind == "snapshot":
+                self._listener.replaced(thread, result["thread"])
+            # With a replay, each event brings its own position.
+            if kind != "replayed":
+                self._keep_cursor(thread, result)
+            self._left.discard(thread)
+
+        params = {"threadId": thread, "eventCursor": self._cursors.get(thread)}
+        await connection.request("thread/resume", params, taken)
+
+    def _keep_cursor(self, thread: str, result: Any) -> None:
+        cursor = result.get("eventCursor") if isinstance(result, dict) else None
+        if isinstance(cursor, str):
+            self._cursors[thread] = cursor
+
+
+def _check_version(user_agent: str) -> None:
+    found = _VERSION.search(user_agent)
+    if found is None or found.group(1) != "0" or int(found.group(2)) < 1:
+        version = user_agent.split(" ")[0].rpartition("/")[2]
+        raise VersionMismatch(version, WANTED)
