@@ -22,6 +22,7 @@ const OWN_TARGETS: &[&str] = &[
     "account",
     "acp",
     "agentd",
+    "agentd_sdk",
     "config",
     "file_search",
     "file_watch",

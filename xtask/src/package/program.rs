@@ -99,7 +99,9 @@ fn cargo(root: &Path, profile: &str, target: Option<&str>) -> Result<()> {
 /// Where cargo puts the program.
 fn folder(root: &Path, profile: &str, target: Option<&str>) -> PathBuf {
     let all = root.join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()));
-    target.map_or_else(|| all.clone(), |target| all.join(target)).join(profile)
+    // The profile `dev` has a folder of another name.
+    let name = if profile == "dev" { "debug" } else { profile };
+    target.map_or_else(|| all.clone(), |target| all.join(target)).join(name)
 }
 
 fn static_target() -> Result<String> {
