@@ -30,7 +30,7 @@ def check(packages, folder):
         program = folder / "three_lines.py"
         program.write_text(THREE_LINES)
         said = run(python, program, cwd=work, env=alone)
-        expect("What does this project do?" in said, said)
+        expect("That was a complete turn" in said, said)
 
     def uninstall():
         run(python, "-m", "pip", "uninstall", "--yes", "agentd", "agentd-sdk")
