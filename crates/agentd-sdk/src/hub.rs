@@ -48,7 +48,7 @@ struct Named {
 }
 
 impl Hub {
-    /// The events of a thread from now on. It ends at once when no event comes any more.
+    /// The events of a thread from now on. It ends at once on a closed connection.
     pub(crate) fn subscribe(&self, thread_id: &str) -> mpsc::Receiver<TurnNotification> {
         let (sender, receiver) = mpsc::channel(UNREAD);
         let mut queues = self.lock();

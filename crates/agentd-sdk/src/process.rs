@@ -20,7 +20,7 @@ use crate::Error;
 const LAST_LINES: usize = 20;
 /// Longest of them, in bytes; what follows is not kept.
 const LINE_BYTES: u64 = 2_000;
-/// What the server may take to end after its input was closed, and after it was told to end.
+/// How long the server may take to exit: after its input was closed, and again after it was signalled.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// What to start.

@@ -179,7 +179,7 @@ impl Shared {
             let outcome = answering.await.unwrap_or_else(|_| {
                 Err(ErrorObject::internal("the client's function for this request panicked"))
             });
-            // On a closed connection, nobody waits for it.
+            // On a closed connection there is no receiver.
             let _ = self.client.respond(&id, &outcome);
         });
     }

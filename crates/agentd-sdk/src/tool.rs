@@ -21,7 +21,7 @@ pub struct Tool {
 
 impl Tool {
     /// Creates a tool. `parameters` is the JSON Schema of the arguments, which are read as `A`. A result that is
-    /// no text is told to the model as JSON; an error, and arguments of another shape, are told to it, too.
+    /// no text goes to the model as JSON; the model also gets errors, and those of arguments of another shape.
     ///
     /// ```
     /// use agentd_sdk::Tool;

@@ -26,7 +26,7 @@ pub struct Turn {
     events: mpsc::Receiver<TurnNotification>,
     items: Vec<ThreadItem>,
     usage: Option<ThreadTokenUsage>,
-    /// How it ended, or why no event comes any more.
+    /// How it ended, or why no further event arrives.
     ended: Option<Result<protocol::Turn, Error>>,
 }
 

@@ -493,7 +493,7 @@ mod tests {
         assert_eq!(lines(&item, 0, 1), "… 5000 kB left out\nz");
         assert_eq!(lines(&item, 1, 5), "a\n… 5000 kB left out\ny\nz");
         assert_eq!(lines(&item, usize::MAX, usize::MAX), "a\nb\n… 5000 kB left out\ny\nz");
-        // A command that prints such a line deceives nobody.
+        // A command can print such a line itself; that misleads only about its own output.
         let item = command(text, None);
         assert_eq!(lines(&item, 9, 9), text.trim_end());
     }

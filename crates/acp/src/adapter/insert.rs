@@ -1,5 +1,5 @@
-//! Prompts of version 2 of the protocol: each is answered when its message stands in the conversation, also in
-//! that of a turn that runs, and what a session does is told by its state.
+//! Prompts of version 2 of the protocol: each is answered when its message stands in the conversation, also while
+//! a turn runs. Updates of the state tell the client what a session does.
 
 use jsonrpc::{ErrorObject, RequestId};
 use protocol::{TurnSteerParams, UserInput, UserMessageItem};
@@ -131,7 +131,7 @@ impl Adapter {
         self.tell_state(session_id, State::ended(ended));
     }
 
-    /// A session has begun to work. While it is opened, the state at the end of that is told.
+    /// A session has begun to work. One that is being opened reports its state when that is done.
     pub(super) fn work_begins(&self, session_id: &str) {
         if self.sessions.get(session_id).is_some_and(|session| session.held.is_none()) {
             self.tell_state(session_id, State::Running);
