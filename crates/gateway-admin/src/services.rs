@@ -2,13 +2,19 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use gateway_policy::environment::{Clock, Random};
+use gateway_policy::error::ApiError;
 use gateway_policy::settings::Settings;
 use gateway_store::database::Database;
 use gateway_store::directory::Directory;
+use gateway_store::ledger::Ledger;
 use ratelimit::Limits;
+
+/// How long a query of the ledger waits for rows that are not written yet.
+const LEDGER_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The services that the administration uses.
 #[derive(Clone)]
@@ -17,6 +23,8 @@ pub struct Services {
     pub database: Arc<Database>,
     /// This node's cache of keys, which applies a change before the response is sent.
     pub directory: Arc<Directory>,
+    /// This node's writer of the ledger.
+    pub ledger: Ledger,
     /// The active configuration: the admin token, tiers, models, regions.
     pub settings: Arc<ArcSwap<Settings>>,
     /// The counters of limits, which the dashboard shows.
@@ -33,6 +41,15 @@ impl Services {
     pub(crate) async fn apply_changes(&self) {
         // `Directory::is_in_touch` reports the error; the next poll is a quarter of a second away.
         let _ = self.directory.catch_up().await;
+    }
+
+    /// Waits until the ledger has every request that this node has served, so that sums include
+    /// a request that was answered just before.
+    ///
+    /// # Errors
+    /// 503 `store_unavailable`: they could not be written in time.
+    pub(crate) async fn write_ledger(&self) -> Result<(), ApiError> {
+        self.ledger.flush(LEDGER_PATIENCE).await.map_err(|_| ApiError::store_unavailable())
     }
 }
 

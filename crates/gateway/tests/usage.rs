@@ -206,6 +206,23 @@ fn one() -> Entry {
 }
 
 #[tokio::test]
+async fn queries_include_what_was_recorded_just_before() {
+    let node = Node::sqlite().await;
+    let span = format!("start_time={}", NOW - 30);
+    let ask = async |query: &str| {
+        let page = node.ask(&format!("GET /v1/organization/{query}?{span}"), Value::Null).await;
+        page["data"][0]["results"][0].clone()
+    };
+    node.ledger.record(one());
+    assert_eq!(ask("usage/completions").await["num_model_requests"], 1);
+    node.ledger.record(one());
+    assert_eq!(ask("costs").await["amount"]["value"], 0.000_014);
+    node.ledger.record(one());
+    let path = format!("/v1/organization/usage/export?format=jsonl&{span}");
+    assert_eq!(export(&node, &path).await.lines().count(), 3);
+}
+
+#[tokio::test]
 async fn usage_is_filtered_and_grouped_on_request() {
     let node = Node::sqlite().await;
     for key in 0..3 {

@@ -46,6 +46,7 @@ pub(super) async fn export(
         Format::Csv => ("text/csv; charset=utf-8", "attachment; filename=\"usage.csv\""),
         Format::JsonLines => ("application/jsonl", "attachment; filename=\"usage.jsonl\""),
     };
+    context.write_ledger().await?;
     let cursor = Cursor::new(start, end);
     // The first part is read before the response starts, so that an error gets a response of its
     // own.

@@ -220,6 +220,7 @@ fn channel(fields: &mut Fields) -> Result<Option<Value>, ApiError> {
 
 async fn show_limit(context: &Services, target: &Target, hard: MicroDollars) -> JsonResult {
     let month = month(context.clock.now());
+    context.write_ledger().await?;
     let (organization, project) = (&target.organization.id, target.project.as_deref());
     let spent = month_spend_of(&context.database, organization, project, month).await?;
     Ok(Json(json!({

@@ -165,6 +165,7 @@ fn group_by(
 
 async fn answer(context: &Services, asked: Asked, show: impl Fn(&Sum) -> Value) -> JsonResult {
     let query = &asked.query;
+    context.write_ledger().await?;
     let found = sums(&context.database, query).await?.map_err(|_| {
         let message = format!(
             "This query has more than {MAX_SUMS} results per page. Request fewer buckets, or group by fewer fields."

@@ -23,6 +23,7 @@ impl Pages {
         let router = gateway_admin::router(Services {
             database: Arc::clone(&gateway.database),
             directory: Arc::clone(&gateway.directory),
+            ledger: gateway.ledger.clone(),
             settings: Arc::clone(&gateway.settings),
             limits: Arc::clone(&gateway.limits),
             clock: Arc::clone(&gateway.clock),

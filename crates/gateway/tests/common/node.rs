@@ -117,6 +117,7 @@ impl Node {
         let router = gateway_admin::router(Services {
             database: Arc::clone(&database),
             directory: Arc::clone(&directory),
+            ledger: ledger.clone(),
             settings: Arc::new(ArcSwap::from_pointee(settings)),
             clock: Arc::clone(&sources) as Arc<dyn Clock>,
             random: Arc::clone(&sources) as Arc<dyn Random>,
