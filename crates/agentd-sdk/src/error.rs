@@ -38,6 +38,15 @@ pub enum Error {
         /// What the server responded.
         error: ErrorObject,
     },
+    /// The server's response to a request is not what this version of the crate knows: the server may be newer.
+    /// The connection goes on.
+    #[error("the result of `{method}` cannot be read: {why}")]
+    UnreadableResult {
+        /// Name of the method.
+        method: String,
+        /// Where it differs.
+        why: String,
+    },
     /// What was to be sent has no JSON form.
     #[error("the parameters cannot be sent: {0}")]
     NotJson(String),
@@ -100,7 +109,9 @@ impl Error {
                 kind: RefusalKind::of(error.code),
                 error,
             }),
-            CallError::Decode { .. } => Some(Self::not_the_protocol(error)),
+            CallError::Decode { method, error } => {
+                Some(Self::UnreadableResult { method, why: error.to_string() })
+            }
             CallError::Encode(error) => Some(Self::NotJson(error.to_string())),
         }
     }

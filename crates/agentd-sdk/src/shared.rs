@@ -87,8 +87,6 @@ impl Shared {
 
     async fn failed(&self, method: &str, error: jsonrpc::CallError) -> Error {
         match Error::of_call(method, error) {
-            // What the result of a call should be is not there: the rest cannot be trusted either.
-            Some(error @ Error::ConnectionLost(_)) => self.give_up(error),
             Some(error) => error,
             None => self.why_lost().await,
         }

@@ -44,7 +44,7 @@ pub enum TurnEvent {
     Usage(Box<ThreadTokenUsage>),
     /// The turn has ended; the last event.
     Completed(Box<protocol::Turn>),
-    /// Every other notification about the turn.
+    /// Every other notification about the turn, and items that only a later version of this crate knows.
     Other(Notification),
 }
 
@@ -62,7 +62,7 @@ pub struct Notification {
 pub struct TurnResult {
     /// The agent's last message.
     pub text: String,
-    /// The parts of the turn.
+    /// The parts of the turn that this version of the crate knows.
     pub items: Vec<ThreadItem>,
     /// What it used.
     pub usage: Option<ThreadTokenUsage>,
@@ -205,20 +205,20 @@ impl Turn {
     fn take(&mut self, notification: Notification) -> Result<TurnEvent, DecodeError> {
         Ok(if let Some(delta) = notification.read::<ItemAgentMessageDelta>() {
             TurnEvent::Text(delta?.delta)
-        } else if let Some(started) = notification.read::<ItemStarted>() {
-            TurnEvent::ItemStarted(Box::new(started?.item))
-        } else if let Some(completed) = notification.read::<ItemCompleted>() {
-            let item = completed?.item;
-            self.items.push(item.clone());
-            TurnEvent::ItemCompleted(Box::new(item))
-        } else if let Some(updated) = notification.read::<ThreadTokenUsageUpdated>() {
-            let usage = updated?.token_usage;
-            self.usage = Some(usage.clone());
-            TurnEvent::Usage(Box::new(usage))
         } else if let Some(completed) = notification.read::<TurnCompleted>() {
             let turn = completed?.turn;
             self.ended = Some(Ok(turn.clone()));
             TurnEvent::Completed(Box::new(turn))
+        } else if let Some(Ok(started)) = notification.read::<ItemStarted>() {
+            TurnEvent::ItemStarted(Box::new(started.item))
+        } else if let Some(Ok(completed)) = notification.read::<ItemCompleted>() {
+            let item = completed.item;
+            self.items.push(item.clone());
+            TurnEvent::ItemCompleted(Box::new(item))
+        } else if let Some(Ok(updated)) = notification.read::<ThreadTokenUsageUpdated>() {
+            let usage = updated.token_usage;
+            self.usage = Some(usage.clone());
+            TurnEvent::Usage(Box::new(usage))
         } else {
             TurnEvent::Other(notification)
         })

@@ -116,13 +116,21 @@ async fn garbage_is_named() {
 async fn a_result_of_another_shape_is_named() {
     let (agent, mut fake) = started(Agent::builder()).await;
     let (result, ()) = tokio::join!(list(&agent), fake.answer(json!({ "data": 5 })));
-    let message = lost(result);
-    assert!(message.contains("not the protocol: the result of `thread/list`"), "{message}");
+    let error = result.unwrap_err();
+    assert!(matches!(error, Error::UnreadableResult { .. }), "{error:?}");
+    assert!(
+        error.to_string().starts_with("the result of `thread/list` cannot be read: "),
+        "{error}"
+    );
+    // The connection goes on.
+    let page = json!({ "data": [], "nextCursor": null });
+    let (result, ()) = tokio::join!(list(&agent), fake.answer(page));
+    result.unwrap();
 }
 
 #[tokio::test]
 async fn an_event_without_its_content_is_named() {
-    for method in ["item/completed", "thread/tokenUsage/updated", "turn/completed"] {
+    for method in ["item/agentMessage/delta", "turn/completed"] {
         let (agent, mut turn, mut fake) = turn().await;
         let event = json!({ "method": method, "params": { "threadId": "t", "turnId": "u", "turn": { "id": "u" } } });
         fake.write(&event.to_string()).await;
@@ -133,6 +141,22 @@ async fn an_event_without_its_content_is_named() {
         assert!(turn.next().await.is_none());
         lost(list(&agent).await);
     }
+}
+
+#[tokio::test]
+async fn items_of_a_later_version_are_passed_on() {
+    let (_agent, mut turn, mut fake) = turn().await;
+    for method in ["item/started", "item/completed", "thread/tokenUsage/updated"] {
+        let item = json!({ "type": "hologram", "id": "i" });
+        let params = json!({ "threadId": "t", "turnId": "u", "item": item, "completedAtMs": 1 });
+        fake.write(&json!({ "method": method, "params": params }).to_string()).await;
+        let Some(Ok(TurnEvent::Other(event))) = turn.next().await else { panic!("{method}") };
+        assert_eq!(event.method, method);
+    }
+    let ended = json!({ "id": "u", "status": "completed", "error": null });
+    let params = json!({ "threadId": "t", "turn": ended });
+    fake.write(&json!({ "method": "turn/completed", "params": params }).to_string()).await;
+    assert!(turn.result().await.unwrap().items.is_empty());
 }
 
 #[tokio::test]
