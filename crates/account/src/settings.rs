@@ -91,7 +91,8 @@ impl Settings {
     }
 }
 
-/// The beginning of a text from outside, without control characters.
+/// The beginning of a text from outside, on one line and with hidden characters as their numbers.
 pub(crate) fn start_of(text: &str) -> String {
-    text.chars().take(80).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    let start: String = text.chars().take(80).collect();
+    visible::line(&start).into_owned()
 }

@@ -273,6 +273,29 @@ fn two_pages_share_a_thread_and_one_is_loaded_again_in_the_middle_of_a_turn() {
 }
 
 #[test]
+fn a_message_that_broke_off_says_so() {
+    let site = Site::new(&json!([
+        {"steps": [{"message": {"chunks": ["Half a"]}}, {"cut": "data: {\"ty"}]},
+        {"steps": [{"message": "The whole answer."}]},
+    ]));
+    let mut browser = Browser::start();
+    browser.open(&site.url);
+    start_thread(&mut browser, &site.env.work());
+    send(&mut browser, "Talk.");
+    browser.wait_for(".turn[data-status=completed]", "The whole answer.");
+    let notes = "[...document.querySelectorAll('.agentMessage')]
+        .map((one) => one.querySelector('.note')?.textContent.split(':')[0] ?? null)";
+    let expected = json!(["Broken off", null]);
+    assert_eq!(browser.evaluate(notes), expected);
+    browser.follow(|browser| {
+        browser.evaluate("location.reload()");
+    });
+    browser.wait_for(".turn[data-status=completed]", "The whole answer.");
+    assert_eq!(browser.evaluate(notes), expected);
+    check_errors(&mut browser);
+}
+
+#[test]
 fn a_page_comes_back_after_the_server_was_killed() {
     let mut site = Site::new(&two_commands());
     let mut browser = Browser::start();

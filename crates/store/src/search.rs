@@ -2,8 +2,6 @@
 //! folded names and previews, with a trigram index. A term of one or two letters is the beginning of
 //! some trigrams, which the index lists.
 
-use std::collections::HashSet;
-
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::error::Failure;
@@ -13,10 +11,10 @@ const MAX_LOOKUPS: usize = 2000;
 
 /// Trigrams of a term that are looked up; the results are compared with the whole term.
 const MAX_TRIGRAMS: usize = 24;
-/// Threads, the latest ones, among which a term is counted first.
-const SAMPLE: usize = 4000;
+/// Threads, the latest ones, among which a term is counted first: in the second sample if the first has any.
+const SAMPLES: [i64; 2] = [1000, 4000];
 /// Matches in the sample from which on a term is common: walking a list in its order fills a page quickly.
-const COMMON: usize = 40;
+const COMMON: i64 = 40;
 /// Threads, the latest ones, that show which trigrams most threads have.
 const FEW: i64 = 100;
 /// Trigrams that begin with a short term up to which the index is asked for each.
@@ -35,12 +33,15 @@ CREATE VIRTUAL TABLE thread_trigram USING fts5vocab (thread_search, row);
 /// Separates the name from the preview.
 const SEPARATOR: char = '\u{1f}';
 
+/// Row ids, which nobody but the store chooses.
+pub(crate) type RowIds = foldhash::HashSet<i64>;
+
 /// Threads that can match a term.
 pub(crate) enum Matches {
     /// Row ids that include all matches.
     Few(Vec<i64>),
     /// The same, more than [`MAX_LOOKUPS`].
-    Many(HashSet<i64>),
+    Many(RowIds),
     /// Not looked up: so many that walking a list in its order fills a page quickly.
     Common,
 }
@@ -141,15 +142,19 @@ pub(crate) fn find(conn: &Connection, term: &str) -> Result<Matches, Failure> {
 
 /// Whether many of the latest threads match a term.
 fn is_common(conn: &Connection, term: &str) -> Result<bool, Failure> {
-    let (sample, common) = (SAMPLE as i64, COMMON as i64);
-    let found: i64 = conn
-        .prepare_cached(
-            "SELECT count(*) FROM (
-                 SELECT 1 FROM (SELECT text FROM searched_text ORDER BY pk DESC LIMIT ?2)
-                 WHERE instr(text, ?1) > 0 LIMIT ?3)",
-        )?
-        .query_row(params![term, sample, common], |row| row.get(0))?;
-    Ok(found == common)
+    let mut counting = conn.prepare_cached(
+        "SELECT count(*) FROM (
+             SELECT 1 FROM (SELECT text FROM searched_text ORDER BY pk DESC LIMIT ?2)
+             WHERE instr(text, ?1) > 0 LIMIT ?3)",
+    )?;
+    for sample in SAMPLES {
+        match counting.query_row(params![term, sample, COMMON], |row| row.get(0))? {
+            0 => return Ok(false),
+            COMMON => return Ok(true),
+            _ => {}
+        }
+    }
+    Ok(false)
 }
 
 /// The trigrams that begin with a short term.

@@ -2,15 +2,13 @@
 //! folder), merges them, and reads only the rows of the page, so the cost does not depend on the
 //! number of threads.
 
-use std::collections::HashSet;
-
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params_from_iter};
 
 use crate::cursor::{ThreadPosition, query_tag};
 use crate::error::Failure;
 use crate::read::{THREAD_COLUMNS, stored_thread};
-use crate::search::{self, Matches};
+use crate::search::{self, Matches, RowIds};
 use crate::{Direction, ListQuery, Page, SortKey, StoredThread};
 
 /// The page of `query`. Omits threads without a turn.
@@ -72,7 +70,7 @@ fn walk(
     query: &ListQuery,
     tag: &str,
     term: Option<String>,
-    found: Option<&HashSet<i64>>,
+    found: Option<&RowIds>,
 ) -> Result<Vec<ThreadPosition>, Failure> {
     let partition = if query.cwds.is_empty() { Partition::Source } else { Partition::Folder };
     let mut statement = Statement::of(query, tag, term, partition)?;
@@ -204,7 +202,7 @@ impl Statement {
         conn: &Connection,
         query: &ListQuery,
         partition: String,
-        found: &HashSet<i64>,
+        found: &RowIds,
         into: &mut Vec<ThreadPosition>,
     ) -> Result<(), Failure> {
         let mut walked = conn.prepare_cached(&format!("{} {}", self.sql, order(query)))?;

@@ -16,7 +16,7 @@ use store::{Fragment, ListQuery, OpenOptions, Store, StoreError, Write};
 
 const PAGE: usize = 4096;
 const THREADS: usize = 200;
-const CASES: u64 = 500;
+const CASES: u64 = 150;
 
 /// Pseudo-random numbers, the same for the same seed (splitmix64).
 struct Random(u64);

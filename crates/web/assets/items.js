@@ -85,8 +85,8 @@ export class ItemView {
 const LOOKS = {
   userMessage: (item) => ({ nodes: [el("span", { className: "unseen" }, "You: "), ...item.content.map(inputPart)] }),
   hookPrompt: (item) => ({ nodes: [note("A hook says", item.fragments.map((fragment) => fragment.text).join("\n"))] }),
-  agentMessage: (item) => markdown(item.text),
-  plan: (item) => markdown(item.text, el("h3", {}, "Proposed plan")),
+  agentMessage: (item) => brokenOff(item, markdown(item.text)),
+  plan: (item) => brokenOff(item, markdown(item.text, el("h3", {}, "Proposed plan"))),
   reasoning: (item) => {
     const { nodes, grow } = markdown(item.summary.join("\n\n"));
     return { nodes: [el("details", { open: !item.summary.length }, el("summary", {}, "Reasoning"), ...nodes)], grow };
@@ -114,6 +114,11 @@ function unknown(item) {
 
 function note(title, text) {
   return el("p", { className: "note" }, el("strong", {}, title), text && `: ${text}`);
+}
+
+/** What the model was writing when its answer broke off. Where the turn goes on, the model was asked again. */
+function brokenOff(item, { nodes, grow }) {
+  return { nodes: item.reason ? [...nodes, note("Broken off", item.reason)] : nodes, grow };
 }
 
 function inputPart(part) {
