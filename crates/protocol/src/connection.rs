@@ -36,7 +36,7 @@ notifications! {
     /// An error that does not stop the work.
     Warning = "warning", WarningNotification, Stable;
 
-    /// The state of the remote-control link changed.
+    /// Never sent: the state of a remote-control link, which this server does not have.
     RemoteControlStatusChanged = "remoteControl/status/changed", RemoteControlStatusChangedNotification, Stable;
 
     /// A pending server request was answered or cleared.

@@ -35,7 +35,7 @@ notifications! {
     /// The agent typed into an interactive session.
     ItemCommandExecutionTerminalInteraction = "item/commandExecution/terminalInteraction", TerminalInteractionNotification, Stable;
 
-    /// Deprecated: no longer sent.
+    /// Never sent, and deprecated: `fileChange` items and `turn/diff/updated` have what changes.
     ItemFileChangeOutputDelta = "item/fileChange/outputDelta", FileChangeOutputDeltaNotification, Stable;
 
     /// A patch that the model is writing has grown. Sent while the arguments of the call stream in,

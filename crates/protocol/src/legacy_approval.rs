@@ -1,4 +1,5 @@
-//! Approval requests in the older form, for clients that still use them.
+//! Approval requests in the older form. This server sends none; the types are for programs that read the messages
+//! of servers that do.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +9,11 @@ use crate::approval::NetworkPolicyAmendment;
 use crate::table::server_requests;
 
 server_requests! {
-    /// Requests approval of a patch.
+    /// Never sent: this server requests approval of a patch with `item/fileChange/requestApproval`.
     ApplyPatchApproval = "applyPatchApproval",
         ApplyPatchApprovalParams => LegacyApprovalResponse, Stable;
 
-    /// Requests approval of a command.
+    /// Never sent: this server requests approval of a command with `item/commandExecution/requestApproval`.
     ExecCommandApproval = "execCommandApproval",
         ExecCommandApprovalParams => LegacyApprovalResponse, Stable;
 }

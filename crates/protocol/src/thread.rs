@@ -79,7 +79,7 @@ methods! {
         thread_turns_list(ThreadTurnsListParams) -> ThreadTurnsListResponse,
         Stable, Ordered, [], LongAnswer;
 
-    /// Reserved by the specification: always an unsupported-method error.
+    /// Reserved by the specification, and always refused as unsupported: `thread/turns/list` returns the items.
     ThreadTurnsItemsList = "thread/turns/items/list",
         thread_turns_items_list(ThreadTurnsItemsListParams) -> ThreadTurnsItemsListResponse,
         Stable, Unimplemented, [];

@@ -20,7 +20,9 @@ use crate::wire;
 methods! {
     Turn, TurnMethods;
 
-    /// Starts a turn.
+    /// Starts a turn. While another turn of the thread runs, the input joins that one: the model sees it with its
+    /// next request, and both turns end together, each with its own `turn/completed`. During a review or a
+    /// compaction the request is refused.
     TurnStart = "turn/start",
         turn_start(TurnStartParams) -> TurnStartResponse,
         Stable, Ordered, [
@@ -30,7 +32,7 @@ methods! {
             "responsesapiClientMetadata",
         ], StartsWork;
 
-    /// Adds input to the turn in progress.
+    /// Adds input to the turn in progress, without a turn of its own.
     TurnSteer = "turn/steer",
         turn_steer(TurnSteerParams) -> TurnSteerResponse,
         Stable, Ordered, ["responsesapiClientMetadata"];

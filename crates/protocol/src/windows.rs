@@ -8,12 +8,12 @@ use crate::table::{methods, notifications};
 methods! {
     Windows, WindowsMethods;
 
-    /// Returns whether the sandbox is set up.
+    /// Returns whether the sandbox of Windows is set up. Always refused.
     WindowsSandboxReadiness = "windowsSandbox/readiness",
         windows_sandbox_readiness(Empty) -> WindowsSandboxReadinessResponse,
         Stable, Ordered, [];
 
-    /// Sets the sandbox up.
+    /// Sets up the sandbox of Windows. Always refused.
     WindowsSandboxSetupStart = "windowsSandbox/setupStart",
         windows_sandbox_setup_start(WindowsSandboxSetupStartParams) -> WindowsSandboxSetupStartResponse,
         Stable, Ordered, [];
@@ -22,10 +22,10 @@ methods! {
 notifications! {
     NOTIFICATIONS, notification_schemas;
 
-    /// The setup ended.
+    /// Never sent: the end of a setup, which this server does not start.
     WindowsSandboxSetupCompleted = "windowsSandbox/setupCompleted", WindowsSandboxSetupCompletedNotification, Stable;
 
-    /// Folders that every user can write to.
+    /// Never sent: folders on Windows that every user can write to, which this server does not look for.
     WindowsWorldWritableWarning = "windows/worldWritableWarning", WindowsWorldWritableWarningNotification, Stable;
 }
 

@@ -4510,7 +4510,7 @@ export interface ClientRequests {
   "thread/shellCommand": { params: ThreadShellCommandParams; result: Empty };
   /** Starts a thread and subscribes the connection to it. */
   "thread/start": { params?: ThreadStartParams; result: ThreadStartResponse };
-  /** Reserved by the specification: always an unsupported-method error. */
+  /** Reserved by the specification, and always refused as unsupported: `thread/turns/list` returns the items. */
   "thread/turns/items/list": { params: ThreadTurnsItemsListParams; result: ThreadTurnsItemsListResponse };
   /** Lists a thread's turns, newest first. */
   "thread/turns/list": { params: ThreadTurnsListParams; result: ThreadTurnsListResponse };
@@ -4520,13 +4520,13 @@ export interface ClientRequests {
   "thread/unsubscribe": { params: ThreadIdParams; result: ThreadUnsubscribeResponse };
   /** Interrupts the turn in progress. */
   "turn/interrupt": { params: TurnInterruptParams; result: Empty };
-  /** Starts a turn. */
+  /** Starts a turn. While another turn of the thread runs, the input joins that one: the model sees it with its next request, and both turns end together, each with its own `turn/completed`. During a review or a compaction the request is refused. */
   "turn/start": { params: TurnStartParams; result: TurnStartResponse };
-  /** Adds input to the turn in progress. */
+  /** Adds input to the turn in progress, without a turn of its own. */
   "turn/steer": { params: TurnSteerParams; result: TurnSteerResponse };
-  /** Returns whether the sandbox is set up. */
+  /** Returns whether the sandbox of Windows is set up. Always refused. */
   "windowsSandbox/readiness": { params?: Empty; result: WindowsSandboxReadinessResponse };
-  /** Sets the sandbox up. */
+  /** Sets up the sandbox of Windows. Always refused. */
   "windowsSandbox/setupStart": { params: WindowsSandboxSetupStartParams; result: WindowsSandboxSetupStartResponse };
 }
 
@@ -4540,9 +4540,9 @@ export interface ClientNotifications {
 export interface ServerRequests {
   /** Requests fresh tokens from the client. */
   "account/hostedAuthTokens/refresh": { params: HostedAuthTokensRefreshParams; result: HostedAuthTokensRefreshResponse };
-  /** Requests approval of a patch. */
+  /** Never sent: this server requests approval of a patch with `item/fileChange/requestApproval`. */
   "applyPatchApproval": { params: ApplyPatchApprovalParams; result: LegacyApprovalResponse };
-  /** Requests approval of a command. */
+  /** Never sent: this server requests approval of a command with `item/commandExecution/requestApproval`. */
   "execCommandApproval": { params: ExecCommandApprovalParams; result: LegacyApprovalResponse };
   /** Requests approval of a command. */
   "item/commandExecution/requestApproval": { params: CommandExecutionRequestApprovalParams; result: CommandExecutionRequestApprovalResponse };
@@ -4602,7 +4602,7 @@ export interface ServerNotifications {
   "item/commandExecution/terminalInteraction": { params: TerminalInteractionNotification };
   /** An item in its final, authoritative form. */
   "item/completed": { params: ItemCompletedNotification };
-  /** Deprecated: no longer sent. */
+  /** Never sent, and deprecated: `fileChange` items and `turn/diff/updated` have what changes. */
   "item/fileChange/outputDelta": { params: FileChangeOutputDeltaNotification };
   /** A patch that the model is writing has grown. Sent while the arguments of the call stream in, before `item/started` of the item, which has the changes as they are going to be applied. */
   "item/fileChange/patchUpdated": { params: FileChangePatchUpdatedNotification };
@@ -4630,7 +4630,7 @@ export interface ServerNotifications {
   "process/exited": { params: ProcessExitedNotification };
   /** More output of a process. */
   "process/outputDelta": { params: ProcessOutputDeltaNotification };
-  /** The state of the remote-control link changed. */
+  /** Never sent: the state of a remote-control link, which this server does not have. */
   "remoteControl/status/changed": { params: RemoteControlStatusChangedNotification };
   /** A pending server request was answered or cleared. */
   "serverRequest/resolved": { params: ServerRequestResolvedNotification };
@@ -4684,9 +4684,9 @@ export interface ServerNotifications {
   "turn/started": { params: TurnStartedNotification };
   /** An error that does not stop the work. */
   "warning": { params: WarningNotification };
-  /** Folders that every user can write to. */
+  /** Never sent: folders on Windows that every user can write to, which this server does not look for. */
   "windows/worldWritableWarning": { params: WindowsWorldWritableWarningNotification };
-  /** The setup ended. */
+  /** Never sent: the end of a setup, which this server does not start. */
   "windowsSandbox/setupCompleted": { params: WindowsSandboxSetupCompletedNotification };
 }
 

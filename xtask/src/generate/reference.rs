@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use anyhow::{Context, Result};
 use serde_json::{Map, Value};
 
-use crate::examples::{self, Examples, Kind};
+use crate::examples::{Examples, Kind};
 
 /// Names of the pages below `docs/`.
 pub(super) const METHODS: &str = "protocol-reference.md";
@@ -87,12 +87,9 @@ const EXAMPLES: &str = "The examples are messages of tests against the real serv
     plain ones, and long texts and lists are cut, with `…` at the end of a text. \
     `schema/examples.json` has all of them.";
 
-/// The example of a message or an item, folded unless it is short; or why there is none.
+/// The example of a message or an item, folded unless it is short; nothing for what is never sent.
 fn example(examples: &Examples, kind: Kind, name: &str) -> String {
-    let Some(example) = examples.get(kind, name) else {
-        let why = examples::lack(kind, name);
-        return why.map(|why| format!("\nNo example: {why}.\n")).unwrap_or_default();
-    };
+    let Some(example) = examples.get(kind, name) else { return String::new() };
     let text = example.text(kind, name);
     let block = format!("```json\n{text}\n```\n");
     match text.lines().count() {
@@ -315,6 +312,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::examples;
 
     #[test]
     fn types_are_written_in_words() {
@@ -355,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn every_message_and_every_item_has_an_example_or_a_reason() {
+    fn every_message_and_every_item_has_an_example_or_is_never_sent() {
         let examples = Examples::read(&crate::workspace_root()).unwrap();
         let [(_, methods), (_, items), _] = pages(&examples).unwrap();
         for (page, heading) in [(&methods, "\n### "), (&items, "\n## ")] {
@@ -363,7 +361,11 @@ mod tests {
                 let section = section.split("\n## ").next().unwrap();
                 let has_example =
                     section.contains("\n```json\n") && section.contains("of the test");
-                assert!(has_example || section.contains("\nNo example: "), "{section}");
+                let name = section.lines().next().unwrap_or_default();
+                let is_never_sent =
+                    KINDS.iter().any(|(.., kind)| examples::is_never_sent(*kind, name));
+                assert_eq!(has_example, !is_never_sent, "{section}");
+                assert_eq!(section.contains(".* Never sent"), is_never_sent, "{section}");
             }
         }
         let start = methods.split("### thread/start\n").nth(1).unwrap();

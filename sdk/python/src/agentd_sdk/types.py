@@ -4684,7 +4684,7 @@ class ClientRequestThreadstart(_ClientRequestThreadstartRequired, total=False):
 
 
 class ClientRequestThreadturnsitemslist(TypedDict):
-    """Reserved by the specification: always an unsupported-method error."""
+    """Reserved by the specification, and always refused as unsupported: `thread/turns/list` returns the items."""
 
     id: RequestId
     method: Literal["thread/turns/items/list"]
@@ -4724,7 +4724,7 @@ class ClientRequestTurninterrupt(TypedDict):
 
 
 class ClientRequestTurnstart(TypedDict):
-    """Starts a turn."""
+    """Starts a turn. While another turn of the thread runs, the input joins that one: the model sees it with its next request, and both turns end together, each with its own `turn/completed`. During a review or a compaction the request is refused."""
 
     id: RequestId
     method: Literal["turn/start"]
@@ -4732,7 +4732,7 @@ class ClientRequestTurnstart(TypedDict):
 
 
 class ClientRequestTurnsteer(TypedDict):
-    """Adds input to the turn in progress."""
+    """Adds input to the turn in progress, without a turn of its own."""
 
     id: RequestId
     method: Literal["turn/steer"]
@@ -4745,13 +4745,13 @@ class _ClientRequestWindowsSandboxreadinessRequired(TypedDict):
 
 
 class ClientRequestWindowsSandboxreadiness(_ClientRequestWindowsSandboxreadinessRequired, total=False):
-    """Returns whether the sandbox is set up."""
+    """Returns whether the sandbox of Windows is set up. Always refused."""
 
     params: Empty
 
 
 class ClientRequestWindowsSandboxsetupStart(TypedDict):
-    """Sets the sandbox up."""
+    """Sets up the sandbox of Windows. Always refused."""
 
     id: RequestId
     method: Literal["windowsSandbox/setupStart"]
@@ -5740,7 +5740,7 @@ class _ServerNotificationItemfileChangeoutputDeltaRequired(TypedDict):
 
 
 class ServerNotificationItemfileChangeoutputDelta(_ServerNotificationItemfileChangeoutputDeltaRequired, total=False):
-    """Deprecated: no longer sent."""
+    """Never sent, and deprecated: `fileChange` items and `turn/diff/updated` have what changes."""
 
     eventCursor: str
     """Position in the thread's event log; set with `capabilities.eventCursor`."""
@@ -5908,7 +5908,7 @@ class _ServerNotificationRemoteControlstatuschangedRequired(TypedDict):
 
 
 class ServerNotificationRemoteControlstatuschanged(_ServerNotificationRemoteControlstatuschangedRequired, total=False):
-    """The state of the remote-control link changed."""
+    """Never sent: the state of a remote-control link, which this server does not have."""
 
     eventCursor: str
     """Position in the thread's event log; set with `capabilities.eventCursor`."""
@@ -6232,7 +6232,7 @@ class _ServerNotificationWindowsworldWritableWarningRequired(TypedDict):
 
 
 class ServerNotificationWindowsworldWritableWarning(_ServerNotificationWindowsworldWritableWarningRequired, total=False):
-    """Folders that every user can write to."""
+    """Never sent: folders on Windows that every user can write to, which this server does not look for."""
 
     eventCursor: str
     """Position in the thread's event log; set with `capabilities.eventCursor`."""
@@ -6244,7 +6244,7 @@ class _ServerNotificationWindowsSandboxsetupCompletedRequired(TypedDict):
 
 
 class ServerNotificationWindowsSandboxsetupCompleted(_ServerNotificationWindowsSandboxsetupCompletedRequired, total=False):
-    """The setup ended."""
+    """Never sent: the end of a setup, which this server does not start."""
 
     eventCursor: str
     """Position in the thread's event log; set with `capabilities.eventCursor`."""
@@ -6259,7 +6259,7 @@ class ServerRequestAccounthostedAuthTokensrefresh(TypedDict):
 
 
 class ServerRequestApplyPatchApproval(TypedDict):
-    """Requests approval of a patch."""
+    """Never sent: this server requests approval of a patch with `item/fileChange/requestApproval`."""
 
     id: RequestId
     method: Literal["applyPatchApproval"]
@@ -6267,7 +6267,7 @@ class ServerRequestApplyPatchApproval(TypedDict):
 
 
 class ServerRequestExecCommandApproval(TypedDict):
-    """Requests approval of a command."""
+    """Never sent: this server requests approval of a command with `item/commandExecution/requestApproval`."""
 
     id: RequestId
     method: Literal["execCommandApproval"]
