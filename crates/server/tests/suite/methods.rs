@@ -1,4 +1,4 @@
-//! Every method of the table answers, and none that it is not implemented.
+//! Every method of the table answers, and none that it is not implemented; members that are not are refused.
 
 use serde_json::{Value, json};
 use testkit::TestEnvironment;
@@ -45,6 +45,29 @@ async fn an_unknown_method_is_named() {
         let fault = peer.refused("thread/turns/items/list", params).await;
         assert_eq!((fault.code, fault.data), (-32601, Value::Null));
         assert!(fault.message.contains("not supported"), "{}", fault.message);
+    }
+}
+
+/// A client learns that a member has no effect, and which.
+#[tokio::test]
+async fn members_that_are_not_implemented_are_refused_by_name() {
+    let env = TestEnvironment::with_responses(json!([says("Hello.")])).await;
+    let server = env.start();
+    let mut peer = server.connect_with(json!({ "experimentalApi": true })).await;
+    let thread = peer.start_thread(json!({})).await;
+    let input = json!([{ "type": "text", "text": "Hello" }]);
+    let turn = json!({ "threadId": thread, "input": input, "environments": [] });
+    let steer = json!({ "threadId": thread, "input": input, "expectedTurnId": "any",
+        "responsesapiClientMetadata": {} });
+    for (method, params, member) in [
+        ("thread/start", json!({ "environments": [] }), "environments"),
+        ("thread/start", json!({ "experimentalRawEvents": true }), "experimentalRawEvents"),
+        ("turn/start", turn, "environments"),
+        ("turn/steer", steer, "responsesapiClientMetadata"),
+    ] {
+        let fault = peer.refused(method, params).await;
+        assert_eq!((fault.code, fault.data), (-32601, json!({ "reason": "notImplemented" })));
+        assert!(fault.message.contains(&format!("`{method}.{member}`")), "{}", fault.message);
     }
 }
 
