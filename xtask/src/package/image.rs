@@ -12,11 +12,15 @@ use super::archive::{Tar, gzip};
 use super::program::{Program, processor};
 use super::release::{Release, hex};
 
+/// The name that the image is loaded with, before the version. Every tool takes a name with a host as it stands,
+/// whether it reads the index of the layout or the manifest for Docker; `localhost` is that of no registry.
+const NAME: &str = "localhost/agentd";
 /// The user that the program runs as.
 const USER: u64 = 65532;
 
 pub(super) fn write(release: &Release, program: &Program) -> Result<PathBuf> {
     let processor = processor()?;
+    let image = format!("{NAME}:{}", release.version);
     let layer = layer(release, program)?;
     let compressed = gzip(&layer)?;
     let mut blobs = Blobs { tar: Tar::new(release.time) };
@@ -54,7 +58,7 @@ pub(super) fn write(release: &Release, program: &Program) -> Result<PathBuf> {
     });
     let mut manifest = blobs.add_json("application/vnd.oci.image.manifest.v1+json", &manifest)?;
     manifest["platform"] = json!({ "architecture": processor.debian, "os": "linux" });
-    manifest["annotations"] = json!({ "org.opencontainers.image.ref.name": release.version });
+    manifest["annotations"] = json!({ "org.opencontainers.image.ref.name": image });
     let index = json!({
         "schemaVersion": 2,
         "mediaType": "application/vnd.oci.image.index.v1+json",
@@ -64,7 +68,7 @@ pub(super) fn write(release: &Release, program: &Program) -> Result<PathBuf> {
     let [configuration, layer] = named;
     let docker = json!([{
         "Config": configuration,
-        "RepoTags": [format!("agentd:{}", release.version)],
+        "RepoTags": [image],
         "Layers": [layer],
     }]);
     for (path, value) in [
@@ -121,4 +125,43 @@ fn blob_path(digest: &str) -> String {
 fn rfc3339(time: u64) -> String {
     let time = i64::try_from(time).unwrap_or_default();
     jiff::Timestamp::from_second(time).unwrap_or_default().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use super::*;
+
+    /// `podman load` reads the index, older versions of Docker the manifest.
+    #[test]
+    fn both_descriptions_name_the_image() {
+        let folder = tempfile::tempdir().unwrap();
+        let release = Release {
+            root: folder.path().to_owned(),
+            folder: folder.path().to_owned(),
+            version: "1.2.3".to_owned(),
+            time: 1_700_000_000,
+            license: Vec::new(),
+            readme: Vec::new(),
+        };
+        let program = Program {
+            bytes: b"program".to_vec(),
+            glibc: None,
+            manual: Vec::new(),
+            completions: Vec::new(),
+        };
+        let path = write(&release, &program).unwrap();
+        let read = |wanted: &str| -> Value {
+            let mut archive = tar::Archive::new(std::fs::File::open(&path).unwrap());
+            let mut entries = archive.entries().unwrap().map(Result::unwrap);
+            let mut entry = entries.find(|it| it.path().unwrap().as_os_str() == wanted).unwrap();
+            let mut text = String::new();
+            entry.read_to_string(&mut text).unwrap();
+            serde_json::from_str(&text).unwrap()
+        };
+        let named = &read("index.json")["manifests"][0]["annotations"];
+        assert_eq!(named["org.opencontainers.image.ref.name"], "localhost/agentd:1.2.3");
+        assert_eq!(read("manifest.json")[0]["RepoTags"], json!(["localhost/agentd:1.2.3"]));
+    }
 }
