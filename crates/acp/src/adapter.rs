@@ -19,7 +19,10 @@ mod requests;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use jsonrpc::{CloseReason, Connection, ErrorObject, Limits, Method, RequestId, code};
+use jsonrpc::{
+    CloseReason, Connection, ErrorObject, Incoming, Limits, Message, Method, Outbox, RequestId,
+    code,
+};
 use serde::Serialize;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -33,6 +36,10 @@ use crate::schema::{Version, code as acp_code};
 use crate::session::Session;
 use login::Login;
 
+/// How long the server has to answer the handshake.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Messages of the editor that are read before that.
+const MAX_EARLY: usize = 64;
 /// How long interrupted turns have to end after the editor has gone.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long an editor that does not read delays the end.
@@ -77,10 +84,44 @@ pub async fn serve(
     stop: impl Future<Output = ()>,
 ) -> Result<Ended, String> {
     let Connection { mut incoming, outbox } = editor;
-    let link = Link::open(server, &options.limits, &options.version).await?;
-    let mut adapter = Adapter::new(Editor::new(outbox.clone()), link, options);
     let mut stop = std::pin::pin!(stop);
-    let mut deadline = None;
+    let mut early = Vec::new();
+    let mut has_left = false;
+    let link = {
+        let mut opening = std::pin::pin!(Link::open(server, &options.limits, &options.version));
+        let mut late = Instant::now() + HANDSHAKE_TIMEOUT;
+        loop {
+            tokio::select! {
+                opened = &mut opening => break opened,
+                incoming = incoming.recv(), if !has_left && early.len() < MAX_EARLY => {
+                    match incoming {
+                        Some(incoming) => early.push(incoming),
+                        None => {
+                            has_left = true;
+                            late = late.min(Instant::now() + END_TIMEOUT);
+                        }
+                    }
+                }
+                _ = outbox.closed() => return Ok(Ended::Editor),
+                () = &mut stop => return Ok(Ended::Editor),
+                () = tokio::time::sleep_until(late) => {
+                    break Err("the server accepted the connection, and did not answer".to_owned());
+                }
+            }
+        }
+    };
+    let link = match link {
+        Ok(link) => link,
+        Err(why) => {
+            refuse_early(&outbox, early, &why);
+            outbox.drained(CLOSE_TIMEOUT).await;
+            outbox.close(CloseReason::Finished);
+            return Err(why);
+        }
+    };
+    let mut adapter = Adapter::new(Editor::new(outbox.clone()), link, options);
+    early.into_iter().for_each(|incoming| adapter.received(incoming));
+    let mut deadline = has_left.then(|| adapter.interrupt_all());
     let ended = loop {
         if deadline.is_some() && adapter.sessions.values().all(|session| session.turn.is_none()) {
             break Ended::Editor;
@@ -114,6 +155,16 @@ pub async fn serve(
     outbox.drained(CLOSE_TIMEOUT).await;
     outbox.close(CloseReason::Finished);
     Ok(ended)
+}
+
+/// Answers the requests that came before the server was found not to be one.
+fn refuse_early(outbox: &Outbox, early: Vec<Incoming>, why: &str) {
+    let editor = Editor::<Adapter>::new(outbox.clone());
+    for incoming in early {
+        if let Incoming::Message(Message::Request { id, .. }) = incoming {
+            editor.refuse(Some(&id), &ErrorObject::internal(why));
+        }
+    }
 }
 
 async fn until(time: Option<Instant>) {
@@ -151,8 +202,8 @@ pub(crate) struct Adapter {
 enum Running {
     /// A turn of this session.
     Prompt(String),
-    /// Shows the history of a session.
-    Load,
+    /// Loads or resumes this session.
+    Opening(String),
     Login,
     /// Ends by itself.
     Other,
@@ -235,6 +286,10 @@ impl Adapter {
         let error = ErrorObject::internal(
             "the connection to the server was lost: start the agent again, and load the session",
         );
+        let sessions: Vec<String> = self.sessions.keys().cloned().collect();
+        for session in &sessions {
+            self.warn(session, &error.message, None);
+        }
         for id in std::mem::take(&mut self.requests).into_keys() {
             self.editor.refuse(Some(&id), &error);
         }

@@ -1,6 +1,6 @@
 //! What is known about an open session.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use jsonrpc::RequestId;
 use protocol::{CommandExecutionItem, FileChangeItem, ThreadItem, UserInput};
@@ -19,8 +19,25 @@ pub(crate) struct Session {
     items: HashMap<String, OpenItem>,
     /// Commands whose output has grown since it was last shown.
     grown: HashSet<String>,
-    /// While the history is shown: what the server sends meanwhile, which follows it.
-    pub(crate) held: Option<Vec<jsonrpc::Event>>,
+    /// While it is being opened.
+    pub(crate) held: Option<Held>,
+    /// Version 2: messages that no turn has taken yet.
+    pub(crate) pending: VecDeque<Waiting>,
+}
+
+/// What waits until a session is open: it follows the history.
+pub(crate) struct Held {
+    /// The request that opens it.
+    pub(crate) request: RequestId,
+    pub(crate) events: Vec<jsonrpc::Event>,
+    pub(crate) notices: Vec<Notice>,
+}
+
+/// A notice for the user.
+#[derive(Clone)]
+pub(crate) struct Notice {
+    pub(crate) title: String,
+    pub(crate) description: Option<String>,
 }
 
 /// A turn in progress, or about to begin.
@@ -43,6 +60,16 @@ pub(crate) struct Waiting {
     pub(crate) prompt: RequestId,
     /// Its message.
     pub(crate) input: Vec<UserInput>,
+    pub(crate) state: Sending,
+}
+
+/// How far a message has come on its way to the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sending {
+    Unsent,
+    /// Whether the server takes it is not known yet.
+    Sent,
+    Taken,
 }
 
 /// An item that is not completed.
@@ -50,10 +77,8 @@ pub(crate) struct Waiting {
 pub(crate) struct OpenItem {
     /// The command or the change, for a request that asks about it.
     item: Option<ThreadItem>,
-    /// Bytes of the text that were sent.
+    /// Bytes of the text that are known to the client, or that it was to know none of.
     pub(crate) sent: usize,
-    /// The rest of the text is sent at the end: which deltas belong to it is not known.
-    pub(crate) is_late: bool,
     /// The end of a command's output, and how many bytes came before it.
     output: String,
     before: usize,
@@ -69,6 +94,7 @@ impl Session {
             items: HashMap::new(),
             grown: HashSet::new(),
             held: None,
+            pending: VecDeque::new(),
         }
     }
 
@@ -148,9 +174,9 @@ impl OpenItem {
         Self { item: Some(item), ..Self::default() }
     }
 
-    /// A message of which this much was sent, whatever its deltas are.
-    pub(crate) fn late(sent: usize) -> Self {
-        Self { sent, is_late: true, ..Self::default() }
+    /// A message that began before it was seen: its deltas follow this much of the text.
+    pub(crate) fn joined(sent: usize) -> Self {
+        Self { sent, ..Self::default() }
     }
 }
 

@@ -240,14 +240,14 @@ fn profile_of(claims: &Map<String, Value>) -> Profile {
     Profile {
         subject: claims.get("sub").and_then(text),
         email: claims.get("email").and_then(text),
-        plan: claim(claims, "plan_type"),
-        account_id: claim(claims, "account_id").filter(|id| is_token(id)),
+        plan: claim(claims, "plan_type").map(start_of),
+        account_id: claim(claims, "account_id").filter(|id| is_token(id)).map(start_of),
     }
 }
 
 /// A claim that services put at the top or in an object with the name of a URL, under this name or with
 /// a prefix, as in `hosted_account_id`.
-fn claim(claims: &Map<String, Value>, name: &str) -> Option<String> {
+fn claim<'c>(claims: &'c Map<String, Value>, name: &str) -> Option<&'c str> {
     let is_named = |key: &str| {
         key.strip_suffix(name).is_some_and(|prefix| prefix.is_empty() || prefix.ends_with('_'))
     };
@@ -257,7 +257,7 @@ fn claim(claims: &Map<String, Value>, name: &str) -> Option<String> {
         .chain(objects)
         .flat_map(|object| object.iter())
         .filter(|(key, _)| is_named(key))
-        .find_map(|(_, value)| value.as_str().filter(|text| !text.is_empty()).map(start_of))
+        .find_map(|(_, value)| value.as_str().filter(|text| !text.is_empty()))
 }
 
 impl Profile {

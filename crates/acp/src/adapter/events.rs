@@ -13,6 +13,7 @@ use super::Adapter;
 use crate::map::usage;
 use crate::schema::Version;
 use crate::schema::update::{PlanEntry, SessionUpdate};
+use crate::session::Notice;
 
 /// The thread that a message is about.
 #[derive(Deserialize)]
@@ -37,7 +38,7 @@ impl Adapter {
             && let Some(held) =
                 self.sessions.get_mut(session).and_then(|session| session.held.as_mut())
         {
-            held.push(event);
+            held.events.push(event);
             return;
         }
         match event {
@@ -147,12 +148,8 @@ impl Adapter {
             protocol::TurnErrorEvent::NAME => {
                 let it = read::<protocol::TurnErrorEvent>(params)?;
                 if it.will_retry {
-                    self.notice(
-                        id,
-                        "warning",
-                        "The request to the model failed and is repeated",
-                        &it.error.message,
-                    );
+                    let title = "The request to the model failed and is repeated";
+                    self.warn(id, title, Some(&it.error.message));
                 }
             }
             protocol::ThreadTokenUsageUpdated::NAME => {
@@ -172,11 +169,11 @@ impl Adapter {
             protocol::ServerRequestResolved::NAME => self.resolved(read_resolved(params)?),
             protocol::Warning::NAME => {
                 let WarningNotification { message, .. } = read::<protocol::Warning>(params)?;
-                self.warn(id, &message);
+                self.warn(id, &message, None);
             }
             protocol::GuardianWarning::NAME => {
                 let it = read::<protocol::GuardianWarning>(params)?;
-                self.warn(id, &it.message);
+                self.warn(id, &it.message, None);
             }
             _ => {}
         }
@@ -241,30 +238,36 @@ impl Adapter {
         }
     }
 
+    /// A warning that the server does not relate to a thread: every session has it, since which of them it
+    /// concerns is not known.
     fn warn_all(&mut self, message: &str) {
         let sessions: Vec<String> = self.sessions.keys().cloned().collect();
         tracing::warn!(target: "acp", "{message}");
         for session in sessions {
-            self.notice(&session, "warning", message, "");
+            self.warn(&session, message, None);
         }
     }
 
-    /// A warning about a session: a notice, or a message for clients that know no notices.
-    fn warn(&mut self, id: &str, message: &str) {
-        if self.capabilities().session.notices.is_some() {
-            return self.notice(id, "warning", message, "");
-        }
-        self.say(id, &format!("Warning: {}", visible::text(message)));
-    }
-
-    /// A notice, for clients that show them.
-    pub(super) fn notice(&mut self, id: &str, severity: &'static str, title: &str, more: &str) {
-        if self.capabilities().session.notices.is_none() {
-            return;
-        }
-        let description = (!more.is_empty()).then(|| visible::text(more).into_owned());
+    /// Warns the user of a session. One that is being opened shows it when that is done.
+    pub(super) fn warn(&mut self, id: &str, title: &str, description: Option<&str>) {
         let title = visible::text(title).into_owned();
-        self.update(id, &SessionUpdate::Notice { severity, title, description });
+        let description = description.map(|text| visible::text(text).into_owned());
+        let notice = Notice { title, description };
+        match self.sessions.get_mut(id).and_then(|session| session.held.as_mut()) {
+            Some(held) => held.notices.push(notice),
+            None => self.notice(id, notice),
+        }
+    }
+
+    /// Shows a warning: as a notice, or as a message for clients that know no notices.
+    pub(super) fn notice(&mut self, id: &str, notice: Notice) {
+        let Notice { title, description } = notice;
+        if self.capabilities().session.notices.is_some() {
+            let severity = "warning";
+            return self.update(id, &SessionUpdate::Notice { severity, title, description });
+        }
+        let description = description.map(|text| format!(": {text}")).unwrap_or_default();
+        self.say(id, &format!("Warning: {title}{description}"));
     }
 }
 

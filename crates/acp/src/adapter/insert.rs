@@ -1,6 +1,8 @@
 //! Prompts of version 2 of the protocol: each is answered when its message stands in the conversation, also while
 //! a turn runs. Updates of the state tell the client what a session does.
 
+use std::collections::VecDeque;
+
 use jsonrpc::{ErrorObject, RequestId};
 use protocol::{TurnSteerParams, UserInput, UserMessageItem};
 
@@ -13,7 +15,10 @@ use crate::schema::session::StopReason;
 use crate::schema::update::{Chunk, SessionUpdate};
 use crate::schema::v2::{Inserted, State, StateUpdate};
 use crate::schema::{Version, code};
-use crate::session::{Turn, Waiting};
+use crate::session::{Sending, Turn, Waiting};
+
+/// Messages of a session that may wait for a turn.
+const MAX_PENDING: usize = 100;
 
 impl Adapter {
     /// Adds a message to the conversation: it begins a turn, or goes to the one that runs.
@@ -24,57 +29,106 @@ impl Adapter {
         prompt: Vec<ContentBlock>,
     ) -> Result<(), ErrorObject> {
         let session = self.session(&session_id)?;
-        let command = prompt::command(&prompt);
-        if let Some(turn) = &session.turn {
-            let steered = turn.id.clone().filter(|_| command.is_none() && !turn.is_cancelled);
-            let expected_turn_id = steered.ok_or_else(|| {
-                let message = match command {
-                    Some(_) => "a turn of this session is running: wait for its end, or cancel it",
-                    None => {
-                        "the turn of this session begins or ends: wait for the next state_update"
-                    }
-                };
-                ErrorObject::invalid_request(message)
-            })?;
-            let input = input(prompt, &session.skills)?;
-            self.wait_for_insertion(id, &session_id, input.clone());
-            self.steer(id.clone(), session_id, expected_turn_id, input);
+        if let Some(command) = prompt::command(&prompt) {
+            if session.turn.is_some() {
+                let message = "a turn of this session is running: wait for its end, or cancel it";
+                return Err(ErrorObject::invalid_request(message));
+            }
+            self.insert_command(id, session_id, prompt, command);
             return Ok(());
         }
-        match command {
-            Some(command) => self.insert_command(id, session_id, prompt, command),
-            None => {
-                let input = input(prompt, &session.skills)?;
-                session.turn = Some(Turn::foreign(None));
-                self.work_begins(&session_id);
-                self.wait_for_insertion(id, &session_id, input.clone());
-                self.begin_turn(session_id, &input);
-            }
+        if session.pending.len() >= MAX_PENDING {
+            let message = format!("{MAX_PENDING} messages wait for this session: wait for answers");
+            return Err(ErrorObject::invalid_request(message));
         }
+        let input = input(prompt, &session.skills)?;
+        session.pending.push_back(Waiting { prompt: id.clone(), input, state: Sending::Unsent });
+        self.requests.insert(id.clone(), Running::Prompt(session_id.clone()));
+        self.send_pending(&session_id);
         Ok(())
     }
 
-    fn wait_for_insertion(&mut self, id: &RequestId, session_id: &str, input: Vec<UserInput>) {
-        self.requests.insert(id.clone(), Running::Prompt(session_id.to_owned()));
-        if let Some(turn) = self.turn(session_id) {
-            turn.waiting.push(Waiting { prompt: id.clone(), input });
+    /// Sends the messages that wait: the first one begins a turn, and those that follow go to it as soon as
+    /// the server has said its id. A turn that was cancelled takes none; they begin the next one.
+    pub(super) fn send_pending(&mut self, session_id: &str) {
+        let Some(session) = self.sessions.get_mut(session_id) else { return };
+        let is_unsent = |message: &Waiting| message.state == Sending::Unsent;
+        let Some(turn) = &mut session.turn else {
+            let Some(first) = session.pending.iter().position(is_unsent) else { return };
+            let Some(mut first) = session.pending.remove(first) else { return };
+            first.state = Sending::Taken;
+            let input = first.input.clone();
+            session.turn = Some(Turn { waiting: vec![first], ..Turn::foreign(None) });
+            self.work_begins(session_id);
+            return self.begin_turn(session_id.to_owned(), &input);
+        };
+        let Some(turn_id) = turn.id.clone().filter(|_| !turn.is_cancelled) else { return };
+        let (unsent, sent): (VecDeque<_>, _) =
+            std::mem::take(&mut session.pending).into_iter().partition(is_unsent);
+        session.pending = sent;
+        for mut message in unsent {
+            let (prompt, input) = (message.prompt.clone(), message.input.clone());
+            message.state = Sending::Sent;
+            if let Some(turn) = self.turn(session_id) {
+                turn.waiting.push(message);
+            }
+            self.steer(prompt, session_id.to_owned(), turn_id.clone(), input);
         }
     }
 
-    fn steer(&mut self, id: RequestId, session_id: String, turn: String, input: Vec<UserInput>) {
+    fn steer(&mut self, id: RequestId, session_id: String, turn_id: String, input: Vec<UserInput>) {
         let params = TurnSteerParams {
             thread_id: session_id.clone(),
             input,
-            expected_turn_id: turn,
+            expected_turn_id: turn_id.clone(),
             responsesapi_client_metadata: None,
         };
         self.call::<protocol::TurnSteer>(&params, move |this, result| {
-            let Err(error) = result else { return };
-            if let Some(turn) = this.turn(&session_id) {
-                turn.waiting.retain(|waiting| waiting.prompt != id);
+            let Some(session) = this.sessions.get_mut(&session_id) else { return };
+            let is_it = |message: &&mut Waiting| message.prompt == id;
+            let turn = session.turn.as_mut().filter(|turn| turn.id.as_ref() == Some(&turn_id));
+            match (turn, result) {
+                (Some(turn), Ok(_)) => {
+                    if let Some(message) = turn.waiting.iter_mut().find(is_it) {
+                        message.state = Sending::Taken;
+                    }
+                }
+                (Some(turn), Err(error)) => {
+                    turn.waiting.retain(|message| message.prompt != id);
+                    this.refuse(&id, &for_editor(error));
+                }
+                (None, Ok(_)) => {
+                    session.pending.retain(|message| message.prompt != id);
+                    this.refuse(&id, &lost());
+                }
+                // It came too late for that turn: it begins the next one.
+                (None, Err(_)) => {
+                    if let Some(message) = session.pending.iter_mut().find(is_it) {
+                        message.state = Sending::Unsent;
+                    }
+                    this.send_pending(&session_id);
+                }
             }
-            this.refuse(&id, &for_editor(error));
         });
+    }
+
+    /// Cancels the prompt of a message that was not sent yet; `false` if it was.
+    pub(super) fn cancel_pending(&mut self, id: &RequestId, session_id: &str) -> bool {
+        let Some(session) = self.sessions.get_mut(session_id) else { return false };
+        let is_it = |message: &Waiting| message.prompt == *id && message.state == Sending::Unsent;
+        let Some(message) = session.pending.iter().position(is_it) else { return false };
+        let cancelled = session.pending.remove(message);
+        self.refuse_pending(cancelled.into_iter().collect());
+        true
+    }
+
+    /// Refuses the prompts of messages that do not become part of the conversation any more.
+    pub(super) fn refuse_pending(&mut self, messages: VecDeque<Waiting>) {
+        for message in messages {
+            let error =
+                ErrorObject::new(code::CANCELLED, "cancelled before the message was inserted");
+            self.refuse(&message.prompt, &error);
+        }
     }
 
     /// Shows the text of a command as a message of the user, and runs it.
@@ -108,7 +162,8 @@ impl Adapter {
         self.answer(&waiting.prompt, &Inserted { message_id: &message.id });
     }
 
-    /// Ends the work of a session; prompts whose messages were not inserted are refused.
+    /// Ends the work of a session. Prompts whose messages were not inserted are refused; a message that the
+    /// server has not taken by then waits for its answer.
     pub(super) fn end_inserted(
         &mut self,
         session_id: &str,
@@ -116,19 +171,30 @@ impl Adapter {
         ended: Result<StopReason, ErrorObject>,
     ) {
         let ended = if turn.is_cancelled { Ok(StopReason::Cancelled) } else { ended };
+        let mut late = VecDeque::new();
         for waiting in turn.waiting {
             let error = match &ended {
                 Err(error) => error.clone(),
                 Ok(StopReason::Cancelled) => {
                     ErrorObject::new(code::CANCELLED, "cancelled before the message was inserted")
                 }
-                Ok(_) => ErrorObject::internal(
-                    "the turn ended before the message was inserted: send it again",
-                ),
+                Ok(_) if waiting.state == Sending::Sent => {
+                    late.push_back(waiting);
+                    continue;
+                }
+                Ok(_) => lost(),
             };
             self.refuse(&waiting.prompt, &error);
         }
         self.tell_state(session_id, State::ended(ended));
+        match self.sessions.get_mut(session_id) {
+            Some(session) => {
+                late.append(&mut session.pending);
+                session.pending = late;
+                self.send_pending(session_id);
+            }
+            None => self.refuse_pending(late),
+        }
     }
 
     /// A session has begun to work. One that is being opened reports its state when that is done.
@@ -184,6 +250,11 @@ impl Adapter {
             self.editor.update(session_id, &StateUpdate { state });
         }
     }
+}
+
+/// The error for a message that the server has taken, and whose turn ended without it.
+fn lost() -> ErrorObject {
+    ErrorObject::internal("the turn ended before the message was inserted: send it again")
 }
 
 fn texts(input: &[UserInput]) -> impl Iterator<Item = &str> {

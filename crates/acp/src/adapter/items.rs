@@ -17,19 +17,16 @@ pub(super) const BETWEEN_PARTS: &str = "\n\n";
 type Message = fn(Chunk) -> SessionUpdate;
 
 impl Adapter {
-    /// Shows a turn of the history.
+    /// Shows a turn of the history, or the one that runs as far as it has come.
     pub(super) fn show_turn(&mut self, id: &str, turn: &Turn) {
-        let is_running = turn.status == TurnStatus::InProgress;
-        if is_running {
-            self.turn_started(id, turn.id.clone());
-        }
-        for (at, item) in turn.items.iter().enumerate() {
-            let is_last = at + 1 == turn.items.len();
-            let may_grow = is_running && (is_last || is_in_progress(item));
+        for (item, may_grow) in items(turn) {
             match may_grow {
                 false => self.item_completed(id, item),
-                true => self.item_joined(id, item),
+                true => self.item_joined(id, item, true),
             }
+        }
+        if turn.status == TurnStatus::InProgress {
+            self.turn_started(id, turn.id.clone());
         }
         if turn.status == TurnStatus::Failed
             && let Some(error) = &turn.error
@@ -38,14 +35,25 @@ impl Adapter {
         }
     }
 
-    /// An item that began before it was seen.
-    fn item_joined(&mut self, id: &str, item: &ThreadItem) {
+    /// Notes a turn that runs in a session whose history is not shown: what it does at the moment goes on.
+    pub(super) fn join_turn(&mut self, id: &str, turn: &Turn) {
+        for (item, may_grow) in items(turn) {
+            if may_grow {
+                self.item_joined(id, item, false);
+            }
+        }
+        self.turn_started(id, turn.id.clone());
+    }
+
+    /// An item that began before it was seen. What is there of a message is shown, or left out.
+    fn item_joined(&mut self, id: &str, item: &ThreadItem, shows_text: bool) {
         let Some((text, message)) = text(item) else {
             return self.item_started(id, item.clone());
         };
         let Some(session) = self.sessions.get_mut(id) else { return };
         let item = item_id(item);
-        if session.begin(item, OpenItem::late(text.len())) && !text.is_empty() {
+        let is_new = session.begin(item, OpenItem::joined(text.len()));
+        if is_new && shows_text && !text.is_empty() {
             self.update(id, &message(Chunk::text(item, text)));
         }
     }
@@ -110,11 +118,10 @@ impl Adapter {
 
     pub(super) fn text_delta(&mut self, id: &str, item: &str, delta: String, message: Message) {
         let Some(session) = self.sessions.get_mut(id) else { return };
-        let open = session.item(item);
-        if open.is_late || delta.is_empty() {
+        if delta.is_empty() {
             return;
         }
-        open.sent += delta.len();
+        session.item(item).sent += delta.len();
         self.update(id, &message(Chunk::text(item, delta)));
     }
 
@@ -182,6 +189,16 @@ impl Adapter {
             },
         );
     }
+}
+
+/// The items of a turn, and whether each of them may not be complete yet.
+fn items(turn: &Turn) -> impl Iterator<Item = (&ThreadItem, bool)> {
+    let is_running = turn.status == TurnStatus::InProgress;
+    turn.items.iter().enumerate().map(move |(at, item)| {
+        let is_last = at + 1 == turn.items.len();
+        let may_grow = (is_last && text(item).is_some()) || is_in_progress(item);
+        (item, is_running && may_grow)
+    })
 }
 
 /// The text of an item that is a message, and how it is shown.

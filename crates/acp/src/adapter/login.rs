@@ -59,7 +59,7 @@ impl Adapter {
     ) -> Result<(), ErrorObject> {
         if params.method_id != HOSTED {
             let message = format!(
-                "`methodId`: `{}` is no method of `authenticate`; there is `{HOSTED}`",
+                "`methodId`: there is no login `{}` to start here; there is `{HOSTED}`",
                 params.method_id
             );
             return Err(ErrorObject::invalid_params(message));
@@ -170,16 +170,17 @@ impl Adapter {
         });
     }
 
-    /// Goes on when the provider of sessions needs no login, or there is one; else the request gets the
-    /// protocol's error.
+    /// Goes on when the provider of a session needs no login, or there is one; else the request gets the
+    /// protocol's error. Without a provider it is the configured one.
     pub(super) fn when_logged_in(
         &mut self,
         id: &RequestId,
+        provider: Option<String>,
         then: impl FnOnce(&mut Self) + Send + 'static,
     ) {
         let id = id.clone();
         // `account/read` speaks of the configured provider alone.
-        let Some(provider) = self.options.model_provider.clone() else {
+        let Some(provider) = provider else {
             return self.when_account_suffices(id, |read| read.requires_default_auth, then);
         };
         let params = ConfigReadParams::default();

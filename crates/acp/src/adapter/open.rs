@@ -3,12 +3,12 @@
 
 use std::path::Path;
 
-use jsonrpc::{ErrorObject, RequestId};
+use jsonrpc::{ErrorObject, Event, Notification, RequestId};
 use protocol::{
     ModelListParams, SkillsListParams, SortDirection, Thread, ThreadIdParams, ThreadListCwdFilter,
-    ThreadListParams, ThreadResumeParams, ThreadSortKey, ThreadSourceKind, ThreadStartParams,
-    ThreadStartResponse, ThreadStatus, ThreadTurnsListParams, ThreadTurnsListResponse,
-    TurnItemsView, TurnStatus,
+    ThreadListParams, ThreadReadParams, ThreadResumeParams, ThreadSortKey, ThreadSourceKind,
+    ThreadStartParams, ThreadStartResponse, ThreadStatus, ThreadTurnsListParams,
+    ThreadTurnsListResponse, Turn, TurnItemsView, TurnStartedNotification, TurnStatus,
 };
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ use crate::schema::session::{
     SessionIdRequest, SessionInfo, StopReason,
 };
 use crate::schema::{Version, code, v2};
-use crate::session::Session;
+use crate::session::{Held, Session};
 
 /// Sessions of a page.
 const PAGE: u32 = 50;
@@ -35,6 +35,8 @@ struct Opening {
     kind: Kind,
     cwd: String,
     folders: Vec<String>,
+    /// The turn in progress, as far as it had come when the session was opened.
+    live: Vec<Turn>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -57,7 +59,8 @@ impl Adapter {
             model_provider: self.options.model_provider.clone(),
             ..ThreadStartParams::default()
         };
-        self.when_logged_in(id, move |this| {
+        let provider = self.options.model_provider.clone();
+        self.when_logged_in(id, provider, move |this| {
             this.call::<protocol::ThreadStart>(&params, |this, result| {
                 this.opened(opening, result);
             });
@@ -70,7 +73,6 @@ impl Adapter {
         id: &RequestId,
         params: OpenSessionRequest,
     ) -> Result<(), ErrorObject> {
-        self.requests.insert(id.clone(), Running::Load);
         self.open_session(id, Kind::Load, params)
     }
 
@@ -95,62 +97,111 @@ impl Adapter {
             let message = "a turn of this session is running: wait for its end, or cancel it";
             return Err(ErrorObject::invalid_request(message));
         }
+        let running = Running::Opening(session_id.clone());
+        if self.requests.values().any(|other| *other == running) {
+            let message = "the session is being opened: wait for the answer, or cancel it";
+            return Err(ErrorObject::invalid_request(message));
+        }
+        self.requests.insert(id.clone(), running);
+        let read = ThreadReadParams { thread_id: session_id.clone(), include_turns: false };
         let params = ThreadResumeParams {
             thread_id: session_id,
             cwd: Some(place.cwd),
             config,
-            // They are read in pages.
-            exclude_turns: true,
+            // Without those that are over: they are read in pages.
+            exclude_turns: false,
             ..ThreadResumeParams::default()
         };
-        self.when_logged_in(id, move |this| {
-            this.call::<protocol::ThreadResume>(&params, |this, result| {
-                this.opened(opening, result);
+        self.call::<protocol::ThreadRead>(&read, move |this, result| {
+            let thread = match result {
+                Ok(read) => read.thread,
+                Err(error) => return this.refuse(&opening.id, &for_editor(error)),
+            };
+            let is_active = matches!(thread.status, ThreadStatus::Active { .. });
+            if is_active && !is_same_folder(&thread.cwd, &opening.cwd) {
+                return this.refuse(&opening.id, &elsewhere(&thread.cwd, &opening.cwd));
+            }
+            let id = opening.id.clone();
+            this.when_logged_in(&id, Some(thread.model_provider), move |this| {
+                this.call::<protocol::ThreadResume>(&params, |this, result| {
+                    this.opened(opening, result);
+                });
             });
         });
         Ok(())
     }
 
-    fn opened(&mut self, opening: Opening, result: Result<ThreadStartResponse, ErrorObject>) {
-        let opened = match result {
+    fn opened(&mut self, mut opening: Opening, result: Result<ThreadStartResponse, ErrorObject>) {
+        let mut opened = match result {
             Ok(opened) => opened,
             Err(error) => return self.refuse(&opening.id, &for_editor(error)),
         };
         let id = opened.thread.id.clone();
-        if !is_same_folder(&opened.cwd, &opening.cwd) {
+        let before = self.sessions.get(&id).map(|session| session.settings.clone());
+        let is_cancelled = !self.is_running(&opening.id);
+        if is_cancelled || !is_same_folder(&opened.cwd, &opening.cwd) {
             // It is loaded already, by a turn or another client.
-            self.unsubscribe(id);
-            let message = format!(
-                "`cwd`: the session works in {} at present, not in {}: open it with that folder",
-                visible::exact_line(&opened.cwd),
-                visible::exact_line(&opening.cwd)
-            );
-            return self.refuse(&opening.id, &ErrorObject::invalid_params(message));
+            self.refuse(&opening.id, &elsewhere(&opened.cwd, &opening.cwd));
+            if before.is_none() {
+                self.unsubscribe(id);
+            }
+            return;
         }
+        opening.live = std::mem::take(&mut opened.thread.turns);
+        opening.live.retain(|turn| turn.status == TurnStatus::InProgress);
         // What the server reports about it from now on is shown after the answer.
         let settings = Settings::new(&opened, Vec::new(), &opening.folders);
         let mut session = Session::new(opened.cwd.clone(), settings);
-        session.held = Some(Vec::new());
+        let request = opening.id.clone();
+        session.held = Some(Held { request, events: Vec::new(), notices: Vec::new() });
         self.sessions.insert(id.clone(), session);
         let params = ModelListParams { limit: Some(100), ..ModelListParams::default() };
         self.call::<protocol::ModelList>(&params, move |this, result| {
             let models = match result {
                 Ok(list) => list.data,
-                Err(error) => {
-                    this.close(&id);
-                    return this.refuse(&opening.id, &error);
-                }
+                Err(error) => return this.fail_opening(&opening, &id, &error),
             };
+            if !this.is_opening(&opening, &id) {
+                return;
+            }
             if let Some(session) = this.sessions.get_mut(&id) {
                 session.settings = Settings::new(&opened, models, &opening.folders);
+                if let Some(before) = &before {
+                    session.settings.choose_as(before);
+                }
             }
-            let is_active = matches!(opened.thread.status, ThreadStatus::Active { .. });
             match opening.kind {
                 Kind::Load => this.load_turns(opening, id, None),
-                Kind::Resume if is_active => this.find_turn(opening, id),
-                Kind::New | Kind::Resume => this.ready(&opening, &id),
+                Kind::New | Kind::Resume => {
+                    for turn in &opening.live {
+                        this.join_turn(&id, turn);
+                    }
+                    this.ready(&opening, &id);
+                }
             }
         });
+    }
+
+    /// Whether a session is still being opened by this request: it may have been cancelled, or closed.
+    fn is_opening(&self, opening: &Opening, id: &str) -> bool {
+        let held = self.sessions.get(id).and_then(|session| session.held.as_ref());
+        held.is_some_and(|held| held.request == opening.id)
+    }
+
+    fn fail_opening(&mut self, opening: &Opening, id: &str, error: &ErrorObject) {
+        self.refuse(&opening.id, error);
+        if self.is_opening(opening, id) {
+            self.close(id);
+        }
+    }
+
+    /// Cancels a request that opens a session.
+    pub(super) fn cancel_opening(&mut self, request: &RequestId, id: &str) {
+        self.refuse(request, &ErrorObject::new(code::CANCELLED, "the request was cancelled"));
+        let held = self.sessions.get(id).and_then(|session| session.held.as_ref());
+        if held.is_some_and(|held| held.request == *request) {
+            self.close(id);
+        }
     }
 
     /// Shows the history, a page after the other.
@@ -165,52 +216,50 @@ impl Adapter {
         self.call::<protocol::ThreadTurnsList>(&params, move |this, result| {
             let ThreadTurnsListResponse { data, next_cursor, .. } = match result {
                 Ok(page) => page,
-                Err(error) => {
-                    this.close(&id);
-                    return this.refuse(&opening.id, &for_editor(error));
-                }
+                Err(error) => return this.fail_opening(&opening, &id, &for_editor(error)),
             };
-            if !this.is_running(&opening.id) {
-                // It was cancelled.
-                return this.close(&id);
+            if !this.is_opening(&opening, &id) {
+                return;
             }
-            for turn in &data {
+            let later = this.turns_begun(&id);
+            let is_over = |turn: &&Turn| {
+                !later.contains(&turn.id) && opening.live.iter().all(|live| live.id != turn.id)
+            };
+            for turn in data.iter().filter(is_over) {
                 this.show_turn(&id, turn);
             }
             match next_cursor {
                 Some(cursor) => this.load_turns(opening, id, Some(cursor)),
-                None => this.ready(&opening, &id),
+                None => {
+                    for turn in &opening.live {
+                        this.show_turn(&id, turn);
+                    }
+                    this.ready(&opening, &id);
+                }
             }
         });
     }
 
-    /// Notes the turn in progress of a session whose history is not shown, so that it can be cancelled.
-    fn find_turn(&mut self, opening: Opening, id: String) {
-        let params = ThreadTurnsListParams {
-            thread_id: id.clone(),
-            cursor: None,
-            limit: Some(1),
-            sort_direction: Some(SortDirection::Desc),
-            items_view: Some(TurnItemsView::NotLoaded),
+    /// The turns that began while a session was being opened: what is held has all of them.
+    fn turns_begun(&self, id: &str) -> Vec<String> {
+        let held = self.sessions.get(id).and_then(|session| session.held.as_ref());
+        let begun = |event: &Event| match event {
+            Event::Notification { method, params } if method == protocol::TurnStarted::NAME => {
+                // One that cannot be read is reported when it is its turn.
+                serde_json::from_str::<TurnStartedNotification>(params.get())
+                    .ok()
+                    .map(|it| it.turn.id)
+            }
+            _ => None,
         };
-        self.call::<protocol::ThreadTurnsList>(&params, move |this, result| match result {
-            Ok(page) => {
-                if let Some(turn) = page.data.first()
-                    && turn.status == TurnStatus::InProgress
-                {
-                    this.turn_started(&id, turn.id.clone());
-                }
-                this.ready(&opening, &id);
-            }
-            Err(error) => {
-                this.close(&id);
-                this.refuse(&opening.id, &for_editor(error));
-            }
-        });
+        held.into_iter().flat_map(|held| held.events.iter().filter_map(begun)).collect()
     }
 
     /// Answers the request; what was held back follows, and the commands.
     fn ready(&mut self, opening: &Opening, id: &str) {
+        if !self.is_opening(opening, id) {
+            return;
+        }
         let Some(session) = self.sessions.get_mut(id) else { return };
         let modes = session.settings.modes();
         let config_options = session.settings.options();
@@ -232,8 +281,9 @@ impl Adapter {
                 self.answer(&opening.id, &response);
             }
         }
-        for event in held.into_iter().flatten() {
-            self.event(event);
+        if let Some(Held { events, notices, .. }) = held {
+            events.into_iter().for_each(|event| self.event(event));
+            notices.into_iter().for_each(|notice| self.notice(id, notice));
         }
         self.list_skills_of(id.to_owned(), cwd);
     }
@@ -331,9 +381,14 @@ impl Adapter {
     pub(super) fn close(&mut self, id: &str) {
         self.interrupt(id);
         let Some(mut session) = self.sessions.remove(id) else { return };
+        if let Some(held) = session.held.take() {
+            let message = "the session was closed before it was open";
+            self.refuse(&held.request, &ErrorObject::new(code::CANCELLED, message));
+        }
         if let Some(turn) = session.turn.take() {
             self.end_work(id, turn, Ok(StopReason::Cancelled));
         }
+        self.refuse_pending(session.pending);
         self.agents.retain(|_, session| session != id);
         self.unsubscribe(id.to_owned());
     }
@@ -356,7 +411,17 @@ fn opening(id: &RequestId, kind: Kind, place: &Place) -> Result<Opening, ErrorOb
         check_folder(&format!("additionalDirectories[{at}]"), folder)?;
     }
     let folders = place.additional_directories.clone();
-    Ok(Opening { id: id.clone(), kind, cwd: place.cwd.clone(), folders })
+    let cwd = place.cwd.clone();
+    Ok(Opening { id: id.clone(), kind, cwd, folders, live: Vec::new() })
+}
+
+/// The error for a session whose turn works in another folder.
+fn elsewhere(present: &str, wanted: &str) -> ErrorObject {
+    ErrorObject::invalid_params(format!(
+        "`cwd`: the session works in {} at present, not in {}: open it with that folder",
+        visible::exact_line(present),
+        visible::exact_line(wanted)
+    ))
 }
 
 fn check_folder(member: &str, folder: &str) -> Result<(), ErrorObject> {

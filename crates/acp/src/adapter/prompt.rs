@@ -15,7 +15,7 @@ use crate::map::prompt::{self, MAX_LINES, Part};
 use crate::schema::session::{PromptRequest, PromptResponse, ReadTextFileResponse, StopReason};
 use crate::schema::update::{Chunk, SessionUpdate};
 use crate::schema::{Version, code, method};
-use crate::session::Turn;
+use crate::session::{Sending, Turn};
 
 /// A prompt whose files are being read.
 struct Reading {
@@ -118,6 +118,8 @@ impl Adapter {
         let mut params: TurnStartParams =
             serde_json::from_value(params).expect("these are the members that a turn needs");
         session.settings.apply(&mut params);
+        // Another client may have opened the thread in another folder meanwhile.
+        params.cwd = Some(session.cwd.clone());
         if let Some(turn) = &mut session.turn {
             turn.reading.clear();
         }
@@ -172,6 +174,10 @@ impl Adapter {
                     Err(error) => this.end_prompt(&session_id, Err(for_editor(error))),
                 });
             }
+            Command::Rename { name } if name.is_empty() => {
+                let error = ErrorObject::invalid_params("`/rename` needs a title: /rename TITLE");
+                self.end_prompt(&session_id, Err(error));
+            }
             Command::Rename { name } => {
                 let params = ThreadNameSetParams { thread_id, name };
                 self.call::<protocol::ThreadNameSet>(&params, move |this, result| {
@@ -184,6 +190,12 @@ impl Adapter {
 
     /// Cancels the turn of a session, if one runs.
     pub(super) fn interrupt(&mut self, session_id: &str) {
+        let Some(session) = self.sessions.get_mut(session_id) else { return };
+        let (sent, unsent) = std::mem::take(&mut session.pending)
+            .into_iter()
+            .partition(|message| message.state != Sending::Unsent);
+        session.pending = sent;
+        self.refuse_pending(unsent);
         let Some(turn) = self.turn(session_id) else { return };
         let was_cancelled = std::mem::replace(&mut turn.is_cancelled, true);
         if !turn.reading.is_empty() {
@@ -210,8 +222,9 @@ impl Adapter {
         let Some(turn) = self.turn(session_id) else { return };
         turn.id = Some(id);
         if std::mem::take(&mut turn.is_cancelled) {
-            self.interrupt(session_id);
+            return self.interrupt(session_id);
         }
+        self.send_pending(session_id);
     }
 
     /// A turn of the session has started.

@@ -196,7 +196,7 @@ impl Adapter {
         let server = visible::exact_line(server);
         let title = format!("A question of the MCP server {server} was declined");
         let why = format!("This client shows no {what} of elicitations.");
-        self.notice(session, "warning", &title, &why);
+        self.warn(session, &title, Some(&why));
         self.link.respond(id, &Ok(json!({ "action": "decline" })));
     }
 
@@ -209,7 +209,7 @@ impl Adapter {
         let (message, requested_schema) = match form {
             Ok(form) => form,
             Err(why) => {
-                self.notice(session, "warning", "A question of the agent was skipped", &why);
+                self.warn(session, "A question of the agent was skipped", Some(&why));
                 return self.link.respond(id, &Ok(json!({ "answers": {} })));
             }
         };

@@ -157,12 +157,13 @@ impl Adapter {
     /// Cancels what can be; other requests are short, and end by themselves.
     fn cancel_request(&mut self, id: &RequestId) {
         match self.requests.get(id).cloned() {
-            Some(Running::Prompt(session)) => self.interrupt(&session),
-            Some(Running::Login) => self.cancel_login(),
-            Some(Running::Load) => {
-                let error = ErrorObject::new(code::CANCELLED, "the request was cancelled");
-                self.refuse(id, &error);
+            Some(Running::Prompt(session)) => {
+                if !self.cancel_pending(id, &session) {
+                    self.interrupt(&session);
+                }
             }
+            Some(Running::Login) => self.cancel_login(),
+            Some(Running::Opening(session)) => self.cancel_opening(id, &session),
             Some(Running::Other) | None => {}
         }
     }

@@ -90,7 +90,7 @@ pub(crate) fn typed<'t, 's>(text: &'t str, skills: &'s [Skill]) -> Typed<'t, 's>
         "compact" => Typed::Command(Command::Compact),
         "review" => Typed::Command(Command::Review { instructions: rest.to_owned() }),
         "undo" => Typed::Command(Command::Undo),
-        "rename" if !rest.is_empty() => Typed::Command(Command::Rename { name: rest.to_owned() }),
+        "rename" => Typed::Command(Command::Rename { name: rest.to_owned() }),
         _ => match skills.iter().find(|skill| skill.name == name) {
             Some(skill) => Typed::Skill(skill, rest),
             None => Typed::Text,
@@ -120,8 +120,9 @@ mod tests {
             Typed::Command(Command::Review { instructions: "the  docs".into() }),
         );
         check("/rename New name", Typed::Command(Command::Rename { name: "New name".into() }));
+        check("/rename ", Typed::Command(Command::Rename { name: String::new() }));
         check("/lint src", Typed::Skill(&skill, "src"));
-        for text in ["/rename", "/usr/bin/env", "/lintx", "a /compact", "/", ""] {
+        for text in ["/usr/bin/env", "/lintx", "a /compact", "/", ""] {
             check(text, Typed::Text);
         }
         assert!(is_init("/init ") && !is_init("/init now"));

@@ -46,13 +46,13 @@ fn entry(server: &McpServer) -> Result<Value, String> {
             "http_headers": named(&server.headers),
         })),
         Some("sse") => Err(format!(
-            "the server `{}` uses the transport `sse`, which this agent does not have \
-             (`mcpCapabilities.sse` is false): use the server's address for streamable HTTP, with \
+            "the server `{}` uses the transport `sse`, which this agent does not \
+             have: use the server's address for streamable HTTP, with \
              the type `http`",
             server.name
         )),
         Some(other) => Err(format!(
-            "the server `{}` has the type `{other}`: use `http`, or leave `type` out for a program",
+            "the server `{}` has the type `{other}`: use `http`, or `stdio` for a program",
             server.name
         )),
     }

@@ -59,9 +59,7 @@ pub(crate) fn parts(
                 parts.push(Part::Ready(image(&mime_type, &data)));
             }
             ContentBlock::Audio { .. } => {
-                return Err(format!(
-                    "`prompt[{at}]`: this agent takes no audio (`promptCapabilities.audio` is false)"
-                ));
+                return Err(format!("`prompt[{at}]`: this agent takes no audio"));
             }
             ContentBlock::ResourceLink { name, uri, .. } => match file(&uri) {
                 Some(path) if reads_files && files < MAX_READ => {

@@ -209,6 +209,28 @@ impl Settings {
         self.unsent = Unsent::default();
     }
 
+    /// Chooses again what was chosen before the session was opened anew, and not sent yet.
+    pub(crate) fn choose_as(&mut self, before: &Self) {
+        if before.unsent.approval {
+            self.approval = before.approval.clone();
+            self.unsent.approval = true;
+        }
+        if before.unsent.sandbox {
+            // The folders are those of now.
+            let is_writing = before.sandbox == before.writing;
+            self.sandbox = if is_writing { &self.writing } else { &before.sandbox }.clone();
+            self.unsent.sandbox = true;
+        }
+        if before.unsent.model {
+            self.model.clone_from(&before.model);
+            self.unsent.model = true;
+        }
+        if before.unsent.effort {
+            self.effort = before.effort;
+            self.unsent.effort = true;
+        }
+    }
+
     fn choose_mode(&mut self, id: &str) -> Result<(), String> {
         (self.approval, self.sandbox) = match id {
             READ_ONLY => (
@@ -379,6 +401,9 @@ fn effort(word: &str) -> Option<ReasoningEffort> {
 
 fn unknown(option: &str, value: &str, known: impl Iterator<Item = String>) -> String {
     let known: Vec<String> = known.collect();
+    if known.is_empty() {
+        return format!("the option `{option}` has no values here: leave it out");
+    }
     format!("the option `{option}` has no value `{value}`; it has {}", known.join(", "))
 }
 

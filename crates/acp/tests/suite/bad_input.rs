@@ -1,5 +1,7 @@
 //! What an editor must not send gets an error, and the connection goes on.
 
+use acp::{Ended, Options};
+use jsonrpc::{Client, Connection, Limits};
 use serde_json::{Value, json};
 
 use crate::harness::{Bench, idles, says};
@@ -112,4 +114,37 @@ async fn a_request_with_the_id_of_a_running_one_is_refused() {
     assert!(error.message.contains("runs already"), "{error:?}");
     editor.notify("session/cancel", json!({ "sessionId": session })).await;
     assert_eq!(editor.answer_to(prompt).await.unwrap()["stopReason"], "cancelled");
+}
+
+/// A server that accepts the connection and says nothing.
+#[tokio::test(start_paused = true)]
+async fn a_mute_server_is_given_up() {
+    let limits = Limits::default();
+    let (ours, _theirs) = Connection::pair(limits);
+    let (editor, agent) = Connection::pair(limits);
+    let (editor, mut events) = Client::new(editor, &limits);
+    let serving = tokio::spawn(acp::serve(agent, ours, options(limits), std::future::pending()));
+    let hello = json!({ "protocolVersion": 1, "clientCapabilities": {} });
+    let error = editor.request_raw("initialize", &hello).await.unwrap_err();
+    assert!(error.to_string().contains("did not answer"), "{error}");
+    let error = serving.await.unwrap().unwrap_err();
+    assert!(error.contains("did not answer"), "{error}");
+    assert!(events.next().await.is_none());
+
+    // An editor that leaves meanwhile, and a program that is asked to end.
+    let (ours, _theirs) = Connection::pair(limits);
+    let (_editor, agent) = Connection::pair(limits);
+    let ended = acp::serve(agent, ours, options(limits), std::future::ready(())).await;
+    assert_eq!(ended, Ok(Ended::Editor));
+}
+
+fn options(limits: Limits) -> Options {
+    Options {
+        limits,
+        version: "0.0.0".to_owned(),
+        model: None,
+        model_provider: None,
+        speaks_v2: false,
+        browse: Box::new(|_| false),
+    }
 }

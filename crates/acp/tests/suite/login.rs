@@ -24,7 +24,7 @@ async fn a_session_needs_a_login_where_the_provider_does() {
     let error = editor.refused("session/new", place).await;
     assert_eq!(error.code, -32000, "{error:?}");
     let place = json!({ "sessionId": "s", "cwd": bench.work(), "mcpServers": [] });
-    assert_eq!(editor.refused("session/load", place).await.code, -32000);
+    assert_eq!(editor.refused("session/load", place).await.code, -32002, "there is none");
     editor.call("logout", json!({})).await;
     let error = editor.refused("authenticate", json!({ "methodId": "terminal" })).await;
     assert!(error.code == -32602 && error.message.contains("there is `hosted`"), "{error:?}");
@@ -51,6 +51,25 @@ async fn the_provider_that_was_named_decides_about_a_login() {
             editor.new_session(&bench.work()).await;
         }
     }
+}
+
+/// The provider of a stored session counts, not the configured one.
+#[tokio::test]
+async fn a_session_of_a_provider_without_a_login_can_be_loaded_without_one() {
+    let service = LoginService::start(|_, _| None).await;
+    let bench = bench(&service).await;
+    let mut editor = bench.connect_with(Some("offline"), false);
+    let hello = json!({ "protocolVersion": 1, "clientCapabilities": {} });
+    editor.call("initialize", hello).await;
+    let session = editor.new_session(&bench.work()).await;
+    let prompt = editor.prompt(&session, "Hello.").await;
+    // The model of that name does not exist there; the session does.
+    editor.answer_to(prompt).await.unwrap_err();
+    editor.leave().await;
+    editor.ended().await.unwrap();
+    let mut editor = bench.editor().await;
+    let place = json!({ "sessionId": session, "cwd": bench.work(), "mcpServers": [] });
+    editor.call("session/load", place).await;
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ mod bad_input;
 mod cancel;
 mod harness;
 mod history;
+mod joining;
 mod login;
 #[path = "../../../account/tests/suite/login_service.rs"]
 mod login_service;

@@ -51,7 +51,10 @@ pub(crate) async fn run(
     watchdog::start(std::time::Duration::ZERO)?;
     let browser = environment.clone();
     let (connection, serving) = match remote {
-        Some(remote) => (remote.connect().await.map_err(Invalid::from)?, None),
+        Some(remote) => tokio::select! {
+            connected = remote.connect() => (connected.map_err(Invalid::from)?, None),
+            _ = signals.next() => return Ok(ExitCode::SUCCESS),
+        },
         None => {
             let Serving { connection, task, .. } = connect::serve(environment, SOURCE)?;
             (connection, Some(task))

@@ -1,6 +1,7 @@
 //! The way to a server: one that this process starts, or one that runs elsewhere.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use agentd_sdk::ServerAddress;
 use anyhow::Context;
@@ -12,6 +13,9 @@ use tokio::task::JoinHandle;
 use crate::commands::Invalid;
 use crate::environment::Environment;
 use crate::log;
+
+/// How long a connection may take.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Which server to use.
 #[derive(clap::Args)]
@@ -71,8 +75,8 @@ pub(crate) struct Remote {
 impl Remote {
     fn new(address: &str, token_file: Option<&PathBuf>) -> anyhow::Result<Self> {
         let token = token_file.map(|file| {
-            let token = files::read(file, 64 << 10)
-                .with_context(|| format!("--token-file: {}", file.display()))?;
+            // The error names the file.
+            let token = files::read(file, 64 << 10).context("--token-file")?;
             let token = String::from_utf8(token).context("--token-file: not UTF-8")?;
             anyhow::Ok(token.trim().to_owned())
         });
@@ -83,7 +87,13 @@ impl Remote {
     }
 
     /// Connects once.
+    ///
+    /// # Errors
+    /// There is no server, or none that answers in time.
     pub(crate) async fn connect(&self) -> anyhow::Result<Connection> {
-        Ok(self.address.connect(self.token.as_deref(), server::connection_limits()).await?)
+        let connecting = self.address.connect(self.token.as_deref(), server::connection_limits());
+        let connected = tokio::time::timeout(TIMEOUT, connecting).await;
+        let late = || format!("there was no connection within {} seconds", TIMEOUT.as_secs());
+        Ok(connected.with_context(late)??)
     }
 }
