@@ -2,7 +2,8 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use jsonrpc::Connection;
 use protocol::{
@@ -10,9 +11,11 @@ use protocol::{
     McpServerElicitationRequestResponse, ThreadStartParams, ToolRequestUserInputParams,
 };
 use serde_json::Value;
+use tokio::time::timeout;
 
 use crate::answers::{Answers, Texts};
-use crate::process::Program;
+use crate::process::{Process, Program};
+use crate::setting::setting;
 use crate::shared::Shared;
 use crate::{Agent, Approval, Decision, Error, ServerAddress, Tool, connection_limits};
 
@@ -22,6 +25,8 @@ pub struct AgentBuilder {
     address: Option<String>,
     token: Option<String>,
     program: Program,
+    /// The first of the configuration that is invalid.
+    invalid: Option<Error>,
     defaults: ThreadStartParams,
     answers: Answers,
     client_name: String,
@@ -34,6 +39,7 @@ impl Default for AgentBuilder {
             address: None,
             token: None,
             program: Program::default(),
+            invalid: None,
             defaults: ThreadStartParams::default(),
             answers: Answers::default(),
             client_name: "agentd-sdk-rust".to_owned(),
@@ -67,10 +73,13 @@ impl AgentBuilder {
         self
     }
 
-    /// Sets a key of the configuration of the server that is started, by its dotted name.
+    /// Sets a key of the configuration of the server that is started, by its dotted name. A value that TOML
+    /// does not have, such as null, is an error of [`AgentBuilder::start`].
     pub fn config(mut self, key: &str, value: impl Into<Value>) -> Self {
-        let setting = format!("{key}={}", value.into());
-        self.program.arguments.extend(["-c".into(), setting.into()]);
+        match setting(key, &value.into()) {
+            Ok(setting) => self.program.arguments.extend(["-c".into(), setting.into()]),
+            Err(error) => self.invalid = self.invalid.or(Some(error)),
+        }
         self
     }
 
@@ -110,7 +119,7 @@ impl AgentBuilder {
         self
     }
 
-    /// Answers questions of the agent: texts by the id of the question.
+    /// Answers questions of the agent: texts by the id of the question. Without it every question is skipped.
     pub fn ask<F, W>(mut self, answer: F) -> Self
     where
         F: Fn(ToolRequestUserInputParams) -> W + Send + Sync + 'static,
@@ -149,12 +158,18 @@ impl AgentBuilder {
     }
 
     /// Starts the server or connects to it, and completes the handshake. Must be called within a tokio
-    /// runtime with time and I/O.
+    /// runtime with time and I/O. When the future is dropped, or the time is over, a server that was started
+    /// is killed.
     ///
     /// # Errors
-    /// [`Error::ProgramNotFound`], [`Error::InvalidAddress`], [`Error::ConnectionLost`] and
+    /// [`Error::ProgramNotFound`], [`Error::FolderNotFound`], [`Error::InvalidConfig`],
+    /// [`Error::InvalidAddress`], [`Error::InvalidToken`], [`Error::ConnectionLost`] and
     /// [`Error::VersionMismatch`].
     pub async fn start(mut self) -> Result<Agent, Error> {
+        let began = Instant::now();
+        if let Some(invalid) = self.invalid.take() {
+            return Err(invalid);
+        }
         let limits = connection_limits();
         if let Some(address) = self.address.take() {
             let address: ServerAddress = address.parse()?;
@@ -162,11 +177,11 @@ impl AgentBuilder {
             let limit = self.start_timeout;
             let late =
                 |_| Error::ConnectionLost(format!("there was no connection within {limit:?}"));
-            let connected = tokio::time::timeout(limit, connecting).await.map_err(late)??;
-            return self.over(connected).await;
+            let connected = timeout(limit, connecting).await.map_err(late)??;
+            return self.open(connected, None, began).await;
         }
         let (process, connection) = std::mem::take(&mut self.program).start(limits)?;
-        self.open(connection, Some(process)).await
+        self.open(connection, Some(process), began).await
     }
 
     /// As [`AgentBuilder::start`], over a connection that is there: to a server in this process, say.
@@ -174,19 +189,22 @@ impl AgentBuilder {
     /// # Errors
     /// [`Error::ConnectionLost`] and [`Error::VersionMismatch`].
     pub async fn over(self, connection: Connection) -> Result<Agent, Error> {
-        self.open(connection, None).await
+        self.open(connection, None, Instant::now()).await
     }
 
     async fn open(
         mut self,
         connection: Connection,
-        process: Option<crate::process::Process>,
+        process: Option<Process>,
+        began: Instant,
     ) -> Result<Agent, Error> {
         if !self.answers.tools.is_empty() {
             let specs = self.answers.tools.iter().map(|tool| tool.spec.clone());
             self.defaults.dynamic_tools = Some(specs.collect());
         }
         let shared = Shared::new(connection, &connection_limits(), self.answers, process);
+        let opening = Opening(Some(shared.clone()));
+        let left = || self.start_timeout.saturating_sub(began.elapsed());
         let hello = InitializeParams {
             client_info: ClientInfo {
                 name: self.client_name,
@@ -199,13 +217,39 @@ impl AgentBuilder {
                 ..InitializeCapabilities::default()
             }),
         };
-        match shared.shake_hands(&hello, self.start_timeout).await {
-            Ok(server) => Ok(Agent::new(shared, server, self.defaults)),
-            Err(error) => {
+        match timeout(left(), shared.shake_hands(&hello)).await {
+            Ok(Ok(server)) => {
+                opening.done();
+                Ok(Agent::new(shared, server, self.defaults))
+            }
+            Ok(Err(error)) => {
                 shared.close();
-                shared.ended().await;
+                // A server that does not end in time is killed with `opening`.
+                let _ = timeout(left(), shared.ended()).await;
                 Err(error)
             }
+            Err(_) => {
+                let message = format!("the handshake took longer than {:?}", self.start_timeout);
+                Err(shared.give_up(Error::ConnectionLost(message)))
+            }
+        }
+    }
+}
+
+/// A connection that no agent has yet. Dropping it ends the connection and a server that was started: the
+/// task that reads would keep both.
+struct Opening(Option<Arc<Shared>>);
+
+impl Opening {
+    fn done(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Opening {
+    fn drop(&mut self) {
+        if let Some(shared) = &self.0 {
+            shared.abandon();
         }
     }
 }

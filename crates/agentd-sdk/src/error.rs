@@ -13,9 +13,25 @@ pub enum Error {
     /// The program `agentd` cannot be started.
     #[error("{0}")]
     ProgramNotFound(String),
+    /// The working folder of the server that is to be started is not there.
+    #[error("{0}")]
+    FolderNotFound(String),
+    /// A setting of the configuration has no form in TOML.
+    #[error("the configuration `{key}`: {why}")]
+    InvalidConfig {
+        /// The dotted key.
+        key: String,
+        /// What is wrong with the value.
+        why: String,
+    },
     /// The address is of no kind that this crate knows.
-    #[error("`{0}` is neither unix://PATH nor ws://HOST:PORT")]
+    #[error(
+        "`{0}` is neither unix://PATH nor ws://HOST:PORT; paths, user names and wss:// are not supported"
+    )]
     InvalidAddress(String),
+    /// The token cannot be sent in an HTTP header.
+    #[error("{0}")]
+    InvalidToken(String),
     /// There is no server, it ended, or what it wrote is not the protocol. Every call in progress, and every
     /// later one, returns this.
     #[error("{0}")]

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use jsonrpc::Notification as _;
+use protocol::TurnCompleted;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
@@ -22,6 +24,8 @@ pub(crate) struct Hub(Mutex<Queues>);
 struct Queues {
     is_closed: bool,
     of_threads: HashMap<String, Vec<mpsc::Sender<TurnNotification>>>,
+    /// Who waits for the end of a turn, by thread.
+    ends: HashMap<String, Vec<mpsc::UnboundedSender<String>>>,
 }
 
 /// A notification, and the turn that it is about.
@@ -58,6 +62,17 @@ impl Hub {
         receiver
     }
 
+    /// The ids of the turns of a thread that end from now on, whoever reads their events. It ends with the
+    /// connection.
+    pub(crate) fn ends(&self, thread_id: &str) -> mpsc::UnboundedReceiver<String> {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let mut queues = self.lock();
+        if !queues.is_closed {
+            queues.ends.entry(thread_id.to_owned()).or_default().push(sender);
+        }
+        receiver
+    }
+
     /// Hands a notification to whoever follows its thread. An error says why it is not the protocol.
     pub(crate) fn deliver(&self, notification: Notification) -> Result<(), String> {
         let params = notification.params.get();
@@ -71,6 +86,16 @@ impl Hub {
         let turn = place.turn.and_then(read::<Named>).map(|turn| turn.id);
         let turn_id = turn.or_else(|| place.turn_id.and_then(read));
         let mut queues = self.lock();
+        if let Some(ends) = queues.ends.get_mut(&thread_id) {
+            let ended = turn_id.as_ref().filter(|_| notification.method == TurnCompleted::NAME);
+            ends.retain(|end| match ended {
+                Some(turn_id) => end.send(turn_id.clone()).is_ok(),
+                None => !end.is_closed(),
+            });
+            if ends.is_empty() {
+                queues.ends.remove(&thread_id);
+            }
+        }
         let Some(of_thread) = queues.of_threads.get_mut(&thread_id) else { return Ok(()) };
         of_thread.retain(|queue| {
             let notification = notification.clone();
@@ -90,6 +115,7 @@ impl Hub {
         let mut queues = self.lock();
         queues.is_closed = true;
         queues.of_threads.clear();
+        queues.ends.clear();
     }
 
     fn lock(&self) -> MutexGuard<'_, Queues> {
@@ -134,6 +160,26 @@ mod tests {
         assert_eq!(turns, [Some("u".to_owned()), Some("v".to_owned()), None]);
         let error = hub.deliver(notification("[1]")).unwrap_err();
         assert_eq!(error, "`params` of `x` are no object");
+    }
+
+    #[test]
+    fn ends_of_turns_are_known_although_nobody_reads_their_events() {
+        let hub = Hub::default();
+        let mut ends = hub.ends("t");
+        drop(hub.ends("other"));
+        for (method, params) in [
+            ("turn/started", r#"{"threadId":"t","turn":{"id":"u"}}"#),
+            ("turn/completed", r#"{"threadId":"t","turn":{"id":"u"}}"#),
+            ("turn/completed", r#"{"threadId":"other","turn":{"id":"v"}}"#),
+        ] {
+            hub.deliver(Notification { method: method.to_owned(), ..notification(params) })
+                .unwrap();
+        }
+        assert_eq!(hub.lock().ends.len(), 1, "who no longer waits is forgotten");
+        hub.close();
+        assert_eq!(ends.blocking_recv().as_deref(), Some("u"));
+        assert_eq!(ends.blocking_recv(), None);
+        assert_eq!(hub.ends("t").blocking_recv(), None);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -60,10 +60,15 @@ impl Program {
         let mut command = Command::new(path);
         command.arg("app-server").args(self.arguments).envs(self.variables);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        if let Some(cwd) = self.cwd {
+        if let Some(cwd) = &self.cwd {
             command.current_dir(cwd);
         }
-        let mut child = command.spawn().map_err(|error| not_started(&shown, &error))?;
+        let not_started = |error| match &self.cwd {
+            // The system's error is the same as for a program that is missing.
+            Some(cwd) if !cwd.is_dir() => no_folder(cwd),
+            _ => not_started(&shown, &error),
+        };
+        let mut child = command.spawn().map_err(not_started)?;
         let (Some(stdin), Some(stdout), Some(stderr)) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
@@ -84,6 +89,13 @@ impl Program {
         let connection = Connection::over(stdout, stdin, Limits { stall: None, ..limits });
         Ok((process, connection))
     }
+}
+
+fn no_folder(cwd: &Path) -> Error {
+    Error::FolderNotFound(format!(
+        "the working folder {} is not there, or is not a folder; create it, or give another `cwd`",
+        cwd.display()
+    ))
 }
 
 fn not_started(program: &str, error: &io::Error) -> Error {
@@ -158,6 +170,12 @@ impl Process {
         let lines = self.last_lines.lock().unwrap_or_else(PoisonError::into_inner);
         let said: String = lines.iter().map(|line| format!("\n  {line}")).collect();
         if said.is_empty() { how } else { format!("{how}; it said:{said}") }
+    }
+
+    /// Ends the server at once; its end is not awaited.
+    pub(crate) fn kill(&self) {
+        // The other side is gone when the process has ended.
+        let _ = self.tell.try_send(Tell::Kill);
     }
 
     /// Waits for the end of a server whose input is closed, and ends one that stays.

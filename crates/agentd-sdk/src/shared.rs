@@ -1,7 +1,6 @@
 //! What an agent, its threads and its turns share: the connection, and the task that reads it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use jsonrpc::{
     Client, CloseReason, Connection, ErrorObject, Event, Events, Limits, Method, RequestId,
@@ -13,6 +12,7 @@ use tokio::sync::watch;
 use crate::answers::Answers;
 use crate::error::check_version;
 use crate::hub::Hub;
+use crate::order::Orders;
 use crate::process::Process;
 use crate::{Error, Notification};
 
@@ -20,6 +20,7 @@ use crate::{Error, Notification};
 pub(crate) struct Shared {
     client: Client,
     pub(crate) hub: Hub,
+    pub(crate) orders: Orders,
     answers: Answers,
     process: Option<Process>,
     /// Why the connection ended; `None` while it is there.
@@ -36,7 +37,8 @@ impl Shared {
     ) -> Arc<Self> {
         let (client, events) = Client::new(connection, limits);
         let lost = watch::Sender::new(None);
-        let shared = Arc::new(Self { client, hub: Hub::default(), answers, process, lost });
+        let (hub, orders) = (Hub::default(), Orders::default());
+        let shared = Arc::new(Self { client, hub, orders, answers, process, lost });
         tokio::spawn(shared.clone().read(events));
         shared
     }
@@ -45,24 +47,16 @@ impl Shared {
     pub(crate) async fn shake_hands(
         &self,
         hello: &InitializeParams,
-        limit: Duration,
     ) -> Result<InitializeResponse, Error> {
-        let work = async {
-            let raw = self.request_raw(protocol::Initialize::NAME, hello).await?;
-            // The version first: the response of another one may have another shape.
-            check_version(raw["userAgent"].as_str().unwrap_or_default())?;
-            let opened = serde_json::from_value(raw)
-                .map_err(|why| self.give_up(Error::not_the_protocol(why)))?;
-            self.client
-                .notify::<protocol::Initialized>(&Empty {})
-                .map_err(|why| Error::ConnectionLost(why.to_string()))?;
-            Ok(opened)
-        };
-        let late = || {
-            let message = format!("the handshake took longer than {limit:?}");
-            self.give_up(Error::ConnectionLost(message))
-        };
-        tokio::time::timeout(limit, work).await.unwrap_or_else(|_| Err(late()))
+        let raw = self.request_raw(protocol::Initialize::NAME, hello).await?;
+        // The version first: the response of another one may have another shape.
+        check_version(raw["userAgent"].as_str().unwrap_or_default())?;
+        let opened = serde_json::from_value(raw)
+            .map_err(|why| self.give_up(Error::not_the_protocol(why)))?;
+        self.client
+            .notify::<protocol::Initialized>(&Empty {})
+            .map_err(|why| Error::ConnectionLost(why.to_string()))?;
+        Ok(opened)
     }
 
     /// Calls a method.
@@ -103,6 +97,14 @@ impl Shared {
     pub(crate) fn close(&self) {
         self.lose(Error::ConnectionLost("the connection was closed".to_owned()));
         self.client.outbox().close(CloseReason::Finished);
+    }
+
+    /// Ends the connection at once, and a server that was started here with it.
+    pub(crate) fn abandon(&self) {
+        self.give_up(Error::ConnectionLost("the connection was given up".to_owned()));
+        if let Some(process) = &self.process {
+            process.kill();
+        }
     }
 
     /// Waits for the end of a server that was started here, whose connection is closed.

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use protocol::{ThreadIdParams, ThreadNameSetParams, ThreadReadParams, TurnStartParams};
+use tokio::sync::oneshot;
 
+use crate::compaction;
+use crate::order::ThreadOrder;
 use crate::shared::Shared;
 use crate::{Error, Input, Turn, TurnResult};
 
@@ -12,11 +15,13 @@ use crate::{Error, Input, Turn, TurnResult};
 pub struct Thread {
     shared: Arc<Shared>,
     id: String,
+    order: ThreadOrder,
 }
 
 impl Thread {
     pub(crate) fn new(shared: Arc<Shared>, id: String) -> Self {
-        Self { shared, id }
+        let order = shared.orders.of_thread(&id);
+        Self { shared, id, order }
     }
 
     /// By which [`crate::Agent::resume`] finds it again.
@@ -25,7 +30,12 @@ impl Thread {
         &self.id
     }
 
-    /// Starts a turn.
+    /// Starts a turn, once the turn or compaction that this agent started before it in the thread has ended,
+    /// also when that one was dropped; [`Turn::steer`] adds to a turn that runs. A function of the agent
+    /// that the running turn waits for, such as a tool, must not wait for a turn of the same thread.
+    ///
+    /// A turn that another client runs in the thread is not waited for: the new turn joins it, and has its
+    /// events from then on.
     ///
     /// # Errors
     /// [`Error::Refused`] and [`Error::ConnectionLost`].
@@ -34,7 +44,7 @@ impl Thread {
         self.turn_with(TurnStartParams { input, ..Default::default() }).await
     }
 
-    /// Starts a turn with settings of its own. The id of the thread need not be given.
+    /// Starts a turn with settings of its own, as [`Thread::turn`] does. The id of the thread need not be given.
     ///
     /// ```no_run
     /// # async fn example(thread: &agentd_sdk::Thread) -> Result<(), agentd_sdk::Error> {
@@ -65,10 +75,25 @@ impl Thread {
     /// # Errors
     /// [`Error::Refused`] and [`Error::ConnectionLost`].
     pub async fn turn_with(&self, params: TurnStartParams) -> Result<Turn, Error> {
+        let place = self.order.take().await;
         // Before the turn starts, so that no event of it is missed.
         let events = self.shared.hub.subscribe(&self.id);
+        let mut ends = self.shared.hub.ends(&self.id);
         let params = TurnStartParams { thread_id: self.id.clone(), ..params };
-        let started = self.shared.request::<protocol::TurnStart>(&params).await?;
+        let (sender, response) = oneshot::channel();
+        let shared = self.shared.clone();
+        // Beside this future, which may be dropped: the turn runs all the same.
+        tokio::spawn(async move {
+            let started = shared.request::<protocol::TurnStart>(&params).await;
+            let turn_id = started.as_ref().ok().map(|started| started.turn.id.clone());
+            // Without a receiver nobody follows the turn.
+            let _ = sender.send(started);
+            if let Some(turn_id) = turn_id {
+                while ends.recv().await.is_some_and(|ended| ended != turn_id) {}
+            }
+            drop(place);
+        });
+        let started = response.await.unwrap_or_else(|_| Err(no_runtime()))?;
         Ok(Turn::new(self.shared.clone(), self.id.clone(), started.turn.id, events))
     }
 
@@ -107,12 +132,26 @@ impl Thread {
         self.shared.request::<protocol::ThreadArchive>(&params).await.map(|_| ())
     }
 
-    /// Summarizes the thread's history, in a turn of its own.
+    /// Summarizes the thread's history, in a turn of its own, and waits for its end. It begins once the turn
+    /// that this agent started before it has ended. Dropping the future does not end it.
     ///
     /// # Errors
-    /// [`Error::Refused`] and [`Error::ConnectionLost`].
+    /// [`Error::Refused`], [`Error::TurnFailed`], [`Error::TurnInterrupted`] and [`Error::ConnectionLost`].
     pub async fn compact(&self) -> Result<(), Error> {
+        let place = self.order.take().await;
+        let events = self.shared.hub.subscribe(&self.id);
         let params = ThreadIdParams { thread_id: self.id.clone() };
-        self.shared.request::<protocol::ThreadCompactStart>(&params).await.map(|_| ())
+        let shared = self.shared.clone();
+        let compacting = tokio::spawn(async move {
+            let _place = place;
+            shared.request::<protocol::ThreadCompactStart>(&params).await?;
+            compaction::ended(&shared, events).await
+        });
+        compacting.await.unwrap_or_else(|_| Err(no_runtime()))
     }
+}
+
+/// A task of this crate was ended from outside.
+fn no_runtime() -> Error {
+    Error::ConnectionLost("the tokio runtime is shutting down".to_owned())
 }

@@ -8,7 +8,8 @@ use futures_util::Stream;
 use jsonrpc::{DecodeError, Notification as Marker, read_params};
 use protocol::{
     ItemAgentMessageDelta, ItemCompleted, ItemStarted, ThreadItem, ThreadTokenUsage,
-    ThreadTokenUsageUpdated, TurnCompleted, TurnInterruptParams, TurnStatus, TurnSteerParams,
+    ThreadTokenUsageUpdated, TurnCompleted, TurnInterruptParams, TurnStarted, TurnStatus,
+    TurnSteerParams,
 };
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -24,6 +25,11 @@ pub struct Turn {
     thread_id: String,
     id: String,
     events: mpsc::Receiver<TurnNotification>,
+    /// Whether the server has begun it.
+    has_begun: bool,
+    /// The turn of another client that it joined, whose items are its own from then on; with it those that
+    /// joined the same.
+    joined: Vec<String>,
     items: Vec<ThreadItem>,
     usage: Option<ThreadTokenUsage>,
     /// How it ended, or why no further event arrives.
@@ -86,7 +92,13 @@ impl Notification {
     where
         N: Marker<Params: DeserializeOwned>,
     {
-        (self.method == N::NAME).then(|| read_params(Some(&self.params)))
+        self.is::<N>().then(|| read_params(Some(&self.params)))
+    }
+
+    /// Whether it is this notification.
+    #[must_use]
+    pub fn is<N: Marker>(&self) -> bool {
+        self.method == N::NAME
     }
 }
 
@@ -97,7 +109,17 @@ impl Turn {
         id: String,
         events: mpsc::Receiver<TurnNotification>,
     ) -> Self {
-        Self { shared, thread_id, id, events, items: Vec::new(), usage: None, ended: None }
+        Self {
+            shared,
+            thread_id,
+            id,
+            events,
+            has_begun: false,
+            joined: Vec::new(),
+            items: Vec::new(),
+            usage: None,
+            ended: None,
+        }
     }
 
     /// The id of the turn.
@@ -184,7 +206,7 @@ impl Turn {
                 let why = self.shared.lost().unwrap_or(Error::Unread);
                 return Poll::Ready(Some(Err(self.fail(why))));
             };
-            if event.turn_id.as_deref() != Some(&self.id) {
+            if !self.concerns(&event) {
                 continue;
             }
             let name = event.notification.method.clone();
@@ -195,6 +217,24 @@ impl Turn {
             })));
         }
         Poll::Ready(None)
+    }
+
+    /// Whether an event is one of this turn, or of the turn that it joined, after it did.
+    fn concerns(&mut self, event: &TurnNotification) -> bool {
+        let Some(turn_id) = event.turn_id.as_deref() else { return false };
+        let notification = &event.notification;
+        if turn_id == self.id {
+            self.has_begun |= notification.is::<TurnStarted>();
+            return true;
+        }
+        // A thread runs one turn: what begins now in another one is the answer to both.
+        let begins = notification.is::<ItemStarted>() || notification.is::<ItemAgentMessageDelta>();
+        let is_known = self.joined.iter().any(|joined| joined == turn_id);
+        if self.has_begun && begins && !is_known {
+            self.joined.push(turn_id.to_owned());
+            return true;
+        }
+        is_known && !notification.is::<TurnCompleted>()
     }
 
     fn fail(&mut self, why: Error) -> Error {

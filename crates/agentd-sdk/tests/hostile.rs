@@ -250,7 +250,8 @@ async fn the_server_is_answered_whatever_a_callback_does() {
     assert_eq!(ask(command, "panic").await["error"]["code"], -32603);
     assert_eq!(ask("item/tool/call", "").await["error"]["code"], -32602);
     assert_eq!(ask("some/question", "").await["error"]["code"], -32601);
-    assert_eq!(ask("item/tool/requestUserInput", "").await["error"]["code"], -32601);
+    let skipped = ask("item/tool/requestUserInput", "").await;
+    assert_eq!(skipped["result"], json!({ "answers": {} }));
     assert_eq!(ask("mcpServer/elicitation/request", "").await["result"]["action"], "decline");
 }
 
@@ -281,8 +282,17 @@ async fn what_cannot_be_reached_is_named() {
     assert!(
         matches!(&error, Error::ProgramNotFound(why) if why.starts_with("/nowhere/agentd cannot be started"))
     );
-    let error = start(Agent::builder().address("http://host")).await;
-    assert!(matches!(error, Error::InvalidAddress(_)), "{error}");
+    for address in ["http://host", "ws://127.0.0.1:1/path", "wss://127.0.0.1:1"] {
+        let error = start(Agent::builder().address(address)).await;
+        assert!(matches!(error, Error::InvalidAddress(_)), "{error}");
+    }
+    let error = start(Agent::builder().address("ws://127.0.0.1:1").token("secret\n")).await;
+    assert!(matches!(error, Error::InvalidToken(_)), "{error}");
+    let error = start(Agent::builder().config("model_provider", Value::Null)).await;
+    assert!(
+        matches!(&error, Error::InvalidConfig { key, .. } if key == "model_provider"),
+        "{error}"
+    );
     #[cfg(unix)]
     for address in ["unix:///nowhere.sock", "ws://127.0.0.1:1"] {
         let error = start(Agent::builder().address(address)).await;
@@ -290,15 +300,220 @@ async fn what_cannot_be_reached_is_named() {
     }
 }
 
+/// A program with this body, in a folder of its own.
 #[cfg(unix)]
-#[tokio::test]
-async fn a_server_that_ends_leaves_its_last_words() {
+fn program(body: &str) -> (tempfile::TempDir, std::path::PathBuf) {
     use std::os::unix::fs::PermissionsExt;
 
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("agentd");
-    std::fs::write(&program, "#!/bin/sh\nread line\necho 'out of memory' >&2\nexit 3\n").unwrap();
+    std::fs::write(&program, format!("#!/bin/sh\n{body}\n")).unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    (folder, program)
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_server_that_ends_leaves_its_last_words() {
+    let (_folder, program) = program("read line\necho 'out of memory' >&2\nexit 3");
     let error = Agent::builder().program(program).start().await.map(|_| ());
     assert_eq!(lost(error), "the server ended with 3; it said:\n  out of memory");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_working_folder_that_is_missing_is_named() {
+    let (folder, program) = program("exit 3");
+    let missing = folder.path().join("missing");
+    let error = Agent::builder().program(program).cwd(&missing).start().await.err().unwrap();
+    let expected = format!("the working folder {} is not there", missing.display());
+    assert!(matches!(&error, Error::FolderNotFound(why) if why.starts_with(&expected)), "{error}");
+}
+
+/// A server that says nothing and stays when its input ends is killed at the limit of the start, and when
+/// the future of the start is dropped.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_mute_server_is_not_left() {
+    use tokio::net::unix::pipe;
+
+    for is_dropped in [false, true] {
+        let (folder, program) =
+            program("trap '' TERM\nexec 3> \"$SIGN\"\necho >&3\nwhile :; do read line; done");
+        let sign = folder.path().join("sign");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &sign, rustix::fs::Mode::RWXU).unwrap();
+        let mut living = pipe::OpenOptions::new().open_receiver(&sign).unwrap();
+        let limit = Duration::from_secs(if is_dropped { 3600 } else { 1 });
+        let mut starting = Box::pin(
+            Agent::builder().program(&program).env("SIGN", &sign).start_timeout(limit).start(),
+        );
+        let began = std::time::Instant::now();
+        if is_dropped {
+            // Its first line: it runs.
+            let mut line = [0; 1];
+            let running = tokio::io::AsyncReadExt::read_exact(&mut living, &mut line);
+            tokio::select! {
+                _ = &mut starting => panic!("it says nothing"),
+                read = running => assert_eq!(read.unwrap(), 1),
+            }
+        } else {
+            let message = lost((&mut starting).await.map(|_| ()));
+            assert_eq!(message, "the handshake took longer than 1s");
+            // Less than the time that a server has to end by itself.
+            assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+        }
+        drop(starting);
+        // The pipe ends with the process.
+        let mut rest = Vec::new();
+        let ended = tokio::io::AsyncReadExt::read_to_end(&mut living, &mut rest);
+        tokio::time::timeout(Duration::from_secs(30), ended).await.unwrap().unwrap();
+    }
+}
+
+fn completed(turn: &str) -> String {
+    let turn = json!({ "id": turn, "status": "completed", "error": null });
+    json!({ "method": "turn/completed", "params": { "threadId": "t", "turn": turn } }).to_string()
+}
+
+fn begun(turn: &str) -> Value {
+    json!({ "turn": { "id": turn, "status": "inProgress", "error": null } })
+}
+
+#[tokio::test]
+async fn a_turn_waits_for_the_one_before_it_also_when_that_was_dropped() {
+    let (agent, turn, mut fake) = turn().await;
+    drop(turn);
+    let opening = agent.thread(ThreadStartParams::default());
+    // The same thread, by another object.
+    let (thread, ()) = tokio::join!(opening, fake.answer(opened()));
+    let thread = thread.unwrap();
+    let mut second = Box::pin(thread.run("second"));
+    let mut third = Box::pin(thread.run("third"));
+    // Nothing but the request of the test itself is sent before the end of the first turn.
+    assert!(futures_util::poll!(&mut second).is_pending());
+    assert!(futures_util::poll!(&mut third).is_pending());
+    let page = json!({ "data": [], "nextCursor": null });
+    let listing = async {
+        let request = fake.receive().await;
+        assert_eq!(request["method"], "thread/list");
+        fake.write(&json!({ "id": request["id"], "result": page }).to_string()).await;
+    };
+    let (listed, ()) = tokio::join!(list(&agent), listing);
+    listed.unwrap();
+    fake.write(&completed("other")).await;
+    fake.write(&completed("u")).await;
+    let mut serving = async |text: &str, turn: &str| {
+        let request = fake.receive().await;
+        assert_eq!(request["params"]["input"][0]["text"], text);
+        fake.write(&json!({ "id": request["id"], "result": begun(turn) }).to_string()).await;
+    };
+    // Its future is dropped with the request under way: the turn runs all the same.
+    tokio::select! {
+        _ = &mut second => panic!("the turn has not ended"),
+        () = serving("second", "v") => {}
+    }
+    drop(second);
+    assert!(futures_util::poll!(&mut third).is_pending());
+    fake.write(&completed("v")).await;
+    let ending = async {
+        let request = fake.receive().await;
+        assert_eq!(request["params"]["input"][0]["text"], "third");
+        fake.write(&json!({ "id": request["id"], "result": begun("w") }).to_string()).await;
+        fake.write(&completed("w")).await;
+    };
+    let (result, ()) = tokio::join!(third, ending);
+    assert_eq!(result.unwrap().turn.id, "w");
+}
+
+#[tokio::test]
+async fn whoever_waits_for_a_turn_learns_of_a_refusal_and_of_the_end() {
+    let (agent, mut fake) = started(Agent::builder()).await;
+    let opening = agent.thread(ThreadStartParams::default());
+    let (thread, ()) = tokio::join!(opening, fake.answer(opened()));
+    let thread = thread.unwrap();
+    let refusing = async {
+        let id = fake.receive().await["id"].clone();
+        let error = json!({ "code": -32600, "message": "no" });
+        fake.write(&json!({ "id": id, "error": error }).to_string()).await;
+        fake.answer(begun("u")).await;
+    };
+    let (first, second, ()) = tokio::join!(thread.turn("a"), thread.turn("b"), refusing);
+    assert!(matches!(first.err(), Some(Error::Refused { .. })));
+    assert_eq!(second.unwrap().id(), "u");
+    let mut third = Box::pin(thread.turn("c"));
+    assert!(futures_util::poll!(&mut third).is_pending());
+    drop(fake);
+    assert_eq!(lost(third.await.map(|_| ())), "the server closed the connection");
+}
+
+#[tokio::test]
+async fn a_turn_that_joins_another_client_s_has_its_answer() {
+    let (_agent, mut turn, mut fake) = turn().await;
+    let mut say = async |method: &str, turn: &str, item: Value| {
+        let params = json!({
+            "threadId": "t", "turnId": turn, "item": item, "startedAtMs": 1, "completedAtMs": 1,
+            "itemId": "i", "delta": item["text"], "turn": null,
+        });
+        fake.write(&json!({ "method": method, "params": params }).to_string()).await;
+    };
+    let message = |text: &str| json!({ "type": "agentMessage", "id": "i", "text": text });
+    // What the other client's turn said before the input joined it.
+    say("item/completed", "host", message("before")).await;
+    say("turn/started", "u", Value::Null).await;
+    say("item/completed", "earlier", message("of a turn that is over")).await;
+    say("item/started", "host", message("")).await;
+    say("item/agentMessage/delta", "host", message("both")).await;
+    say("item/completed", "host", message("both")).await;
+    fake.write(&completed("host")).await;
+    fake.write(&completed("u")).await;
+    assert_eq!(turn.next_text().await.unwrap().as_deref(), Some("both"));
+    let result = turn.result().await.unwrap();
+    assert_eq!((result.text.as_str(), result.turn.id.as_str()), ("both", "u"));
+    assert_eq!(result.items.len(), 1);
+}
+
+#[tokio::test]
+async fn a_compaction_has_ended_when_it_returns() {
+    for status in ["completed", "failed", "interrupted"] {
+        let (agent, mut fake) = started(Agent::builder()).await;
+        let opening = agent.thread(ThreadStartParams::default());
+        let (thread, ()) = tokio::join!(opening, fake.answer(opened()));
+        let thread = thread.unwrap();
+        let event = |method: &str, turn: &str, kind: &str| {
+            let turn = json!({ "id": turn, "status": status, "error": null });
+            let item = json!({ "type": kind, "id": "i" });
+            let params =
+                json!({ "threadId": "t", "turnId": turn["id"], "turn": turn, "item": item });
+            json!({ "method": method, "params": params }).to_string()
+        };
+        let serving = async {
+            let request = fake.receive().await;
+            assert_eq!(request["method"], "thread/compact/start");
+            // A turn of another client, which compacts by itself.
+            for (method, kind) in [
+                ("turn/started", ""),
+                ("item/started", "userMessage"),
+                ("item/started", "contextCompaction"),
+                ("turn/completed", ""),
+            ] {
+                fake.write(&event(method, "other", kind)).await;
+            }
+            fake.write(&json!({ "id": request["id"], "result": {} }).to_string()).await;
+            fake.write(&event("turn/started", "c", "")).await;
+            fake.write(&event("item/started", "c", "contextCompaction")).await;
+            // A turn is asked for meanwhile: only the end of the compaction lets it begin.
+            fake.write(&event("turn/completed", "c", "")).await;
+            let request = fake.receive().await;
+            assert_eq!(request["method"], "turn/start");
+            fake.write(&json!({ "id": request["id"], "result": begun("u") }).to_string()).await;
+        };
+        let (compacted, turn, ()) = tokio::join!(thread.compact(), thread.turn("go"), serving);
+        turn.unwrap();
+        match (status, compacted) {
+            ("completed", Ok(()))
+            | ("failed", Err(Error::TurnFailed(None)))
+            | ("interrupted", Err(Error::TurnInterrupted)) => {}
+            (_, other) => panic!("{status}: {other:?}"),
+        }
+    }
 }

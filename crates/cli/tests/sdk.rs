@@ -15,6 +15,7 @@ use agentd_sdk::{Agent, AgentBuilder, Approval, Error, RefusalKind, Tool, TurnEv
 use common::{Running, TestEnvironment};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 fn message(text: &str) -> Value {
     json!({ "steps": [{ "message": { "text": text, "chunk_chars": 4 } }] })
@@ -47,8 +48,10 @@ fn asks() -> ThreadStartParams {
 #[tokio::test]
 async fn a_turn_is_streamed_and_the_thread_goes_on() {
     let env = TestEnvironment::new();
-    let agent =
-        builder(&env, json!([message("One two three"), message("Again"), message("Short")]));
+    let agent = builder(
+        &env,
+        json!([message("One two three"), message("Again"), message("Short"), message("After")]),
+    );
     let agent = agent.start().await.unwrap();
     assert!(agent.server().user_agent.contains("/0."), "{}", agent.server().user_agent);
     let thread = agent.thread(ThreadStartParams::default()).await.unwrap();
@@ -73,8 +76,59 @@ async fn a_turn_is_streamed_and_the_thread_goes_on() {
     assert_eq!((stored.name.as_deref(), stored.turns.len()), (Some("A title"), 2));
     assert_ne!(agent.fork(thread.id()).await.unwrap().id(), thread.id());
     thread.compact().await.unwrap();
+    assert_eq!(thread.run("and now?").await.unwrap().text, "After");
     thread.archive().await.unwrap();
     agent.close().await;
+}
+
+#[tokio::test]
+async fn two_turns_at_once_have_an_answer_each() {
+    let env = TestEnvironment::new();
+    let agent = builder(&env, json!([message("One"), message("Two")])).start().await.unwrap();
+    let thread = agent.thread(ThreadStartParams::default()).await.unwrap();
+    let (first, second) = tokio::join!(thread.run("first"), thread.run("second"));
+    assert_eq!((first.unwrap().text, second.unwrap().text), ("One".to_owned(), "Two".to_owned()));
+}
+
+#[tokio::test]
+async fn configuration_may_be_a_table() {
+    let env = TestEnvironment::new();
+    let provider =
+        json!({ "name": "Mine", "base_url": "http://127.0.0.1:1/v1", "request_max_retries": 0 });
+    let builder = builder(&env, json!([message("Hi")]));
+    let agent = builder.config("model_providers.mine", provider).start().await.unwrap();
+    let model_provider = Some("mine".to_owned());
+    agent.thread(ThreadStartParams { model_provider, ..Default::default() }).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_turn_that_joins_another_client_s_has_its_answer() {
+    let env = TestEnvironment::new();
+    let model = env.script(&json!([call("wait", json!({})), message("To both")]));
+    let socket = format!("unix://{}", env.tmp().join("s").display());
+    let running = Running::start(&mut env.agentd(&["app-server", "--listen", &socket]));
+    running.line_with("listening on ");
+    let connect = || Agent::builder().address(&socket).offline().model(&model).cwd(env.work());
+    let (called, joined) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (tool_called, tool_joined) = (called.clone(), joined.clone());
+    let wait = Tool::new("wait", "Waits.", json!({ "type": "object" }), move |_: Value| {
+        let (called, joined) = (tool_called.clone(), tool_joined.clone());
+        async move {
+            called.notify_one();
+            joined.notified().await;
+            Ok::<_, String>("joined")
+        }
+    });
+    let first = connect().tool(wait).start().await.unwrap();
+    let second = connect().start().await.unwrap();
+    let thread = first.thread(ThreadStartParams::default()).await.unwrap();
+    let mut turn = thread.turn("go").await.unwrap();
+    called.notified().await;
+    let other = second.resume(thread.id()).await.unwrap();
+    let mut joining = other.turn("also this").await.unwrap();
+    joined.notify_one();
+    assert_eq!(joining.result().await.unwrap().text, "To both");
+    assert_eq!(turn.result().await.unwrap().text, "To both");
 }
 
 #[tokio::test]
