@@ -54,7 +54,7 @@ def test_three_lines_are_enough(environment: dict[str, str]) -> None:
 
 
 def test_a_turn_is_streamed_and_the_thread_goes_on(scripted: Scripted) -> None:
-    responses = [message("One two three", chunk_chars=4), message("Again")]
+    responses = [message("One two three", chunk_chars=4), message("Again"), message("Short"), message("After")]
     with Agent(**scripted(responses)) as agent:
         thread = agent.thread()
         turn = thread.turn("go")
@@ -68,6 +68,46 @@ def test_a_turn_is_streamed_and_the_thread_goes_on(scripted: Scripted) -> None:
         listed = agent.typed.request("thread/list", {"limit": 10})
         assert [it["id"] for it in listed["data"]] == [thread.id]
         assert agent.fork(thread.id).id != thread.id
+        thread.compact()
+        assert thread.run("and now?").text == "After"
+        turns = thread.read()["thread"]["turns"]
+        assert [it["status"] for it in turns] == ["completed"] * 4
+
+
+def test_two_turns_at_once_have_an_answer_each(scripted: Scripted) -> None:
+    async def work() -> None:
+        async with AsyncAgent(**scripted([message("One"), message("Two")])) as agent:
+            thread = await agent.thread()
+            results = await asyncio.gather(thread.run("first"), thread.run("second"))
+            assert [it.text for it in results] == ["One", "Two"]
+
+    asyncio.run(work())
+
+
+def test_configuration_may_be_a_table(scripted: Scripted) -> None:
+    provider = {"name": "Mine\x7f 😀", "base_url": "http://127.0.0.1:1/v1", "request_max_retries": 0}
+    arguments = scripted([])
+    with Agent(**arguments, config={"model_providers.mine": provider}) as agent:
+        agent.thread(modelProvider="mine")
+        read = agent.typed.request("config/read", {})
+        assert read["config"]["model_providers"]["mine"]["name"] == provider["name"]
+    for config, expected in [({"a.b": {"c": [1, None]}}, "'c'][1] is None"), ({"a": 1 << 63}, "larger"), ({"a": "\ud800"}, "half")]:
+        with pytest.raises(ValueError, match=expected.replace("[", "\\[")):
+            Agent(**arguments, config=config)
+    with pytest.raises(TypeError, match="of the type .*Path"):
+        Agent(**arguments, config={"a": Path("x")})
+
+
+def test_questions_are_skipped_without_a_callback(scripted: Scripted) -> None:
+    question = {"id": "lang", "header": "Language", "question": "Which?", "options": []}
+    responses = [
+        call("request_user_input", questions=[{**question, "options": [{"label": "a", "description": "b"}, {"label": "c", "description": "d"}]}]),
+        {"expect": {"tool_output_contains": "answers"}, **message("As you like")},
+    ]
+    arguments = scripted(responses)
+    plan_mode = {"mode": "plan", "settings": {"model": arguments["model"]}}
+    with Agent(**arguments) as agent:
+        assert agent.thread().run("go", collaborationMode=plan_mode).text == "As you like"
 
 
 ESCALATED = {"cmd": "touch made", "sandbox_permissions": "require_escalated", "justification": "to make it"}

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
+import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +16,7 @@ from agentd_sdk import (
     Agent,
     AsyncAgent,
     ConnectionLost,
+    FolderNotFound,
     ProgramNotFound,
     TurnInterrupted,
     TurnTimeout,
@@ -148,6 +152,9 @@ def test_a_missing_program_is_named() -> None:
     with pytest.raises(ConnectionLost, match="no server at unix:///nowhere.sock"):
         with Agent(address="unix:///nowhere.sock"):
             pass
+    with pytest.raises(ValueError, match="its character 7 .* remove the white space") as refused:
+        Agent(address="unix:///nowhere.sock", token="secret\n")
+    assert "secret" not in str(refused.value)
     with pytest.raises(ValueError, match="unix:///PATH"):
         Agent(address="http://host")
     with pytest.raises(RuntimeError, match="not started"):
@@ -182,6 +189,29 @@ def test_a_server_without_a_handshake_is_given_up(fake: Fake) -> None:
     body = "print('migrating', file=sys.stderr, flush=True)\nreceive()\nsys.stdin.read()\n"
     with pytest.raises(ConnectionLost, match="the handshake took longer than 0.5 seconds"):
         Agent(**fake(body), start_timeout=0.5).start()
+
+
+def test_a_working_folder_that_is_missing_is_named(fake: Fake, tmp_path: Path) -> None:
+    missing = tmp_path / "missing"
+    with pytest.raises(FolderNotFound, match=f"the working folder {missing} is not there"):
+        Agent(**fake("hello()\n"), cwd=missing).start()
+
+
+def test_a_mute_server_is_killed_at_the_limit(fake: Fake, tmp_path: Path) -> None:
+    written = tmp_path / "pid"
+    body = (
+        "import signal\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        f"open({str(written)!r}, 'w').write(str(os.getpid()))\n"
+        "while True: signal.pause()\n"
+    )
+    began = time.monotonic()
+    with pytest.raises(ConnectionLost, match="the handshake took longer than 2 seconds"):
+        Agent(**fake(body), start_timeout=2).start()
+    # Less than the time that a server has to end by itself.
+    assert time.monotonic() - began < 5
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(written.read_text()), 0)
 
 
 def test_a_timeout_ends_without_the_help_of_the_server(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from ._synchronous import Agent, Thread, Turn
 from .errors import (
     AgentdError,
     ConnectionLost,
+    FolderNotFound,
     InternalError,
     InvalidOutput,
     InvalidParams,
@@ -35,6 +36,7 @@ __all__ = [
     "AsyncTurn",
     "ConnectionLost",
     "Event",
+    "FolderNotFound",
     "InternalError",
     "InvalidOutput",
     "InvalidParams",

@@ -12,7 +12,7 @@ from typing import Any, Literal, Union, cast
 from ._callbacks import called
 from ._connection import Connection, encoded
 from .tools import Tool
-from .types import McpServerElicitationRequestResponse, ToolRequestUserInputParams
+from .types import McpServerElicitationRequestResponse, ToolRequestUserInputParams, ToolRequestUserInputResponse
 
 #: An answer to an approval: one of these words, or an object of the protocol.
 Decision = Union[Literal["accept", "acceptForSession", "decline", "cancel"], dict[str, Any]]
@@ -43,7 +43,7 @@ class Callbacks:
 
     #: Allows what the agent asks for. Without it everything is declined.
     approve: Callable[[Approval], Any] | None = None
-    #: Answers questions of the agent: texts by the id of the question.
+    #: Answers questions of the agent: texts by the id of the question. Without it every question is skipped.
     ask: Callable[[ToolRequestUserInputParams], Any] | None = None
     #: Answers an MCP server. Without it everything is declined.
     elicit: Callable[[dict[str, Any]], Any] | None = None
@@ -134,7 +134,8 @@ class Answerer:
             return await self._approve(Approval(kind, params))
         if method == "item/tool/requestUserInput":
             if callbacks.ask is None:
-                raise _Refusal(-32601, "this client answers no questions")
+                skipped: ToolRequestUserInputResponse = {"answers": {}}
+                return skipped
             answers = await called(callbacks.ask, params)
             texts = {key: [it] if isinstance(it, str) else list(it) for key, it in answers.items()}
             return {"answers": {key: {"answers": it} for key, it in texts.items()}}

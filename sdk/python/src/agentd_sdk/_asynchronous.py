@@ -6,15 +6,17 @@ import asyncio
 import json
 import os
 import weakref
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, Union, cast
 
 from . import _schema
 from ._answers import Answerer, Approval, Callbacks
-from ._connection import Connection, find_program
+from ._connection import Connection, check_token, find_program
+from ._order import CompactionEnd, Event, TurnEnd
 from ._requests import AsyncRequests
 from ._session import Session
+from ._toml import setting
 from .errors import AgentdError, ConnectionLost, InvalidOutput, TurnFailed, TurnInterrupted, TurnTimeout
 from .tools import Tool
 from .types import (
@@ -33,18 +35,6 @@ _INTERRUPTION = 5.0
 
 #: What a message consists of: a text, or the parts of the protocol.
 Input = Union[str, Sequence[UserInput]]
-
-@dataclass(frozen=True)
-class Event:
-    """A notification about a turn: `method` and `params` are those of the protocol."""
-
-    method: str
-    params: dict[str, Any]
-
-    @property
-    def text(self) -> str:
-        """What the agent's message grows by; empty for every other event."""
-        return str(self.params.get("delta", "")) if self.method == "item/agentMessage/delta" else ""
 
 
 @dataclass(frozen=True)
@@ -65,6 +55,10 @@ class EventQueue(asyncio.Queue["Event | AgentdError"]):
 
     #: The turn that is read from it, once it has started.
     turn_id: str | None = None
+
+
+#: What takes the events of a thread.
+Reader = Union[EventQueue, TurnEnd, CompactionEnd]
 
 
 class AsyncAgent:
@@ -98,12 +92,14 @@ class AsyncAgent:
     ) -> None:
         if address is not None and not address.startswith(("unix:///", "ws://", "wss://")):
             raise ValueError(f"{address!r} is no address: unix:///PATH, ws://HOST:PORT or wss://HOST:PORT")
+        if token is not None:
+            check_token(token)
         self._address = address
         self._token = token
         self._program = program
         self._cwd = os.fspath(cwd) if cwd is not None else None
         self._env = dict(env) if env is not None else None
-        self._config = dict(config or {})
+        self._settings = [setting(key, value) for key, value in (config or {}).items()]
         self._model = model or ("demo" if offline else None)
         self._provider = "offline" if offline else None
         self._is_started = False
@@ -118,6 +114,10 @@ class AsyncAgent:
         )
         # Each belongs to a turn, and goes with it: a turn that its owner dropped collects no events.
         self._queues: dict[str, weakref.WeakSet[EventQueue]] = {}
+        # What runs, whoever reads it.
+        self._running: dict[str, TurnEnd | CompactionEnd] = {}
+        # Held by what runs in a thread. All objects for the same thread share one.
+        self._orders: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
 
     @property
     def server(self) -> InitializeResponse | None:
@@ -143,8 +143,8 @@ class AsyncAgent:
             await connection.connect(self._address, self._token)
             return
         command = [find_program(self._program), "app-server"]
-        for key, value in self._config.items():
-            command += ["-c", f"{key}={json.dumps(value)}"]
+        for each in self._settings:
+            command += ["-c", each]
         await connection.spawn(command, self._cwd, self._env)
 
     async def close(self) -> None:
@@ -200,12 +200,12 @@ class AsyncAgent:
 
     def lost(self, error: AgentdError) -> None:
         """Of the session: ends every turn."""
-        for thread in list(self._queues):
+        for thread in {*self._queues, *self._running}:
             self.gone(thread, error)
 
     def awaited(self) -> list[str]:
-        """Of the session: the threads with a turn that somebody may read."""
-        return [thread for thread in list(self._queues) if self._queues_of(thread)]
+        """Of the session: the threads with a turn that somebody may read, or whose end is awaited."""
+        return [thread for thread in {*self._queues, *self._running} if self._queues_of(thread)]
 
     def gone(self, thread: str, error: AgentdError) -> None:
         """Of the session: ends the turns of a thread."""
@@ -219,7 +219,7 @@ class AsyncAgent:
             # The snapshot may hold the newest turns only.
             self._session.begin(self._replace_from_whole(thread, missing))
 
-    async def _replace_from_whole(self, thread: str, missing: list[EventQueue]) -> None:
+    async def _replace_from_whole(self, thread: str, missing: list[Reader]) -> None:
         def taken(result: Any) -> None:
             whole = result.get("thread") if isinstance(result, dict) else None
             for queue in missing:
@@ -232,8 +232,15 @@ class AsyncAgent:
             for queue in missing:
                 queue.put_nowait(ConnectionLost(f"the turn could not be read on a new connection: {error}"))
 
-    def _queues_of(self, thread: str) -> list[EventQueue]:
-        return list(self._queues.get(thread, ()))
+    def _queues_of(self, thread: str) -> list[Reader]:
+        running = self._running.get(thread)
+        return [*self._queues.get(thread, ()), *([] if running is None else [running])]
+
+    def _order_of(self, thread: str) -> asyncio.Lock:
+        order = self._orders.get(thread)
+        if order is None:
+            order = self._orders[thread] = asyncio.Lock()
+        return order
 
     def _subscribe(self, thread: str) -> EventQueue:
         queue = EventQueue()
@@ -255,25 +262,85 @@ class AsyncThread:
     def __init__(self, agent: AsyncAgent, thread_id: str) -> None:
         self.agent = agent
         self.id = thread_id
+        self._order = agent._order_of(thread_id)
 
     async def turn(self, message: Input, *, output: Any = str, **params: Any) -> AsyncTurn:
-        """Starts a turn. `output` is what the answer shall be: a dataclass, a pydantic model, or a schema."""
+        """Starts a turn. `output` is what the answer shall be: a dataclass, a pydantic model, or a schema.
+
+        It begins once the turn or compaction that this agent started before it in the thread has ended, also when
+        nobody reads that one; :meth:`AsyncTurn.steer` adds to a turn that runs. A function of the agent that the
+        running turn waits for, such as a tool, must not wait for a turn of the same thread. A turn that another
+        client runs in the thread is not waited for: the new turn joins it, and has its events from then on.
+        """
         if output is not str:
             params.setdefault("outputSchema", _schema_of(output))
+        params = {"threadId": self.id, "input": _parts(message), **params}
+        await self._order.acquire()
         queue = self.agent._subscribe(self.id)
+        end, started = TurnEnd(), asyncio.get_running_loop().create_future()
+        # Beside this, which may be cancelled: until its end the turn is in the way of others.
+        self._occupy(end, started, self._run_turn(params, weakref.ref(queue), end, started))
+        try:
+            await started
+        except BaseException:
+            self.agent._unsubscribe(self.id, queue)
+            if end.turn_id is not None:
+                self._abandon(end.turn_id)
+            raise
+        assert end.turn_id is not None
+        return AsyncTurn(self, end.turn_id, queue, output)
+
+    def _occupy(self, end: TurnEnd | CompactionEnd, done: asyncio.Future[None], work: Coroutine[Any, Any, None]) -> None:
+        """Does work that has the thread for itself, until it is over or the agent is closed."""
+        self.agent._running[self.id] = end
+
+        def over(task: asyncio.Task[None]) -> None:
+            self.agent._running.pop(self.id, None)
+            self._order.release()
+            error = ConnectionLost("the connection was closed") if task.cancelled() else task.exception()
+            if done.done():
+                return
+            if error is None:
+                done.set_result(None)
+            else:
+                done.set_exception(error)
+
+        self.agent._session.begin(work).add_done_callback(over)
+
+    async def _run_turn(
+        self,
+        params: dict[str, Any],
+        # The turn's own is the only one that holds it.
+        queue: weakref.ref[EventQueue],
+        end: TurnEnd,
+        started: asyncio.Future[None],
+    ) -> None:
         session = self.agent._session
 
         def taken(result: Any) -> None:
-            queue.turn_id = session.id_of("turn", "turn/start", result)
+            end.turn_id = session.id_of("turn", "turn/start", result)
+            reader = queue()
+            if reader is not None:
+                reader.turn_id = end.turn_id
+            # Nobody waits for it any more.
+            if started.cancelled():
+                self._abandon(end.turn_id)
 
-        try:
-            await session.subscribe(self.id)
-            await session.request("turn/start", {"threadId": self.id, "input": _parts(message), **params}, taken)
-        except BaseException:
-            self.agent._unsubscribe(self.id, queue)
-            raise
-        assert queue.turn_id is not None
-        return AsyncTurn(self, queue.turn_id, queue, output)
+        await session.subscribe(self.id)
+        await session.request("turn/start", params, taken)
+        if not started.done():
+            started.set_result(None)
+        await end.wait()
+
+    def _abandon(self, turn_id: str) -> None:
+        async def interrupt() -> None:
+            try:
+                await self.agent.request("turn/interrupt", {"threadId": self.id, "turnId": turn_id})
+            except AgentdError:
+                # It has ended meanwhile, or its server has.
+                pass
+
+        self.agent._session.begin(interrupt())
 
     async def run(
         self, message: Input, *, output: Any = str, timeout: float | None = None, **params: Any
@@ -284,7 +351,9 @@ class AsyncThread:
         try:
             turn = await asyncio.wait_for(self.turn(message, output=output, **params), timeout)
         except asyncio.TimeoutError as error:
-            raise TurnTimeout(f"the server did not start the turn within {timeout} seconds") from error
+            raise TurnTimeout(
+                f"the server did not start the turn within {timeout} seconds, or an earlier one of the thread still runs"
+            ) from error
         left = None if timeout is None else max(0.0, timeout - (loop.time() - began))
         return await turn._result(left, timeout)
 
@@ -297,8 +366,20 @@ class AsyncThread:
         await self.agent.request("thread/name/set", {"threadId": self.id, "name": name})
 
     async def compact(self) -> None:
-        """Starts to summarize the history, so that it takes less of the model's context."""
-        await self.agent.request("thread/compact/start", {"threadId": self.id})
+        """Summarizes the history, so that it takes less of the model's context, in a turn of its own.
+
+        Waits for the end of that turn. Like a turn, it begins once the one before it has ended.
+        """
+        await self._order.acquire()
+        end, done = CompactionEnd(), asyncio.get_running_loop().create_future()
+        self._occupy(end, done, self._run_compaction(end))
+        await done
+
+    async def _run_compaction(self, end: CompactionEnd) -> None:
+        session = self.agent._session
+        await session.subscribe(self.id)
+        await session.request("thread/compact/start", {"threadId": self.id})
+        await end.wait(session.broken)
 
     async def read(self) -> Any:
         """The stored thread with its turns: the result of `thread/read`."""
@@ -320,6 +401,9 @@ class AsyncTurn:
         self._output = output
         self._items: dict[str, ThreadItem] = {}
         self._usage: ThreadTokenUsage | None = None
+        self._has_begun = False
+        #: Turns of other clients that it joined: their items are its own from then on.
+        self._joined: set[Any] = set()
         self._ended: Turn | None = None
         #: What every later call raises: no event arrives any more.
         self._failure: AgentdError | None = None
@@ -394,10 +478,7 @@ class AsyncTurn:
         self.thread.agent._unsubscribe(self.thread.id, self._queue)
 
     def _takes(self, event: Event) -> bool:
-        params = event.params
-        turn = params.get("turn")
-        turn_id = turn.get("id") if isinstance(turn, dict) else params.get("turnId")
-        if turn_id != self.id:
+        if not self._concerns(event):
             return False
         if event.method == "item/completed":
             item = self._member(event, "item", "type")
@@ -414,6 +495,19 @@ class AsyncTurn:
                 self._ended = cast(Turn, replaced)
                 self._stop()
         return True
+
+    def _concerns(self, event: Event) -> bool:
+        """Whether an event is one of this turn, or of a turn that it joined, after it did."""
+        turn_id = event.turn_id
+        if turn_id == self.id:
+            self._has_begun |= event.method in ("turn/started", "turn/replaced")
+            return True
+        if not isinstance(turn_id, str) or event.method in ("turn/started", "turn/completed", "turn/replaced"):
+            return False
+        # A thread runs one turn: what begins now in another one is the answer to both.
+        if self._has_begun and event.method in ("item/started", "item/agentMessage/delta"):
+            self._joined.add(turn_id)
+        return turn_id in self._joined
 
     def _member(self, event: Event, name: str, needed: str) -> dict[str, Any]:
         value = event.params.get(name)
@@ -457,10 +551,12 @@ def _parsed(output: Any, text: str) -> Any:
         raise InvalidOutput(str(error), text) from error
 
 
-def _replace(queue: EventQueue, thread: str, record: dict[str, Any]) -> bool:
+def _replace(queue: Reader, thread: str, record: dict[str, Any]) -> bool:
     """Says how the turn of a queue stands; false when the thread does not have it."""
     if queue.turn_id is None:
         # Its turn has not started: the request failed with the connection.
+        if isinstance(queue, CompactionEnd):
+            queue.lose_sight()
         return True
     turns = record.get("turns")
     for turn in turns if isinstance(turns, list) else []:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from .errors import AgentdError, ConnectionLost, ProgramNotFound, request_error
+from .errors import AgentdError, ConnectionLost, FolderNotFound, ProgramNotFound, request_error
 
 #: A line may hold a whole turn.
 _LONGEST_LINE = 64 << 20
@@ -61,6 +61,25 @@ def find_program(given: str | os.PathLike[str] | None) -> str:
     return found
 
 
+def check_token(token: str) -> None:
+    """Raises :class:`ValueError` for a token that no HTTP header can hold.
+
+    A header holds visible ASCII only; a line break in it would begin another header.
+    """
+    at = next((at for at, it in enumerate(token) if not "!" <= it <= "~"), None)
+    if at is None:
+        return
+    is_around = all("!" <= it <= "~" for it in token.strip())
+    hint = (
+        "remove the white space around it, such as the line break at the end of its file"
+        if is_around
+        else "a token is of visible ASCII characters"
+    )
+    raise ValueError(
+        f"the token cannot be sent in an HTTP header: its character {at + 1} is none that may be in one; {hint}"
+    )
+
+
 class Transport(Protocol):
     """Carries messages both ways."""
 
@@ -72,6 +91,9 @@ class Transport(Protocol):
 
     async def close(self) -> None:
         """Ends the way to the server."""
+
+    def abort(self) -> None:
+        """Ends it at once."""
 
 
 class _Pipes:
@@ -90,6 +112,9 @@ class _Pipes:
 
     async def close(self) -> None:
         self._writer.close()
+
+    def abort(self) -> None:
+        self._writer.transport.abort()
 
 
 class _Socket:
@@ -141,6 +166,9 @@ class _Socket:
     async def close(self) -> None:
         await self._socket.close()
 
+    def abort(self) -> None:
+        self._socket.transport.abort()
+
 
 class Connection:
     """Requests, their answers, and what the server says and asks by itself."""
@@ -172,6 +200,11 @@ class Connection:
                 *command, stdin=pipe, stdout=pipe, stderr=pipe, cwd=cwd, env=env, limit=_LONGEST_LINE
             )
         except OSError as error:
+            # The system's error is the same as for a program that is missing.
+            if cwd is not None and not os.path.isdir(cwd):
+                raise FolderNotFound(
+                    f"the working folder {cwd} is not there, or is not a folder: create it, or give another `cwd`"
+                ) from error
             raise ProgramNotFound(f"{command[0]} cannot be started: {error}") from error
         self._process = process
         assert process.stdin and process.stdout and process.stderr
@@ -215,6 +248,17 @@ class Connection:
             await self.send({"id": number, **reply})
         except ConnectionLost:
             pass
+
+    async def abort(self) -> None:
+        """As :meth:`close`, without giving the server time to end by itself."""
+        if self._transport is not None:
+            self._transport.abort()
+        if self._process is not None:
+            try:
+                self._process.kill()
+            except ProcessLookupError:
+                pass
+        await self.close()
 
     async def close(self) -> None:
         """Ends the connection, and the server if it was started here."""

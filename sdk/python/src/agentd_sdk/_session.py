@@ -119,11 +119,12 @@ class Session:
             self._connection.broken(why)
         return self._error()
 
-    def begin(self, work: Any) -> None:
+    def begin(self, work: Any) -> asyncio.Task[None]:
         """Does something beside, until the session is closed."""
         task: asyncio.Task[None] = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def close(self) -> None:
         """Ends the connection, and the server if it was started here."""
@@ -194,8 +195,11 @@ class Session:
             await asyncio.wait_for(work(), timeout)
         except asyncio.TimeoutError as error:
             lost = connection.broken(f"the handshake took longer than {timeout:g} seconds")
-            await connection.close()
+            await connection.abort()
             raise lost from error
+        except asyncio.CancelledError:
+            await connection.abort()
+            raise
         except BaseException:
             await connection.close()
             raise

@@ -117,7 +117,7 @@ class Thread:
         return self._thread.id
 
     def turn(self, message: Input, *, output: Any = str, **params: Any) -> Turn:
-        """Starts a turn."""
+        """Starts a turn, once the one that this agent started before it in the thread has ended."""
         return Turn(self.agent, self.agent._run(self._thread.turn(message, output=output, **params)))
 
     def run(self, message: Input, *, output: Any = str, timeout: float | None = None, **params: Any) -> Result[Any]:
@@ -133,7 +133,7 @@ class Thread:
         self.agent._run(self._thread.rename(name))
 
     def compact(self) -> None:
-        """Starts to summarize the history, so that it takes less of the model's context."""
+        """Summarizes the history, so that it takes less of the model's context, and waits for the end of that."""
         self.agent._run(self._thread.compact())
 
     def read(self) -> Any:

@@ -15,6 +15,10 @@ class ProgramNotFound(AgentdError):
     """The program `agentd` is nowhere to be found."""
 
 
+class FolderNotFound(AgentdError):
+    """The working folder of the server that is to be started is not there."""
+
+
 class ConnectionLost(AgentdError):
     """The server ended, or what it wrote is not the protocol. Every call in progress raises this."""
 
