@@ -22,7 +22,7 @@ pub(super) fn write(release: &Release, program: &Program) -> Result<PathBuf> {
     let processor = processor()?;
     let image = format!("{NAME}:{}", release.version);
     let layer = layer(release, program)?;
-    let compressed = gzip(&layer)?;
+    let compressed = gzip(&layer, release.compression_level())?;
     let mut blobs = Blobs { tar: Tar::new(release.time) };
     let configuration = json!({
         "architecture": processor.debian,
@@ -137,14 +137,7 @@ mod tests {
     #[test]
     fn both_descriptions_name_the_image() {
         let folder = tempfile::tempdir().unwrap();
-        let release = Release {
-            root: folder.path().to_owned(),
-            folder: folder.path().to_owned(),
-            version: "1.2.3".to_owned(),
-            time: 1_700_000_000,
-            license: Vec::new(),
-            readme: Vec::new(),
-        };
+        let release = Release::for_tests(folder.path(), "1.2.3");
         let program = Program {
             bytes: b"program".to_vec(),
             glibc: None,

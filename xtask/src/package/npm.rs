@@ -4,10 +4,10 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::archive::{Tar, gzip};
-use super::program::{Program, processor};
+use super::program::{PROCESSORS, Program, processor};
 use super::release::Release;
 
 const LAUNCHER: &str = "agentd.js";
@@ -16,16 +16,7 @@ pub(super) fn packages(release: &Release, program: &Program) -> Result<[PathBuf;
     let processor = processor()?.npm;
     let platform = format!("linux-{processor}");
     let launcher = release.asset("npm/agentd.js")?;
-    let of_launcher = manifest(
-        release,
-        "agentd",
-        &json!({
-            "description": "Embed a coding agent in any product",
-            "bin": { "agentd": LAUNCHER },
-            "engines": { "node": ">=18" },
-            "optionalDependencies": { format!("@agentd/{platform}"): release.version },
-        }),
-    );
+    let of_launcher = launcher_manifest(release);
     let of_program = manifest(
         release,
         &format!("@agentd/{platform}"),
@@ -40,6 +31,25 @@ pub(super) fn packages(release: &Release, program: &Program) -> Result<[PathBuf;
         write(release, "agentd", &of_launcher, (LAUNCHER, launcher.as_bytes()))?,
         write(release, &format!("agentd-{platform}"), &of_program, ("bin/agentd", &program.bytes))?,
     ])
+}
+
+/// The same on every machine that builds it: npm leaves out the programs of other processors, and those that its
+/// registry does not have.
+fn launcher_manifest(release: &Release) -> Value {
+    let programs: Map<String, Value> = PROCESSORS
+        .iter()
+        .map(|it| (format!("@agentd/linux-{}", it.npm), json!(release.version)))
+        .collect();
+    manifest(
+        release,
+        "agentd",
+        &json!({
+            "description": "Embed a coding agent in any product",
+            "bin": { "agentd": LAUNCHER },
+            "engines": { "node": ">=18" },
+            "optionalDependencies": programs,
+        }),
+    )
 }
 
 /// `package.json`: what both have, and `more`.
@@ -71,5 +81,23 @@ fn write(
     ] {
         tar.file(&format!("package/{path}"), mode, bytes)?;
     }
-    release.write(&format!("{name}-{}.tgz", release.version), &gzip(&tar.finish()?)?)
+    let bytes = gzip(&tar.finish()?, release.compression_level())?;
+    release.write(&format!("{name}-{}.tgz", release.version), &bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// It is published once, whichever machine built it.
+    #[test]
+    fn the_launcher_takes_the_program_of_any_processor() {
+        let folder = tempfile::tempdir().unwrap();
+        let release = Release::for_tests(folder.path(), "1.2.3");
+        let manifest = launcher_manifest(&release);
+        let programs = json!({ "@agentd/linux-x64": "1.2.3", "@agentd/linux-arm64": "1.2.3" });
+        assert_eq!(manifest["optionalDependencies"], programs);
+        let launcher = include_str!("../../../packaging/npm/agentd.js");
+        assert!(launcher.contains("const PLATFORMS = ['linux-x64', 'linux-arm64']"));
+    }
 }

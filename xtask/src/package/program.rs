@@ -10,6 +10,8 @@ use anyhow::{Context, Result, anyhow, ensure};
 use crate::steps;
 
 const NAME: &str = "agentd";
+/// The profile of the tests.
+const TESTS: &str = "dev";
 
 /// A program that was built, with what it writes about itself.
 pub(super) struct Program {
@@ -29,7 +31,8 @@ pub(super) struct Processor {
     pub(super) debian: &'static str,
 }
 
-const PROCESSORS: [Processor; 2] = [
+/// Those that there are packages for.
+pub(super) const PROCESSORS: [Processor; 2] = [
     Processor { rust: "x86_64", wheel: "x86_64", npm: "x64", debian: "amd64" },
     Processor { rust: "aarch64", wheel: "aarch64", npm: "arm64", debian: "arm64" },
 ];
@@ -46,7 +49,8 @@ impl Program {
     /// Builds the program for the C library of this machine.
     pub(super) fn build(root: &Path, profile: &str) -> Result<Program> {
         cargo(root, profile, None)?;
-        let program = Program::of(&folder(root, profile, None).join(NAME))?;
+        let path = folder(root, profile, None).join(NAME);
+        let program = Program::of(&stripped(&path, profile)?)?;
         ensure!(program.glibc.is_some(), "the program does not tell which glibc it needs");
         Ok(program)
     }
@@ -82,9 +86,27 @@ impl Program {
     }
 }
 
+/// The program without what debuggers need, which is most of one that is built for tests.
+fn stripped(path: &Path, profile: &str) -> Result<PathBuf> {
+    if profile != TESTS {
+        return Ok(path.to_owned());
+    }
+    let to = path.with_file_name("agentd-stripped");
+    let (from, shown) = (path.to_string_lossy(), to.to_string_lossy());
+    steps::Program::new("strip", &["-o", &shown, &from])
+        .succeed("install binutils")
+        .map_err(|failed| anyhow!(failed.message))?;
+    Ok(to)
+}
+
 /// Builds the program.
 fn cargo(root: &Path, profile: &str, target: Option<&str>) -> Result<()> {
-    let mut arguments = vec!["build", "--locked", "--package", "cli", "--profile", profile];
+    let mut arguments = vec!["build", "--locked", "--profile", profile];
+    match (profile, target) {
+        // With the features of the tests, so that nothing is compiled twice.
+        (TESTS, None) => arguments.extend(steps::SCOPE.iter().chain(&["--bin", NAME])),
+        _ => arguments.extend(["--package", "cli"]),
+    }
     arguments.extend(target.iter().flat_map(|target| ["--target", *target]));
     let mut build = steps::Program::cargo(root, &arguments);
     if let Some(target) = target {

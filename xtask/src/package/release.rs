@@ -22,10 +22,12 @@ pub(super) struct Release {
     pub(super) time: u64,
     pub(super) license: Vec<u8>,
     pub(super) readme: Vec<u8>,
+    /// Whether these packages are for users. Others are for tests: compressed quickly, and not limited in size.
+    pub(super) is_shipped: bool,
 }
 
 impl Release {
-    pub(super) fn of(root: &Path) -> Result<Release> {
+    pub(super) fn of(root: &Path, profile: &str) -> Result<Release> {
         let read = |name: &str| {
             let path = root.join(name);
             fs::read(&path).with_context(|| path.display().to_string())
@@ -46,13 +48,33 @@ impl Release {
             time: source_time(root)?,
             license: read("LICENSE")?,
             readme: read("packaging/README.md")?,
+            is_shipped: profile == "dist",
         })
+    }
+
+    /// A release with empty texts, in a folder.
+    #[cfg(test)]
+    pub(super) fn for_tests(folder: &Path, version: &str) -> Release {
+        Release {
+            root: folder.to_owned(),
+            folder: folder.to_owned(),
+            version: version.to_owned(),
+            time: 1_700_000_000,
+            license: Vec::new(),
+            readme: Vec::new(),
+            is_shipped: true,
+        }
     }
 
     /// A text of `packaging/`.
     pub(super) fn asset(&self, name: &str) -> Result<String> {
         let path = self.root.join("packaging").join(name);
         fs::read_to_string(&path).with_context(|| path.display().to_string())
+    }
+
+    /// How hard files are compressed, from 1 to 9.
+    pub(super) fn compression_level(&self) -> u32 {
+        if self.is_shipped { 9 } else { 1 }
     }
 
     pub(super) fn write(&self, name: &str, bytes: &[u8]) -> Result<PathBuf> {
@@ -62,7 +84,7 @@ impl Release {
     }
 
     /// Writes the checksums, and tells what is there.
-    pub(super) fn finish(&self, written: &[PathBuf], limited: bool) -> Result<()> {
+    pub(super) fn finish(&self, written: &[PathBuf]) -> Result<()> {
         let mut sums = String::new();
         let mut too_large = Vec::new();
         for path in written {
@@ -76,7 +98,7 @@ impl Release {
         }
         self.write("SHA256SUMS", sums.as_bytes())?;
         println!("in {}, with SHA256SUMS", self.folder.display());
-        if limited && !too_large.is_empty() {
+        if self.is_shipped && !too_large.is_empty() {
             eprintln!("warning: more than {LIMIT} bytes: {}", too_large.join(", "));
         }
         Ok(())

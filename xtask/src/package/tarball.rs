@@ -1,4 +1,4 @@
-//! The tarball: a static program, with completions, manual page and systemd units, to be unpacked anywhere.
+//! The tarball: a static program, with completions and manual page, to be unpacked anywhere.
 
 use std::path::PathBuf;
 
@@ -20,7 +20,7 @@ pub(super) fn write(release: &Release, program: &Program) -> Result<PathBuf> {
     for (shell, completions) in &program.completions {
         add(completions_path(shell), 0o644, completions)?;
     }
-    release.write(&format!("{name}.tar.gz"), &gzip(&tar.finish()?)?)
+    release.write(&format!("{name}.tar.gz"), &gzip(&tar.finish()?, release.compression_level())?)
 }
 
 /// Where a shell looks for completions, below `/usr`.
