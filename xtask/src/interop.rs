@@ -34,10 +34,12 @@ const STEPS: &[Step] = &[
     Step { name: "skills", when: InTurn, check: skills::check },
     Step { name: "book", when: InTurn, check: crate::book::check },
     Step { name: "telemetry", when: InTurn, check: telemetry::check },
+    Step { name: "packages", when: InTurn, check: packages::check },
 ];
 
-/// Run only by name: they compile the program several times.
-const BY_NAME: &[Step] = &[Step { name: "packages", when: InTurn, check: packages::check }];
+/// Run only by name: it compiles the program anew, for another target.
+const BY_NAME: &[Step] =
+    &[Step { name: "static program", when: InTurn, check: packages::check_static }];
 
 /// A step's name, and what writes its page.
 type Writer = (&'static str, fn(&Path) -> Result<()>);

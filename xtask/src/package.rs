@@ -46,23 +46,23 @@ enum Kind {
     Sbom,
 }
 
-/// Where packages are, and the program of some of them.
-pub(crate) struct Built {
-    pub(crate) folder: PathBuf,
-    pub(crate) static_program: PathBuf,
+/// Builds the packages of installers; returns their folder.
+pub(crate) fn build_installed(root: &Path, profile: &str) -> Result<PathBuf> {
+    let kinds = vec![Kind::Wheel, Kind::Npm, Kind::Deb];
+    run(root, &Options { kinds, profile: profile.to_owned() })?;
+    Ok(folder(root))
 }
 
-/// Builds every package.
-pub(crate) fn build_all(root: &Path, profile: &str) -> Result<Built> {
-    let options = Options { kinds: Vec::new(), profile: profile.to_owned() };
-    run(root, &options)?;
-    let folder = folder(root);
-    Ok(Built { folder, static_program: Program::static_path(root, profile)? })
+/// Builds the packages with a static program; returns the program.
+pub(crate) fn build_static(root: &Path, profile: &str) -> Result<PathBuf> {
+    let kinds = vec![Kind::Tarball, Kind::Image];
+    run(root, &Options { kinds, profile: profile.to_owned() })?;
+    Program::static_path(root, profile)
 }
 
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let chosen = |kind| options.kinds.is_empty() || options.kinds.contains(&kind);
-    let release = Release::of(root)?;
+    let release = Release::of(root, &options.profile)?;
     let mut written = Vec::new();
     if [Kind::Wheel, Kind::Npm, Kind::Deb].into_iter().any(chosen) {
         let program = Program::build(root, &options.profile)?;
@@ -89,7 +89,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     if chosen(Kind::Sbom) {
         written.push(sbom::write(&release)?);
     }
-    release.finish(&written, options.profile == "dist")
+    release.finish(&written)
 }
 
 #[cfg(test)]

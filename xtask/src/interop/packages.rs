@@ -1,6 +1,6 @@
-//! What `cargo xtask package` builds, installed by pip, npm and dpkg in clean environments and used there; and
-//! the static program in the tests of the command line. The programs are built faster than those that are
-//! shipped.
+//! What `cargo xtask package` builds: installed by pip, npm and dpkg in clean environments and used there, with
+//! the program of the tests in place of the one that is shipped; and the static program, in the tests of the
+//! command line.
 
 use std::path::Path;
 
@@ -9,9 +9,11 @@ use anyhow::{Context, Result};
 use super::checkout::target;
 use super::clients::check_packages;
 use crate::package;
-use crate::steps::{self, Counts, Done, Failed, Outcome, Program, SCOPE};
+use crate::steps::{self, Done, Outcome, Program, SCOPE};
 
-const PROFILE: &str = "release";
+/// The program that the tests have built already.
+const INSTALLED: &str = "dev";
+const STATIC: &str = "release";
 /// Where the packages are installed, below the target folder.
 const PLACE: &str = "installed-packages";
 /// The tests that a static program must pass, of the crate `cli`.
@@ -25,12 +27,15 @@ pub(super) fn check(root: &Path) -> Outcome {
     if let Some(missing) = needed.into_iter().find(|program| !Program::exists(program)) {
         return Ok(Done::Skipped(format!("`{missing}` is not on this machine")));
     }
-    let built = package::build_all(root, PROFILE)?;
+    let packages = package::build_installed(root, INSTALLED)?;
     let place = empty(&target(root).join(PLACE))?;
-    let mut counts = Counts::default();
-    add(&mut counts, check_packages(root, &built.folder, &place))?;
-    add(&mut counts, smoke(root, &built.static_program))?;
-    Ok(Done::Tests(counts))
+    check_packages(root, &packages, &place)
+}
+
+/// Builds the static program with its packages, and tests it.
+pub(super) fn check_static(root: &Path) -> Outcome {
+    let program = package::build_static(root, STATIC)?;
+    smoke(root, &program)
 }
 
 fn smoke(root: &Path, program: &Path) -> Outcome {
@@ -41,20 +46,6 @@ fn smoke(root: &Path, program: &Path) -> Outcome {
     let options = ["nextest", "run", "--no-fail-fast", "--status-level", "slow"];
     let options = [&options[..], &SCOPE, &["-E", SMOKE]].concat();
     Program::cargo(root, &options).env(UNDER_TEST, &program).run_tests(steps::nextest)
-}
-
-/// Adds the counts of a part, also to those of a failure.
-fn add(counts: &mut Counts, outcome: Outcome) -> Result<(), Failed> {
-    match outcome {
-        Ok(Done::Tests(more)) => *counts += more,
-        Ok(Done::Skipped(reason)) => println!("left out: {reason}"),
-        Ok(_) => {}
-        Err(mut failed) => {
-            failed.counts += *counts;
-            return Err(failed);
-        }
-    }
-    Ok(())
 }
 
 /// An empty folder in the place of what an earlier run left.

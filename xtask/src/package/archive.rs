@@ -50,9 +50,9 @@ impl Tar {
     }
 }
 
-/// Compressed as well as gzip can.
-pub(super) fn gzip(bytes: &[u8]) -> Result<Vec<u8>> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+/// Compressed by gzip, with a level from 1 to 9.
+pub(super) fn gzip(bytes: &[u8], level: u32) -> Result<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::new(level));
     encoder.write_all(bytes)?;
     Ok(encoder.finish()?)
 }
@@ -67,7 +67,7 @@ mod tests {
             let mut tar = Tar::new(1_700_000_000);
             tar.folder("bin", 0o755, 0).unwrap();
             tar.file("bin/agentd", 0o755, b"program").unwrap();
-            gzip(&tar.finish().unwrap()).unwrap()
+            gzip(&tar.finish().unwrap(), 9).unwrap()
         };
         assert_eq!(archive(), archive());
         let bytes = archive();

@@ -25,7 +25,7 @@ pub(super) fn package(release: &Release, program: &Program) -> Result<PathBuf> {
     let folder = tempfile::tempdir()?;
     let tree = Tree { root: folder.path() };
     tree.add("usr/bin/agentd", 0o755, &program.bytes)?;
-    tree.add("usr/share/man/man1/agentd.1.gz", 0o644, &gzip(&program.manual)?)?;
+    tree.add("usr/share/man/man1/agentd.1.gz", 0o644, &gzip(&program.manual, 9)?)?;
     for (shell, completions) in &program.completions {
         tree.add(&format!("usr/{}", completions_path(shell)), 0o644, completions)?;
     }
@@ -80,8 +80,8 @@ fn control(release: &Release, program: &Program) -> Result<(String, String)> {
 fn build(release: &Release, tree: &Tree<'_>, name: &str) -> Result<PathBuf> {
     let path = release.folder.join(name);
     let (root, to) = (tree.root.to_string_lossy(), path.to_string_lossy());
-    // Best compression: the file is downloaded more often than it is built.
-    let arguments = ["--root-owner-group", "-Zxz", "-z9", "--build", &root, &to];
+    let level = format!("-z{}", release.compression_level());
+    let arguments = ["--root-owner-group", "-Zxz", &level, "--build", &root, &to];
     steps::Program::new("dpkg-deb", &arguments)
         .env("SOURCE_DATE_EPOCH", &release.time.to_string())
         .succeed("see the message above")

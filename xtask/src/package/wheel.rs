@@ -116,7 +116,7 @@ impl<'r> Wheel<'r> {
         // Entries of a zip file cannot be older than 1980, and installers ignore their times.
         let options = SimpleFileOptions::default()
             .compression_method(CompressionMethod::Deflated)
-            .compression_level(Some(9))
+            .compression_level(Some(self.release.compression_level().into()))
             .last_modified_time(DateTime::default())
             .unix_permissions(mode);
         self.zip.start_file(path, options)?;
