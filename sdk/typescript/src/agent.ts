@@ -16,13 +16,14 @@ import type {
   ThreadStartParams,
   Turn as TurnState,
 } from "./protocol.js";
-import { type EventQueue, EventQueues } from "./queue.js";
+import { CompactionEnd, Orders, type Reader, TurnEnd, checkCompaction } from "./order.js";
+import { EventQueues } from "./queue.js";
 import type { Schema } from "./schema.js";
 import { Session } from "./session.js";
 import { type OutputOf, type RunOptions, Thread, type ThreadHost } from "./thread.js";
 import type { Way } from "./transport.js";
 import type { Result } from "./turn.js";
-import { checkTimeout } from "./waiting.js";
+import { checkTimeout, within } from "./waiting.js";
 
 export interface CommonOptions extends Callbacks {
   /** Where the server wants one. */
@@ -49,6 +50,7 @@ type ResultOf<M> = M extends { result: infer R } ? R : never;
 export class Agent {
   readonly #options: CommonOptions;
   readonly #queues = new EventQueues();
+  readonly #orders = new Orders();
   readonly #answerer: Answerer;
   readonly #session: Session;
   readonly #host: ThreadHost;
@@ -58,6 +60,7 @@ export class Agent {
     checkTimeout("startTimeout", startTimeout);
     checkTimeout("reconnectTimeout", reconnectTimeout);
     checkTimeout("interruptTimeout", interruptTimeout);
+    if (options.token !== undefined) checkToken(options.token);
     this.#options = options;
     this.#answerer = new Answerer(options);
     const clientName = options.clientName ?? "agentd-sdk-typescript";
@@ -76,7 +79,9 @@ export class Agent {
       broken: (why) => this.#session.broken(why),
       subscribe: (threadId) => this.#queues.subscribe(threadId),
       unsubscribe: (threadId, queue) => this.#queues.unsubscribe(threadId, queue),
-      startTurn: (params, signal) => this.#startTurn(params, signal),
+      takeThread: (threadId, signal) => this.#orders.take(threadId, signal),
+      startTurn: (params, release, signal) => this.#startTurn(params, release, signal),
+      compact: (threadId, release) => this.#compact(threadId, release),
     };
   }
 
@@ -160,17 +165,54 @@ export class Agent {
     return new Thread(this.#host, await this.#session.open(method, { ...defaults, ...params }));
   }
 
-  async #startTurn(params: { threadId: string }, signal: AbortSignal | undefined): Promise<string> {
+  async #startTurn(
+    params: { threadId: string },
+    release: () => void,
+    signal: AbortSignal | undefined,
+  ): Promise<string> {
     const { threadId } = params;
-    await this.#session.subscribe(threadId, signal);
-    let id: string | undefined;
+    const end = new TurnEnd();
     const taken = (result: unknown) => {
-      id = this.#session.idOf("turn", "turn/start", result);
+      end.turnId = this.#session.idOf("turn", "turn/start", result);
       // Nobody waits for it any more.
-      if (signal?.aborted) this.#abandon(threadId, id);
+      if (signal?.aborted) this.#abandon(threadId, end.turnId);
     };
-    await this.#session.request("turn/start", params, taken, signal);
-    return id as unknown as string;
+    const start = async () => {
+      await this.#session.subscribe(threadId, signal);
+      signal?.throwIfAborted();
+      await this.#session.request("turn/start", params, taken);
+    };
+    // It goes on when the signal is aborted: until its end the turn is in the way of others.
+    const starting = start();
+    this.#occupy(threadId, end, starting.then(() => end.ended), release);
+    await within(starting, { signal });
+    return end.turnId as string;
+  }
+
+  async #compact(threadId: string, release: () => void): Promise<void> {
+    const end = new CompactionEnd();
+    const compact = async () => {
+      await this.#session.subscribe(threadId);
+      await this.#session.request("thread/compact/start", { threadId });
+      return end.ended;
+    };
+    const compacting = compact();
+    this.#occupy(threadId, end, compacting, release);
+    const turn = await compacting;
+    if (turn.status === undefined) {
+      throw this.#session.broken("the server wrote what is not the protocol: `turn/completed` has no `turn` with a `status`");
+    }
+    checkCompaction(turn);
+  }
+
+  /** Has a thread for itself until the work is over. */
+  #occupy(threadId: string, end: Reader, work: Promise<unknown>, release: () => void): void {
+    const vacate = this.#queues.occupy(threadId, end);
+    const over = () => {
+      vacate();
+      release();
+    };
+    work.then(over, over);
   }
 
   #abandon(threadId: string, turnId: string): void {
@@ -205,11 +247,26 @@ export class Agent {
 }
 
 /** Says how the turn of a queue stands; false when the thread does not have it. */
-function replace(queue: EventQueue, threadId: string, thread: Params): boolean {
+function replace(queue: Reader, threadId: string, thread: Params): boolean {
   // Its turn has not started: the request failed with the connection.
-  if (queue.turnId === undefined) return true;
+  if (queue.turnId === undefined) {
+    queue.loseSight?.();
+    return true;
+  }
   const turns = Array.isArray(thread["turns"]) ? (thread["turns"] as TurnState[]) : [];
   const turn = turns.find((it) => it?.id === queue.turnId && Array.isArray(it.items));
   if (turn) queue.push({ method: "turn/replaced", params: { threadId, turn } });
   return turn !== undefined;
+}
+
+/** A header holds visible ASCII only; a line break in it would begin another header. */
+function checkToken(token: string): void {
+  const at = token.search(/[^!-~]/);
+  if (at < 0) return;
+  const hint = /^[!-~]*$/.test(token.trim())
+    ? "remove the white space around it, such as the line break at the end of its file"
+    : "a token is of visible ASCII characters";
+  throw new TypeError(
+    `the token cannot be sent in an HTTP header: its character ${at + 1} is none that may be in one; ${hint}`,
+  );
 }

@@ -46,7 +46,7 @@ type Awaitable<T> = T | Promise<T>;
 export interface Callbacks {
   /** Allows what the agent asks for. Without it everything is declined. */
   approve?: ((approval: Approval) => Awaitable<Decision>) | undefined;
-  /** Answers questions of the agent: texts by the id of the question. */
+  /** Answers questions of the agent: texts by the id of the question. Without it every question is skipped. */
   ask?: ((params: ToolRequestUserInputParams) => Awaitable<Record<string, string | string[]>>) | undefined;
   /** Answers an MCP server. Without it everything is declined. */
   elicit?:
@@ -133,7 +133,7 @@ export class Answerer {
     const kind = APPROVALS.get(method);
     if (kind) return this.#approve(kind, params);
     if (method === "item/tool/requestUserInput") {
-      if (!ask) throw new Refusal(-32601, "this client answers no questions");
+      if (!ask) return { answers: {} };
       const answers = Object.entries(await ask(params as unknown as ToolRequestUserInputParams));
       return { answers: Object.fromEntries(answers.map(([id, it]) => [id, { answers: [it].flat() }])) };
     }

@@ -84,6 +84,12 @@ export class Connection {
     await this.#transport?.close();
   }
 
+  /** As `close`, without giving the server time to end by itself. */
+  abort(): void {
+    this.broken("the connection was closed");
+    this.#transport?.abort();
+  }
+
   /** Gives the connection up, and returns the error for it. */
   broken(why: string): ConnectionLost {
     if (!this.#lost) {

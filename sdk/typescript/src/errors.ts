@@ -13,6 +13,9 @@ export class AgentdError extends Error {
 /** The program `agentd` is nowhere to be found. */
 export class ProgramNotFound extends AgentdError {}
 
+/** The working folder of the server that is to be started is not there. */
+export class FolderNotFound extends AgentdError {}
+
 /** The server is gone, or what it wrote is not the protocol. Every call in progress rejects with this. */
 export class ConnectionLost extends AgentdError {}
 

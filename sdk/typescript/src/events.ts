@@ -18,3 +18,9 @@ export interface TurnReplaced {
 
 /** A notification about a turn: `method` and `params` are those of the protocol. */
 export type TurnEvent = Notification<TurnEventMethod> | TurnReplaced;
+
+/** The turn that an event is about. */
+export function turnIdOf(event: TurnEvent): unknown {
+  const { turn, turnId } = event.params as { turn?: unknown; turnId?: unknown };
+  return typeof turn === "object" && turn !== null ? (turn as { id?: unknown }).id : turnId;
+}

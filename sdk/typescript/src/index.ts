@@ -9,6 +9,7 @@
 
 import { Agent as AnyAgent, type CommonOptions } from "./agent.js";
 import { findProgram, spawn } from "./node/process.js";
+import { settings } from "./node/toml.js";
 import { connect } from "./node/websocket.js";
 import type { Way } from "./transport.js";
 
@@ -37,8 +38,7 @@ export class Agent extends AnyAgent {
 
 function wayTo({ address, token, program, cwd, env, config = {} }: AgentOptions): Way {
   if (address === undefined) {
-    const settings = Object.entries(config).flatMap(([key, value]) => ["-c", `${key}=${JSON.stringify(value)}`]);
-    const command = { program: findProgram(program), args: ["app-server", ...settings], cwd, env };
+    const command = { program: findProgram(program), args: ["app-server", ...settings(config)], cwd, env };
     return { open: (receiver) => spawn(command, receiver), isLasting: false };
   }
   if (!/^(unix:\/\/\/|wss?:\/\/)/.test(address)) {

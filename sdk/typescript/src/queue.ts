@@ -2,9 +2,10 @@
 
 import type { AgentdError } from "./errors.js";
 import type { TurnEvent } from "./events.js";
+import type { Reader } from "./order.js";
 
 /** The events of one thread, from the start of a turn on. */
-export class EventQueue {
+export class EventQueue implements Reader {
   /** The turn that is read from it, once it has started. */
   turnId: string | undefined;
   readonly #waiting: (isWaiting: boolean) => void;
@@ -43,15 +44,25 @@ export class EventQueues {
   readonly #queues = new Map<string, Set<WeakRef<EventQueue>>>();
   /** Those that somebody waits for: only the queue itself holds who waits. */
   readonly #awaited = new Set<EventQueue>();
+  /** What runs in a thread, whoever reads it. */
+  readonly #running = new Map<string, Reader>();
 
-  /** Threads with a turn that somebody may read. */
+  /** Threads with a turn that somebody may read, or whose end is awaited. */
   threads(): string[] {
-    return [...this.#queues.keys()].filter((thread) => this.of(thread).length > 0);
+    const threads = new Set([...this.#queues.keys(), ...this.#running.keys()]);
+    return [...threads].filter((thread) => this.of(thread).length > 0);
   }
 
-  of(thread: string): EventQueue[] {
+  /** What runs in a thread from now on, until the returned function is called. */
+  occupy(thread: string, end: Reader): () => void {
+    this.#running.set(thread, end);
+    return () => this.#running.delete(thread);
+  }
+
+  of(thread: string): Reader[] {
     const references = this.#queues.get(thread);
-    const queues: EventQueue[] = [];
+    const running = this.#running.get(thread);
+    const queues: Reader[] = running ? [running] : [];
     for (const reference of references ?? []) {
       const queue = reference.deref();
       if (queue) queues.push(queue);

@@ -150,11 +150,11 @@ export class Session {
       const isLate = error instanceof Elapsed;
       limit.abort(error);
       // The transport that opens only now is closed when it is there.
-      work.catch(() => undefined).finally(() => connection?.close());
+      const isOpen = connection !== undefined;
+      work.catch(() => undefined).finally(() => !isOpen && connection?.abort());
       if (!isLate) throw await this.#wordsOf(error as Error, connection);
-      const late = new ConnectionLost(`the handshake took longer than ${timeout} ms`);
-      await connection?.close();
-      throw late;
+      connection?.abort();
+      throw new ConnectionLost(`the handshake took longer than ${timeout} ms`);
     }
   }
 

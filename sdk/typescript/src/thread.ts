@@ -34,7 +34,10 @@ export type OutputOf<S> = S extends Schema ? ValueOf<S> : string;
 /** What a thread needs of its agent. */
 export interface ThreadHost extends TurnHost {
   subscribe(threadId: string): EventQueue;
-  startTurn(params: TurnStartParams, signal: AbortSignal | undefined): Promise<string>;
+  /** Waits until nothing runs in a thread, and returns what lets the next begin. */
+  takeThread(threadId: string, signal: AbortSignal | undefined): Promise<() => void>;
+  startTurn(params: TurnStartParams, release: () => void, signal: AbortSignal | undefined): Promise<string>;
+  compact(threadId: string, release: () => void): Promise<void>;
 }
 
 export class Thread {
@@ -48,16 +51,23 @@ export class Thread {
     this.#host = host;
   }
 
-  /** Starts a turn. */
+  /**
+   * Starts a turn, once the turn or compaction that this agent started before it in the thread has ended, also when
+   * nobody reads that one; `Turn.steer` adds to a turn that runs. A function of the agent that the running turn waits
+   * for, such as a tool, must not wait for a turn of the same thread. A turn that another client runs in the thread is
+   * not waited for: the new turn joins it, and has its events from then on.
+   */
   async turn<S extends Schema | undefined = undefined>(
     message: Input,
     options: TurnOptions<S> = {},
   ): Promise<Turn<OutputOf<S>>> {
     const { output, signal, ...params } = options;
     if (output !== undefined) params.outputSchema ??= jsonSchemaOf(output, "output");
+    const start = { ...params, threadId: this.id, input: partsOf(message) };
+    const release = await this.#host.takeThread(this.id, signal);
     const queue = this.#host.subscribe(this.id);
     try {
-      const id = await this.#host.startTurn({ ...params, threadId: this.id, input: partsOf(message) }, signal);
+      const id = await this.#host.startTurn(start, release, signal);
       return new Turn<OutputOf<S>>(this.#host, this.id, id, queue, { output, signal });
     } catch (error) {
       this.#host.unsubscribe(this.id, queue);
@@ -81,7 +91,9 @@ export class Thread {
       turn = await within(starting, { timeout });
     } catch (error) {
       if (!(error instanceof Elapsed)) throw error;
-      const failure = new TurnTimeout(`the server did not start the turn within ${timeout} ms`);
+      const failure = new TurnTimeout(
+        `the server did not start the turn within ${timeout} ms, or an earlier one of the thread still runs`,
+      );
       late.abort(failure);
       await starting.catch(() => undefined);
       throw failure;
@@ -112,9 +124,13 @@ export class Thread {
     return (result as { thread: ThreadRecord }).thread;
   }
 
-  /** Starts to summarize the history, so that it takes less of the model's context. */
+  /**
+   * Summarizes the history, so that it takes less of the model's context, in a turn of its own, and waits for its end.
+   * Like a turn, it begins once the one before it has ended.
+   */
   async compact(): Promise<void> {
-    await this.#host.request("thread/compact/start", { threadId: this.id });
+    const release = await this.#host.takeThread(this.id, undefined);
+    await this.#host.compact(this.id, release);
   }
 
   /** Removes the last turns. The options are those of `thread/rollback`, such as `restoreFiles`. */

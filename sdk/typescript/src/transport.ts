@@ -16,6 +16,8 @@ export interface Transport {
   send(text: string): void;
   /** Ends the way to the server, and the server if it was started here. */
   close(): Promise<void>;
+  /** The same at once: a server that was started here is killed. */
+  abort(): void;
 }
 
 /** Opens a way to the server. Rejects with an `AgentdError`, also when the signal is aborted meanwhile. */

@@ -2,7 +2,7 @@
 
 import { isObject } from "./connection.js";
 import { AgentdError, ConnectionLost, InvalidOutput, TurnFailed, TurnInterrupted, TurnTimeout } from "./errors.js";
-import type { TurnEvent } from "./events.js";
+import { type TurnEvent, turnIdOf } from "./events.js";
 import { type Input, partsOf } from "./input.js";
 import type { ThreadItem, ThreadTokenUsage, Turn as TurnState } from "./protocol.js";
 import type { EventQueue } from "./queue.js";
@@ -38,7 +38,10 @@ export class Turn<T = string> implements AsyncIterable<TurnEvent> {
   readonly #output: Schema | undefined;
   readonly #signal: AbortSignal | undefined;
   readonly #items = new Map<string, ThreadItem>();
+  /** Turns of other clients that it joined: their items are its own from then on. */
+  readonly #joined = new Set<string>();
   readonly #aborted = () => void this.#giveUp();
+  #hasBegun = false;
   #usage: ThreadTokenUsage | undefined;
   #ended: TurnState | undefined;
   /** What every later call rejects with: no event arrives any more. */
@@ -156,8 +159,7 @@ export class Turn<T = string> implements AsyncIterable<TurnEvent> {
   }
 
   #takes(event: TurnEvent): boolean {
-    const { turn, turnId } = event.params as { turn?: unknown; turnId?: unknown };
-    if ((isObject(turn) ? turn["id"] : turnId) !== this.id) return false;
+    if (!this.#concerns(event)) return false;
     if (event.method === "item/completed") {
       const item = this.#member(event, "item", "type") as unknown as ThreadItem;
       this.#items.set(item.id, item);
@@ -170,6 +172,21 @@ export class Turn<T = string> implements AsyncIterable<TurnEvent> {
       if (event.params.turn.status !== "inProgress") this.#end(event.params.turn);
     }
     return true;
+  }
+
+  /** Whether an event is one of this turn, or of a turn that it joined, after it did. */
+  #concerns(event: TurnEvent): boolean {
+    const { method } = event;
+    const turnId = turnIdOf(event);
+    if (turnId === this.id) {
+      this.#hasBegun ||= method === "turn/started" || method === "turn/replaced";
+      return true;
+    }
+    if (typeof turnId !== "string" || ["turn/started", "turn/completed", "turn/replaced"].includes(method)) return false;
+    // A thread runs one turn: what begins now in another one is the answer to both.
+    const begins = method === "item/started" || method === "item/agentMessage/delta";
+    if (this.#hasBegun && begins) this.#joined.add(turnId);
+    return this.#joined.has(turnId);
   }
 
   #end(turn: TurnState): void {

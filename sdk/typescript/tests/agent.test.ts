@@ -9,6 +9,7 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 
 import {
+  Agent,
   type Approval,
   InvalidOutput,
   InvalidParams,
@@ -236,10 +237,44 @@ test("a thread is compacted", async (context) => {
   const thread = await agent.thread();
   await thread.run("go");
   await thread.compact();
-  // It is a turn of its own, which takes no message.
-  while ((await thread.read()).turns[1]?.status !== "completed");
   assert.equal((await thread.run("more")).text, "Two");
   const turns = (await thread.read()).turns;
   assert.deepEqual(turns.map((it) => it.status), ["completed", "completed", "completed"]);
   assert.ok(turns[1]?.items.some((it) => it.type === "contextCompaction"));
+});
+
+test("two turns at once have an answer each", async (context) => {
+  const agent = await started(context, scripted(context, [message("One"), message("Two")]));
+  const thread = await agent.thread();
+  const results = await Promise.all([thread.run("first"), thread.run("second")]);
+  assert.deepEqual(results.map((it) => it.text), ["One", "Two"]);
+});
+
+test("configuration may be a table", async (context) => {
+  const provider = { name: "Mine\u007f \u{1f600}", base_url: "http://127.0.0.1:1/v1", request_max_retries: 0, env_key: undefined };
+  const options = scripted(context, []);
+  const agent = await started(context, { ...options, config: { "model_providers.mine": provider, unset: undefined } });
+  await agent.thread({ modelProvider: "mine" });
+  const read = (await agent.request("config/read", {})) as unknown as { config: { model_providers: { mine: typeof provider } } };
+  assert.equal(read.config.model_providers.mine.name, provider.name);
+  for (const [value, expected] of [
+    [{ c: [1, null] }, /config\["a\.b"\]\.c\[1\] is null, which TOML does not have/],
+    ["\ud800", /half of a character/],
+    [new Date(0), /is a Date/],
+    [() => 1, /of the type function/],
+  ] as const) {
+    await assert.rejects(Agent.start({ ...options, config: { "a.b": value } }), (error) => error instanceof TypeError && expected.test(error.message));
+  }
+});
+
+test("questions are skipped without a callback", async (context) => {
+  const options = [{ label: "Rust", description: "r" }, { label: "Go", description: "g" }];
+  const question = { id: "lang", header: "Language", question: "Which?", options };
+  const settings = scripted(context, [
+    call("request_user_input", { questions: [question] }),
+    { expect: { tool_output_contains: "answers" }, ...message("As you like") },
+  ]);
+  const agent = await started(context, settings);
+  const collaborationMode = { mode: "plan" as const, settings: { model: settings.model } };
+  assert.equal((await agent.run("go", { collaborationMode })).text, "As you like");
 });

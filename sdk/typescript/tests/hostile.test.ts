@@ -1,12 +1,15 @@
 /** Servers that end, write garbage, or are of another version: a clear error, and nothing hangs. */
 
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 
 import {
   Agent,
   ConnectionLost,
+  FolderNotFound,
   MethodNotFound,
   ProgramNotFound,
   TurnInterrupted,
@@ -15,7 +18,7 @@ import {
   tool,
 } from "@agentd/sdk";
 
-import { fake, started, turnOf } from "./servers.js";
+import { fake, folderOf, started, turnOf } from "./servers.js";
 
 const within = { timeout: 30_000 };
 
@@ -225,4 +228,37 @@ test("a tool says what it lacks", () => {
   assert.throws(() => tool({ name: "x", description: "x", parameters, run: 5 as never }), /function/);
   const foreign = { "~standard": { version: 1, vendor: "old", validate: () => ({ value: 1 }) } } as const;
   assert.throws(() => tool({ name: "x", description: "x", parameters: foreign, run: () => 1 }), /toJSONSchema/);
+});
+
+test("a working folder that is missing is named", within, async (context) => {
+  const cwd = join(folderOf(context), "missing");
+  await assert.rejects(Agent.start({ ...fake(context, "await hello();"), cwd }), (error) => {
+    return error instanceof FolderNotFound && error.message.startsWith(`the working folder ${cwd} is not there`);
+  });
+});
+
+test("a mute server is killed at the limit", within, async (context) => {
+  const written = join(folderOf(context), "pid");
+  const body = `import("node:fs").then((fs) => fs.writeFileSync(${JSON.stringify(written)}, String(process.pid)));
+    process.on("SIGTERM", () => undefined);
+    setInterval(() => undefined, 1000);`;
+  const began = Date.now();
+  await assert.rejects(Agent.start({ ...fake(context, body), startTimeout: 2_000 }), /the handshake took longer than 2000 ms/);
+  // Less than the time that a server has to end by itself.
+  assert.ok(Date.now() - began < 5_000);
+  const pid = Number(readFileSync(written, "utf8"));
+  const lives = () => {
+    try {
+      return process.kill(pid, 0);
+    } catch {
+      return false;
+    }
+  };
+  while (lives()) await sleep(10);
+});
+
+test("a token that no header holds is refused without repeating it", within, async () => {
+  await assert.rejects(Agent.start({ address: "unix:///nowhere.sock", token: "secret\n" }), (error) => {
+    return error instanceof TypeError && /its character 7 .* remove the white space/.test(error.message) && !error.message.includes("secret");
+  });
 });

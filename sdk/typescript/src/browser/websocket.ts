@@ -46,7 +46,11 @@ export function connect(
     socket.onopen = () => {
       isOpen = true;
       signal.removeEventListener("abort", aborted);
-      resolve({ send: (text) => socket.readyState === 1 && socket.send(text), close: () => close(socket, closed) });
+      resolve({
+        send: (text) => socket.readyState === 1 && socket.send(text),
+        close: () => close(socket, closed),
+        abort: () => socket.close(),
+      });
     };
   });
 }

@@ -4,7 +4,7 @@ import { type ChildProcessWithoutNullStreams, spawn as spawnProcess } from "node
 import { accessSync, constants, statSync } from "node:fs";
 import { delimiter, join, resolve } from "node:path";
 
-import { ProgramNotFound } from "../errors.js";
+import { FolderNotFound, ProgramNotFound } from "../errors.js";
 import { LONGEST_MESSAGE, type Receiver, type Transport } from "../transport.js";
 
 /** Lines of the server's standard error that an error repeats, and the characters of each. */
@@ -47,6 +47,10 @@ function isProgram(path: string): boolean {
   }
 }
 
+function isFolder(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+}
+
 export interface Command {
   program: string;
   args: string[];
@@ -57,8 +61,14 @@ export interface Command {
 /** Starts a server, a message a line. */
 export function spawn({ program, args, cwd, env }: Command, receiver: Receiver): Promise<Transport> {
   return new Promise((resolve, reject) => {
-    const fail = (error: Error) =>
+    const fail = (error: Error) => {
+      // The system's error is the same as for a program that is missing.
+      if (cwd !== undefined && !isFolder(cwd)) {
+        const why = `the working folder ${cwd} is not there, or is not a folder: create it, or give another \`cwd\``;
+        return reject(new FolderNotFound(why, { cause: error }));
+      }
       reject(new ProgramNotFound(`${program} cannot be started: ${error.message}`, { cause: error }));
+    };
     let child: ChildProcessWithoutNullStreams;
     try {
       child = spawnProcess(program, args, { cwd, env, stdio: "pipe", windowsHide: true });
@@ -113,6 +123,13 @@ class Pipes implements Transport {
       this.#child.kill(signal);
     }
     await this.#endsInTime();
+  }
+
+  abort(): void {
+    this.#child.kill("SIGKILL");
+    this.#child.stdin.destroy();
+    this.#child.stdout.destroy();
+    this.#child.stderr.destroy();
   }
 
   async #endsInTime(): Promise<boolean> {

@@ -109,6 +109,10 @@ class Socket implements Transport {
     clearTimeout(timer);
   }
 
+  abort(): void {
+    this.#socket.destroy();
+  }
+
   #write(opcode: number, payload: Buffer): void {
     if (this.#socket.writable) this.#socket.write(frame(opcode, payload));
   }
