@@ -57,3 +57,29 @@ pub fn connection_limits() -> Limits {
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/sdk-rust.md")]
 struct Page;
+
+#[cfg(test)]
+mod tests {
+    /// The doc tests see every crate that this one depends on, a reader's project only those that the page names.
+    #[test]
+    fn the_page_names_the_crates_that_its_blocks_use() {
+        let page = include_str!("../../../docs/sdk-rust.md");
+        let (named, _) = page.split_once("```toml\n").unwrap().1.split_once("```").unwrap();
+        let named =
+            named.lines().filter_map(|line| Some(line.split_once(" = ")?.0.replace('-', "_")));
+        let named: Vec<String> = named.chain(["std".to_owned()]).collect();
+        let blocks = page.split("```rust").skip(1).map(|rest| rest.split("```").next().unwrap());
+        let paths = blocks
+            .flat_map(|block| block.split(|c: char| !(c.is_alphanumeric() || "_:".contains(c))));
+        // What follows a method's name, as in `request::<M>`, is no path.
+        let roots = paths
+            .filter_map(|path| path.split_once("::"))
+            .filter_map(|(root, rest)| (!rest.is_empty()).then_some(root));
+        let mut count = 0;
+        for root in roots.filter(|root| root.starts_with(char::is_lowercase)) {
+            assert!(named.iter().any(|name| name == root), "{root}");
+            count += 1;
+        }
+        assert!(count > 10, "{count}");
+    }
+}
