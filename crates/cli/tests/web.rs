@@ -274,8 +274,16 @@ fn two_pages_share_a_thread_and_one_is_loaded_again_in_the_middle_of_a_turn() {
 
 #[test]
 fn a_message_that_broke_off_says_so() {
+    let message = json!({"type": "message", "id": "m", "role": "assistant", "content": []});
+    let events = [
+        json!({"type": "response.created", "response": {"id": "r"}}),
+        json!({"type": "response.output_item.added", "output_index": 0, "item": message}),
+        json!({"type": "response.output_text.delta", "item_id": "m", "output_index": 0,
+            "content_index": 0, "delta": "Half a"}),
+    ];
+    let events = events.map(|event| format!("data: {event}\n\n")).concat();
     let site = Site::new(&json!([
-        {"steps": [{"message": {"chunks": ["Half a"]}}, {"cut": "data: {\"ty"}]},
+        {"steps": [{"cut": events}]},
         {"steps": [{"message": "The whole answer."}]},
     ]));
     let mut browser = Browser::start();

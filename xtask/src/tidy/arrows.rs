@@ -35,7 +35,7 @@ const TABLE: &[(&str, May)] = &[
     ("agentd-sdk", Only(&["jsonrpc", "protocol", "transport"])),
     ("config", Only(&["files", "visible", "hooks"])),
     ("http-client", Only(&["files"])),
-    ("account", Only(&["files", "http-client"])),
+    ("account", Only(&["files", "http-client", "visible"])),
     ("telemetry", Only(&["http-client"])),
     ("updates", Only(&["http-client"])),
     ("mcp", Only(&["files", "http-client", "visible"])),
