@@ -276,3 +276,31 @@ def test_another_version_that_comes_back_is_refused(version: str) -> None:
                     await agent.request("thread/list")
 
     run(work)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_turn_waits_for_a_dropped_one_that_ended_during_a_loss(scripted: Scripted, kind: str) -> None:
+    async def work() -> None:
+        arguments = scripted([IDLE, message("Next")])
+        async with gated(arguments, kind) as gate, agent_of(arguments, gate.address) as agent:
+            direct = f"unix://{Path(arguments['cwd']).parent / 's.sock'}"
+            thread = await agent.thread()
+            turn = await thread.turn("go")
+            async for text in turn.text():
+                if text:
+                    break
+            turn_id = turn.id
+            # Nobody reads it any more.
+            del turn
+            waiting = asyncio.create_task(thread.run("next"))
+            await asyncio.sleep(0)
+            gate.refuses = True
+            gate.cut()
+            async with agent_of(arguments, direct) as other:
+                await other.resume(thread.id)
+                await other.request("turn/interrupt", {"threadId": thread.id, "turnId": turn_id})
+            assert not waiting.done()
+            gate.refuses = False
+            assert (await waiting).text == "Next"
+
+    run(work)

@@ -204,3 +204,22 @@ for (const version of ["0.0.9", "1.0.0"]) {
     await assert.rejects(agent.request("thread/list"), expected);
   });
 }
+
+test("a turn waits for a dropped one that ended during a loss", within, async (context) => {
+  const home = scripted(context, [{ steps: [{ message: "I begin." }, "idle"] }, message("Next")]);
+  const path = `${home.folder}/s.sock`;
+  await listen(context, home, ["--listen", `unix://${path}`]);
+  const gate = await proxy(context, path);
+  const agent = await started(context, { address: gate.address, offline: true, model: home.model });
+  const other = await started(context, { address: `unix://${path}`, offline: true, model: home.model });
+  const thread = await agent.thread({ cwd: home.cwd });
+  const turn = await thread.turn("go");
+  for await (const text of turn.text()) if (text) break;
+  const waiting = thread.run("next");
+  gate.refuse(true);
+  gate.cut();
+  await other.resume(thread.id);
+  await other.request("turn/interrupt", { threadId: thread.id, turnId: turn.id });
+  gate.refuse(false);
+  assert.equal((await waiting).text, "Next");
+});
