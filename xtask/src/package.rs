@@ -53,11 +53,11 @@ pub(crate) fn build_installed(root: &Path, profile: &str) -> Result<PathBuf> {
     Ok(folder(root))
 }
 
-/// Builds the packages with a static program; returns the program.
-pub(crate) fn build_static(root: &Path, profile: &str) -> Result<PathBuf> {
+/// Builds the packages with a static program; returns their folder and the program.
+pub(crate) fn build_static(root: &Path, profile: &str) -> Result<(PathBuf, PathBuf)> {
     let kinds = vec![Kind::Tarball, Kind::Image];
     run(root, &Options { kinds, profile: profile.to_owned() })?;
-    Program::static_path(root, profile)
+    Ok((folder(root), Program::static_path(root, profile)?))
 }
 
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {

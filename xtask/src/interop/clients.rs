@@ -50,8 +50,13 @@ pub(crate) fn check_python_sdk(root: &Path) -> steps::Outcome {
 }
 
 /// The installers of packages, which are in a folder, in an empty place.
-pub(super) fn check_packages(root: &Path, packages: &Path, place: &Path) -> steps::Outcome {
-    check_clients(root, Ok([tools::installers(root, packages, place)]), agent::run)
+pub(super) fn check_packages(
+    root: &Path,
+    parts: &str,
+    packages: &Path,
+    place: &Path,
+) -> steps::Outcome {
+    check_clients(root, Ok([tools::installers(root, parts, packages, place)]), agent::run)
 }
 
 /// The types and the tests of the TypeScript SDK. Skipped where what they need cannot be installed.

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use super::checkout::target;
 use super::clients::check_packages;
 use crate::package;
-use crate::steps::{self, Done, Outcome, Program, SCOPE};
+use crate::steps::{self, Counts, Done, Failed, Outcome, Program, SCOPE};
 
 /// The program that the tests have built already.
 const INSTALLED: &str = "dev";
@@ -29,13 +29,17 @@ pub(super) fn check(root: &Path) -> Outcome {
     }
     let packages = package::build_installed(root, INSTALLED)?;
     let place = empty(&target(root).join(PLACE))?;
-    check_packages(root, &packages, &place)
+    check_packages(root, "python,javascript,debian", &packages, &place)
 }
 
 /// Builds the static program with its packages, and tests it.
 pub(super) fn check_static(root: &Path) -> Outcome {
-    let program = package::build_static(root, STATIC)?;
-    smoke(root, &program)
+    let (packages, program) = package::build_static(root, STATIC)?;
+    let place = empty(&target(root).join(PLACE))?;
+    let mut counts = Counts::default();
+    add(&mut counts, check_packages(root, "static", &packages, &place))?;
+    add(&mut counts, smoke(root, &program))?;
+    Ok(Done::Tests(counts))
 }
 
 fn smoke(root: &Path, program: &Path) -> Outcome {
@@ -46,6 +50,20 @@ fn smoke(root: &Path, program: &Path) -> Outcome {
     let options = ["nextest", "run", "--no-fail-fast", "--status-level", "slow"];
     let options = [&options[..], &SCOPE, &["-E", SMOKE]].concat();
     Program::cargo(root, &options).env(UNDER_TEST, &program).run_tests(steps::nextest)
+}
+
+/// Adds the counts of a part, also to those of a failure.
+fn add(counts: &mut Counts, outcome: Outcome) -> Result<(), Failed> {
+    match outcome {
+        Ok(Done::Tests(more)) => *counts += more,
+        Ok(Done::Skipped(reason)) => println!("left out: {reason}"),
+        Ok(_) => {}
+        Err(mut failed) => {
+            failed.counts += *counts;
+            return Err(failed);
+        }
+    }
+    Ok(())
 }
 
 /// An empty folder in the place of what an earlier run left.

@@ -189,14 +189,18 @@ pub(crate) fn install_python(root: &Path, target: &Path, kit: &Kit) -> Result<Cl
     python(root, kit, &target.join(kit.folder).join("python")).context("the Python package")
 }
 
-/// The script that installs packages, which are in a folder, in an empty place.
-pub(crate) fn installers(root: &Path, packages: &Path, place: &Path) -> Client {
+/// The script that installs packages, which are in a folder, in an empty place: those of these parts.
+pub(crate) fn installers(root: &Path, parts: &str, packages: &Path, place: &Path) -> Client {
     Client {
         language: "installers",
         program: "python3".into(),
         script: root.join("packaging/tests/client.py"),
         folder: root.to_owned(),
-        variables: vec![("PACKAGES", packages.to_owned()), ("PLACE", place.to_owned())],
+        variables: vec![
+            ("PACKAGES", packages.to_owned()),
+            ("PLACE", place.to_owned()),
+            ("PARTS", parts.into()),
+        ],
     }
 }
 
