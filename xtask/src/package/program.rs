@@ -82,7 +82,9 @@ impl Program {
             .into_iter()
             .map(|shell| Ok((shell, says(&["completions", shell])?)))
             .collect::<Result<_>>()?;
-        Ok(Program { glibc: glibc(&bytes), manual: says(&["manual"])?, completions, bytes })
+        // A static program has the names of versions, too, in the parts of glibc that could load libraries.
+        let glibc = if is_dynamic(&bytes) { glibc(&bytes) } else { None };
+        Ok(Program { glibc, manual: says(&["manual"])?, completions, bytes })
     }
 }
 
@@ -112,7 +114,10 @@ fn cargo(root: &Path, profile: &str, target: Option<&str>) -> Result<()> {
     if let Some(target) = target {
         // Only for this target: plugins of the compiler cannot be linked statically.
         let name = format!("CARGO_TARGET_{}_RUSTFLAGS", target.to_uppercase().replace('-', "_"));
-        build = build.env(&name, "-C target-feature=+crt-static");
+        // Where functions of the C library cannot be looked up at run time, random numbers would come from
+        // /dev/urandom, which a root without devices does not have.
+        let random = "--cfg getrandom_backend=\"linux_getrandom\"";
+        build = build.env(&name, &format!("-C target-feature=+crt-static {random}"));
     }
     build.succeed("fix the errors above").map_err(|failed| anyhow!(failed.message))?;
     Ok(())
@@ -135,6 +140,20 @@ fn static_target() -> Result<String> {
         .context("rustc")?;
     let folder = String::from_utf8_lossy(&found.stdout).trim().to_owned();
     if found.status.success() && Path::new(&folder).is_dir() { Ok(musl) } else { of("gnu") }
+}
+
+/// Whether a program is started by a dynamic linker: its ELF header leads to a program header that names one.
+fn is_dynamic(program: &[u8]) -> bool {
+    const PT_INTERP: u32 = 3;
+    let number = |at: usize, bytes: usize| -> Option<usize> {
+        let mut wide = [0; 8];
+        wide[..bytes].copy_from_slice(program.get(at..at.checked_add(bytes)?)?);
+        usize::try_from(u64::from_le_bytes(wide)).ok()
+    };
+    let headers = || Some((number(0x20, 8)?, number(0x36, 2)?, number(0x38, 2)?));
+    let Some((first, size, count)) = headers() else { return false };
+    let kinds = (0..count).map_while(|header| number(first.checked_add(header * size)?, 4));
+    kinds.into_iter().any(|kind| kind == PT_INTERP as usize)
 }
 
 /// The latest version of glibc that a program names, of its symbols and of the form of its relocations.
@@ -170,5 +189,24 @@ mod tests {
         ] {
             assert_eq!(glibc(text.as_bytes()), expected, "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_program_with_an_interpreter_is_dynamic() {
+        let program = |kinds: &[u8]| {
+            let mut elf = vec![0; 0x40];
+            (elf[0x20], elf[0x36]) = (0x40, 0x38);
+            elf[0x38] = u8::try_from(kinds.len()).unwrap();
+            for kind in kinds {
+                elf.push(*kind);
+                elf.extend([0; 0x37]);
+            }
+            elf
+        };
+        assert!(is_dynamic(&program(&[6, 3, 1])));
+        assert!(!is_dynamic(&program(&[6, 1])));
+        assert!(!is_dynamic(&program(&[6, 3])[..0x50]), "cut off");
+        assert!(!is_dynamic(b"\x7fELF"));
+        assert!(!is_dynamic(&[0xff; 0x80]));
     }
 }
