@@ -7,8 +7,8 @@ use crate::harness::{Bench, Editor, escalates, idles, runs, says};
 
 /// An answer that is streamed word by word for a while.
 fn words() -> (Value, String) {
-    let words: Vec<String> = (0..30).map(|number| format!("w{number} ")).collect();
-    let message = json!({ "chunks": words, "chunk_delay_ms": 20, "phase": "final_answer" });
+    let words: Vec<String> = (0..40).map(|number| format!("w{number} ")).collect();
+    let message = json!({ "chunks": words, "chunk_delay_ms": 100, "phase": "final_answer" });
     (json!({ "steps": [{ "message": message }] }), words.concat())
 }
 
@@ -42,9 +42,9 @@ async fn a_session_that_is_loaded_in_the_middle_of_a_message_shows_all_of_it_onc
     let mut third = bench.editor_v2(json!({})).await;
     third.call("session/resume", json!({ "sessionId": session, "cwd": bench.work() })).await;
     first.answer_to(prompt).await.unwrap();
-    assert_eq!(text_until(&mut second, "w29 ").await, whole);
+    assert_eq!(text_until(&mut second, "w39 ").await, whole);
     // A session that is resumed has what follows, without a gap.
-    let rest = text_until(&mut third, "w29 ").await;
+    let rest = text_until(&mut third, "w39 ").await;
     assert!(whole.ends_with(&rest) && rest.len() < whole.len(), "{rest}");
     third.update_where("state_update", |update| update["state"] == "idle").await;
 }
