@@ -18,6 +18,9 @@ pub(crate) trait Letter: Copy + Eq + Send + Sync + 'static {
     /// The letters of a path. What is not UTF-8 in it is U+FFFD where letters are characters.
     fn letters(bytes: &[u8]) -> impl Iterator<Item = Self>;
 
+    /// Number of bytes of the first letter of a text that is not empty.
+    fn first_len(bytes: &[u8]) -> usize;
+
     /// Without the difference of upper and lower case.
     fn fold(self) -> Self;
 
@@ -40,6 +43,11 @@ impl Letter for u8 {
     #[inline]
     fn letters(bytes: &[u8]) -> impl Iterator<Item = Self> {
         bytes.iter().copied()
+    }
+
+    #[inline]
+    fn first_len(_bytes: &[u8]) -> usize {
+        1
     }
 
     #[inline]
@@ -76,6 +84,15 @@ impl Letter for char {
         bytes.utf8_chunks().flat_map(|chunk| {
             let marked = (!chunk.invalid().is_empty()).then_some(Self::REPLACEMENT_CHARACTER);
             chunk.valid().chars().chain(marked)
+        })
+    }
+
+    fn first_len(bytes: &[u8]) -> usize {
+        // No letter is longer, and what is not UTF-8 ends before that.
+        let longest = &bytes[..bytes.len().min(4)];
+        longest.utf8_chunks().next().map_or(1, |chunk| match chunk.valid().chars().next() {
+            Some(first) => first.len_utf8(),
+            None => chunk.invalid().len(),
         })
     }
 
@@ -189,6 +206,13 @@ mod tests {
         for bytes in [&b"a/B.rs"[..], "ä/öß".as_bytes(), b"x\xff\xfey\xe2\x82", b"\xf0\x9f"] {
             let shown = String::from_utf8_lossy(bytes);
             assert!(char::letters(bytes).eq(shown.chars()), "{shown}");
+            let mut rest = bytes;
+            while !rest.is_empty() {
+                let (first, other) = rest.split_at(char::first_len(rest));
+                assert_eq!(char::letters(first).count(), 1, "{first:?}");
+                assert!(char::letters(first).chain(char::letters(other)).eq(char::letters(rest)));
+                rest = other;
+            }
         }
     }
 

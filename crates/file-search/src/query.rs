@@ -180,8 +180,8 @@ impl<L: Letter> Word<L> {
             {
                 return true;
             }
-            // A byte within a character begins no match: its letter would be U+FFFD.
-            rest = &rest[1..];
+            // A byte within a character begins no match: as a letter it would be U+FFFD, which a query can have.
+            rest = &rest[L::first_len(rest)..];
         }
         false
     }

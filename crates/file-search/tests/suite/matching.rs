@@ -149,6 +149,21 @@ fn names_that_are_not_utf8_are_marked_and_positions_are_those_of_the_marked_text
 }
 
 #[test]
+fn marks_of_what_is_not_utf8_are_letters_like_others() {
+    let query = Query::new("\u{fffd}\u{fffd}").unwrap();
+    for (path, is_found) in [
+        (&b"x/\xa4\xa4"[..], true),
+        (b"x/\xa4\xd0\x91\xa4", true),
+        (b"x/n\xc3\xa4\x1ame\xa4 nK\xa4 \xf6<\xd0\x87\xd0\x91\xab ", true),
+        // The second byte of a character is no letter.
+        (b"x/\xd0\x91\xa4", false),
+    ] {
+        let found = search_paths([path], &query).len();
+        assert_eq!(found, usize::from(is_found), "{:?}", String::from_utf8_lossy(path));
+    }
+}
+
+#[test]
 fn links_are_results_and_are_not_followed() {
     let tree = folder(["a/file.rs"]);
     std::os::unix::fs::symlink("..", tree.path().join("a/loop")).unwrap();
