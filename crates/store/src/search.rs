@@ -33,7 +33,7 @@ CREATE VIRTUAL TABLE thread_trigram USING fts5vocab (thread_search, row);
 /// Separates the name from the preview.
 const SEPARATOR: char = '\u{1f}';
 
-/// Row ids, which nobody but the store chooses.
+/// Row ids. The store assigns them, so that the hash need not withstand hostile keys.
 pub(crate) type RowIds = foldhash::HashSet<i64>;
 
 /// Threads that can match a term.

@@ -122,7 +122,7 @@ impl Adapter {
         true
     }
 
-    /// Refuses the prompts of messages that do not become part of the conversation any more.
+    /// Refuses the prompts of messages that will not be inserted.
     pub(super) fn refuse_pending(&mut self, messages: VecDeque<Waiting>) {
         for message in messages {
             let error =
