@@ -309,7 +309,8 @@ impl App {
             Connection::Lost { retry_at, .. } => retry_at,
             Connection::Opening | Connection::Open => None,
         };
-        [notice, retry, self.beat(), self.composer.deadline(), self.keep_at]
+        let late = self.choosing.as_ref().and_then(|choosing| choosing.late_at);
+        [notice, retry, self.beat(), self.composer.deadline(), self.keep_at, late]
             .into_iter()
             .flatten()
             .min()
@@ -449,6 +450,7 @@ impl App {
             self.keep_at = None;
             self.effects.push_back(Effect::Keep(self.written()));
         }
+        self.show_late_rows();
         self.composer.tick(self.now);
         true
     }

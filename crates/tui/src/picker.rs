@@ -16,8 +16,8 @@ use crate::text::Line;
 
 use pages::Pages;
 
-/// Rows of a page.
-pub const PAGE: usize = 100;
+/// Rows of a page: what most screens show. Each row of a search that is not shown delays those that are.
+pub const PAGE: usize = 50;
 
 /// A row of the list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -74,6 +74,8 @@ pub struct Picker {
     window: Cell<(usize, usize)>,
     /// The preview of the row with this id.
     preview: Option<(String, Vec<Line>)>,
+    /// Whether the rows of the search before are shown as such.
+    is_slow: bool,
     notice: Option<String>,
     /// What keys do, where that is not the usual.
     help: Option<&'static str>,
@@ -92,6 +94,7 @@ impl Picker {
             selected: 0,
             window: Cell::new((0, 1)),
             preview: None,
+            is_slow: false,
             notice: None,
             help: None,
         }
@@ -146,7 +149,9 @@ impl Picker {
             return None;
         }
         let (first, height) = self.window.get();
-        let wanted = self.selected.min(first)..self.selected.max(first + height) + PAGE / 2;
+        // Who searches looks at the first rows; who has moved on may go on.
+        let ahead = if self.selected > 0 { PAGE } else { 0 };
+        let wanted = self.selected.min(first)..self.selected.max(first + height) + ahead;
         let page = self.pages.need(wanted)?;
         Some(Need {
             token: self.pages.token(),
@@ -160,7 +165,20 @@ impl Picker {
     /// match, where it is known. Pages for an older search are dropped.
     pub fn set_page(&mut self, token: u64, page: usize, rows: Vec<Row>, total: Option<usize>) {
         self.pages.set(token, page, rows, total);
+        self.is_slow &= self.is_stale();
         self.selected = self.selected.min(self.pages.len().saturating_sub(1));
+    }
+
+    /// Whether the rows of a search are still to come.
+    #[must_use]
+    pub fn is_stale(&self) -> bool {
+        self.pages.is_stale()
+    }
+
+    /// Shows that the rows are still those of the search before. Where the next ones come at once, the list
+    /// would flicker with every letter.
+    pub fn show_stale(&mut self) {
+        self.is_slow = self.is_stale();
     }
 
     /// Reports that a page could not be provided.

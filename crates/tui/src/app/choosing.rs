@@ -15,6 +15,10 @@ use crate::highlight;
 use crate::picker::{Need, Outcome, PAGE, Picker, Row};
 use crate::terminal::input::{Code, Key};
 
+/// How long the rows of the search before stay as they are, in milliseconds: those of the next usually come
+/// within a few.
+const LATE: u64 = 150;
+
 impl App {
     /// Opens the list of threads.
     pub(super) fn choose_thread(&mut self) {
@@ -94,7 +98,8 @@ impl App {
     /// Opens a list.
     pub(super) fn choose(&mut self, picker: Picker, what: What) {
         let cursors = (0, Vec::new());
-        self.choosing = Some(Choosing { picker, what, cursors, previewed: None });
+        let choosing = Choosing { picker, what, cursors, previewed: None, late_at: None };
+        self.choosing = Some(choosing);
         self.provide();
     }
 
@@ -185,6 +190,9 @@ impl App {
         if choosing.cursors.0 != need.token || choosing.cursors.1.is_empty() {
             choosing.cursors = (need.token, vec![None]);
         }
+        if choosing.picker.is_stale() && choosing.late_at.is_none() {
+            choosing.late_at = Some(self.now + LATE);
+        }
         let page = need.page.min(choosing.cursors.1.len() - 1);
         let cwd = need
             .only_folder
@@ -202,6 +210,16 @@ impl App {
             &params,
             Then::List(Listing::Threads(Need { page, ..need })),
         );
+    }
+
+    /// Shows that the rows are those of the search before, where the next ones are late.
+    pub(super) fn show_late_rows(&mut self) {
+        if let Some(choosing) = &mut self.choosing
+            && choosing.late_at.is_some_and(|at| self.now >= at)
+        {
+            choosing.late_at = None;
+            choosing.picker.show_stale();
+        }
     }
 
     /// Takes the answer to a call for a list.
@@ -256,6 +274,9 @@ impl App {
             choosing.cursors.1.push(list.next_cursor);
         }
         choosing.picker.set_page(need.token, need.page, rows, None);
+        if !choosing.picker.is_stale() {
+            choosing.late_at = None;
+        }
         self.provide();
     }
 

@@ -12,6 +12,8 @@ pub(super) struct Choosing {
     pub(super) cursors: (u64, Vec<Option<String>>),
     /// The thread whose preview was asked for.
     pub(super) previewed: Option<String>,
+    /// When rows that a search still waits for are late, in milliseconds.
+    pub(super) late_at: Option<u64>,
 }
 
 /// What is chosen.

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::{PAGE, Row};
 
 /// Pages that are held at most.
-const MAX_PAGES: usize = 8;
+pub(super) const MAX_PAGES: usize = 16;
 
 /// Rows by their pages.
 #[derive(Clone, Debug, Default)]

@@ -115,7 +115,7 @@ impl Picker {
         let shown = (first..end).map(|index| {
             let is_selected = index == self.selected;
             match self.pages.get(index) {
-                Some(row) => row.line(is_selected, self.pages.is_stale(), columns),
+                Some(row) => row.line(is_selected, self.is_slow, columns),
                 None => Line::new(if is_selected { "› …" } else { "  …" }, Palette::QUIET),
             }
         });

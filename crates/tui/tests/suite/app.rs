@@ -3,6 +3,7 @@
 use jsonrpc::RequestId;
 use serde_json::{Value, json};
 use tui::app::{Effect, Event, Start, StartThread};
+use tui::palette::Palette;
 use tui::terminal::input::{Code, Input, Key};
 
 use crate::harness::{
@@ -284,20 +285,32 @@ fn a_thread_is_chosen_from_a_list_that_is_read_page_by_page() {
     let start = Start { thread: StartThread::Choose, ..Start::default() };
     let mut bench = Bench::start_with(80, 24, start);
     bench.answer("config/read", json!({ "config": {}, "origins": {} }));
-    let params = bench.answer("thread/list", listed(0..100, json!("next")));
+    let params = bench.answer("thread/list", listed(0..50, json!("next")));
     assert_eq!((&params["cwd"], &params["cursor"]), (&json!("/work"), &Value::Null));
     assert!(bench.shown().contains("thread number 0"), "{}", bench.shown());
-    for _ in 0..60 {
+    for _ in 0..30 {
         bench.key(Key::plain(Code::Down));
     }
     bench.calls.retain(|call| call.1 == "thread/list");
-    assert_eq!(bench.answer("thread/list", listed(100..150, Value::Null))["cursor"], "next");
+    assert_eq!(bench.answer("thread/list", listed(50..80, Value::Null))["cursor"], "next");
     bench.calls.retain(|call| call.1 == "thread/list");
     bench.type_text("fix");
     bench.calls.retain(|call| call.1 == "thread/list");
     assert_eq!(bench.calls.back().unwrap().2["searchTerm"], "fix");
     bench.calls.retain(|call| call.2["searchTerm"] == "fix");
+    // Rows that come at once replace those before without a change between; late ones do not.
+    let is_quiet = |bench: &mut Bench| {
+        let frame = bench.app.frame(bench.now);
+        let row = frame.live.iter().find(|line| line.text().contains("thread number"));
+        row.is_some_and(|row| row.spans.iter().all(|span| span.style() == Palette::QUIET))
+    };
+    let late = bench.app.wakes_at().unwrap();
+    assert!(late > bench.now && !is_quiet(&mut bench));
+    bench.now = late;
+    bench.event(Event::Tick);
+    assert!(is_quiet(&mut bench) && bench.app.wakes_at().is_none_or(|at| at > late));
     bench.answer("thread/list", listed(7..8, Value::Null));
+    assert!(!is_quiet(&mut bench));
     assert!(bench.shown().contains("thread number 7") && !bench.shown().contains("number 8"));
     bench.calls.clear();
     bench.key(Key::plain(Code::Enter));
