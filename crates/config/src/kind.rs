@@ -345,13 +345,24 @@ impl<T: Setting> Setting for BTreeMap<String, T> {
     }
 
     fn read(node: &Node, cx: &ReadContext<'_>) -> Result<Self, Error> {
-        let set = table(node)?.iter().filter(|(_, inner)| inner.value != Value::Unset);
-        set.map(|(name, inner)| Ok((name.clone(), T::read(inner, cx)?))).collect()
+        let mut read = BTreeMap::new();
+        for (name, inner) in table(node)? {
+            if inner.value != Value::Unset {
+                read.insert(name.clone(), T::read(inner, cx)?);
+            }
+        }
+        Ok(read)
     }
 
     fn show(&self) -> Option<Json> {
-        let all = self.iter().filter_map(|(name, value)| Some((name.clone(), value.show()?)));
-        Some(Json::Object(all.collect()))
+        let mut shown = serde_json::Map::new();
+        // One after the other: `collect` compiles a sort for each type of value.
+        for (name, value) in self {
+            if let Some(value) = value.show() {
+                shown.insert(name.clone(), value);
+            }
+        }
+        Some(Json::Object(shown))
     }
 }
 

@@ -66,16 +66,33 @@ impl Pool {
         path: &Path,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Error> {
+        let (sender, mut result) = oneshot::channel();
+        let job = Box::new(move || {
+            // The caller may have stopped waiting.
+            let _ = sender.send(work());
+        });
+        self.finish(limit, path, job).await?;
+        result.try_recv().map_err(|_| Error::Panicked { path: path.to_owned() })
+    }
+
+    /// Runs a job to its end. What it returns would make this another function for every kind of work.
+    async fn finish(
+        &self,
+        limit: Duration,
+        path: &Path,
+        job: Box<dyn FnOnce() + Send>,
+    ) -> Result<(), Error> {
         let deadline = Instant::now() + limit;
         let timed_out = || Error::TimedOut { path: path.to_owned(), after: limit };
         self.shared.check(path)?;
         let permit = timeout_at(deadline, self.shared.permits.clone().acquire_owned()).await;
         let permit = permit.map_err(|_| timed_out())?.expect("the semaphore is never closed");
-        let (sender, mut result) = oneshot::channel();
+        let (done, mut finished) = oneshot::channel();
         let (count, counted) = oneshot::channel::<()>();
         let mut job = tokio::task::spawn_blocking(move || {
+            job();
             // The caller may have stopped waiting.
-            let _ = sender.send(work());
+            let _ = done.send(());
         });
         let (shared, path_of_job) = (self.shared.clone(), path.to_owned());
         // In a task of its own, because the permit must be returned even if the caller is dropped.
@@ -88,8 +105,8 @@ impl Pool {
             // The caller already has its result, and a panic was reported when it happened.
             let _ = job.await;
         });
-        match timeout_at(deadline, &mut result).await {
-            Ok(Ok(value)) => Ok(value),
+        match timeout_at(deadline, &mut finished).await {
+            Ok(Ok(())) => Ok(()),
             Ok(Err(_)) => Err(Error::Panicked { path: path.to_owned() }),
             Err(_) => {
                 // The overdue work is counted before the caller can send its next request; an error
