@@ -33,7 +33,7 @@ const POOL: PoolOptions = PoolOptions {
 /// The client for upstreams.
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
-    http: HttpClient<OutBody>,
+    http: HttpClient,
 }
 
 /// A request to forward.

@@ -5,16 +5,44 @@ use std::error::Error;
 use std::io;
 use std::time::Duration;
 
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use http_body_util::combinators::UnsyncBoxBody;
+use hyper::Request;
 use hyper::body::Body;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::{Client, ResponseFuture};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::{CertificateError, ClientConfig};
 
 use crate::proxy::{Connector, Proxies, ProxyError};
 
-/// A client whose requests have bodies of type `B`. Cheap to clone; clones share their connections.
-pub type HttpClient<B> = Client<HttpsConnector<Connector>, B>;
+type BoxError = Box<dyn Error + Send + Sync>;
+type BoxBody = UnsyncBoxBody<Bytes, BoxError>;
+
+/// A client. Cheap to clone; clones share their connections.
+///
+/// It has one type of body, so that HTTP is compiled here and nowhere else: hyper's client is generic over
+/// it, and every crate that sent a request had a copy of both versions of the protocol.
+#[derive(Clone, Debug)]
+pub struct HttpClient(Client<HttpsConnector<Connector>, BoxBody>);
+
+impl HttpClient {
+    /// Sends a request.
+    ///
+    /// # Errors
+    /// There is no connection, or it ends before the response begins.
+    pub fn request<B>(&self, request: Request<B>) -> ResponseFuture
+    where
+        B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+    {
+        self.send(request.map(|body| BoxBody::new(body.map_err(Into::into))))
+    }
+
+    fn send(&self, request: Request<BoxBody>) -> ResponseFuture {
+        self.0.request(request)
+    }
+}
 
 /// How a client connects and which connections it keeps.
 #[derive(Clone, Copy, Debug)]
@@ -43,23 +71,15 @@ pub enum HttpVersions {
 /// Builds a client without proxies, which takes about a millisecond. It connects when the first request is
 /// sent.
 #[must_use]
-pub fn http_client<B>(tls: ClientConfig, options: &PoolOptions) -> HttpClient<B>
-where
-    B: Body + Send,
-    B::Data: Send,
-{
+pub fn http_client(tls: ClientConfig, options: &PoolOptions) -> HttpClient {
     client(tls, None, options)
 }
 
-pub(crate) fn client<B>(
+pub(crate) fn client(
     tls: ClientConfig,
     proxies: Option<Proxies>,
     options: &PoolOptions,
-) -> HttpClient<B>
-where
-    B: Body + Send,
-    B::Data: Send,
-{
+) -> HttpClient {
     let tcp = Connector::new(proxies, &tls, options.connect_timeout);
     let connector = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
     let connector = match options.versions {
@@ -67,12 +87,13 @@ where
         HttpVersions::Http1 => connector.enable_http1().wrap_connector(tcp),
         HttpVersions::Http2 => connector.enable_http2().wrap_connector(tcp),
     };
-    Client::builder(TokioExecutor::new())
+    let client = Client::builder(TokioExecutor::new())
         .http2_only(options.versions == HttpVersions::Http2)
         .pool_timer(TokioTimer::new())
         .pool_idle_timeout(options.idle_timeout)
         .pool_max_idle_per_host(options.max_idle_per_host)
-        .build(connector)
+        .build(connector);
+    HttpClient(client)
 }
 
 /// An error and its sources as `a: b: c`, without sources that the text already contains.

@@ -3,8 +3,6 @@
 
 use std::path::{Path, PathBuf};
 
-use hyper::body::Body;
-
 use crate::proxy::Proxies;
 use crate::tls::{ClientIdentity, Roots, client_config};
 use crate::{HttpClient, PoolOptions, ProxyError, TlsError, client};
@@ -87,15 +85,11 @@ impl Network {
     ///
     /// # Errors
     /// A file cannot be read or used, or a variable names no usable proxy.
-    pub fn client<B>(
+    pub fn client(
         &self,
         files: &TlsFiles,
         options: &PoolOptions,
-    ) -> Result<HttpClient<B>, NetworkError>
-    where
-        B: Body + Send,
-        B::Data: Send,
-    {
+    ) -> Result<HttpClient, NetworkError> {
         let proxies = self.proxies.clone()?;
         let tls = self.tls(files)?;
         Ok(client::client(tls, proxies, options))

@@ -292,8 +292,10 @@ mod tests {
             versions: crate::HttpVersions::Http1,
         };
         let files = crate::TlsFiles::default();
-        let client = network.client::<String>(&files, &options).unwrap();
-        let error = client.get(Uri::from_static("http://host.invalid/")).await.unwrap_err();
+        let client = network.client(&files, &options).unwrap();
+        let request = http_body_util::Empty::<bytes::Bytes>::new();
+        let request = hyper::Request::get("http://host.invalid/").body(request).unwrap();
+        let error = client.request(request).await.unwrap_err();
         let text = crate::error_chain(&error);
         assert!(text.contains("did not connect to http://host.invalid within 0.05 s"), "{text}");
         drop(listener);

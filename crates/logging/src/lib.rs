@@ -54,6 +54,7 @@ const OWN_TARGETS: &[&str] = &[
     "session",
     "skills",
     "store",
+    "tasks",
     "telemetry",
     "testkit",
     "transport",

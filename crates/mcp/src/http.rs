@@ -49,7 +49,7 @@ pub(crate) struct Http {
 
 struct Shared {
     network: Network,
-    client: OnceLock<Result<HttpClient<Full<Bytes>>, String>>,
+    client: OnceLock<Result<HttpClient, String>>,
 }
 
 /// Why a request failed.
@@ -96,11 +96,11 @@ impl Http {
         if self.shared.client.get().is_none() {
             let http = self.clone();
             // A panic shows at the first request.
-            let _ = tokio::task::spawn_blocking(move || drop(http.client())).await;
+            let _ = tasks::spawn_blocking(move || drop(http.client())).await;
         }
     }
 
-    fn client(&self) -> Result<HttpClient<Full<Bytes>>, HttpError> {
+    fn client(&self) -> Result<HttpClient, HttpError> {
         let shared = &self.shared;
         let build = || {
             let files = TlsFiles::default();

@@ -227,7 +227,7 @@ impl Held {
             unwanted.retain(|server| wanted.iter().all(|other| other.name() != server.name()));
         }
         for server in started {
-            tokio::spawn(run(server.shared.clone(), pool.connector.clone()));
+            tasks::spawn(run(server.shared.clone(), pool.connector.clone()));
         }
         for server in unwanted {
             let holders = std::slice::from_ref(&self.holder);
@@ -269,7 +269,7 @@ impl Drop for Held {
             return;
         }
         let (grace, pool) = (pool.grace, self.pool.clone());
-        tokio::spawn(async move {
+        tasks::spawn(async move {
             sleep(grace).await;
             if let Some(pool) = pool.upgrade() {
                 pool.reap(idle);

@@ -68,7 +68,7 @@ fn endpoint(upstream: &Provider, method: &Method, path: &str) -> io::Result<Endp
 }
 
 struct Recorder {
-    http: HttpClient<Full<Bytes>>,
+    http: HttpClient,
     responses: Endpoint,
     models: Endpoint,
     tape: Arc<Tape>,

@@ -5,8 +5,6 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
-use http_body_util::Full;
 use http_client::{HttpClient, HttpVersions, Network, PoolOptions, TlsFiles};
 use tokio::sync::OnceCell;
 
@@ -22,7 +20,7 @@ const POOL: PoolOptions = PoolOptions {
     versions: HttpVersions::Any,
 };
 
-type Http = HttpClient<Full<Bytes>>;
+type Http = HttpClient;
 type Key = (TlsFiles, HttpVersions);
 
 /// Builds the pooled HTTP client for requests to a provider with `files`. Blocks while it reads
@@ -73,7 +71,7 @@ impl HttpClients {
         let build = async || {
             let (network, files) = (self.network.clone(), provider.tls.clone());
             let pool = PoolOptions { versions, ..POOL };
-            let built = tokio::task::spawn_blocking(move || build(&network, &files, &pool)).await;
+            let built = tasks::spawn_blocking(move || build(&network, &files, &pool)).await;
             built.unwrap_or_else(|_| {
                 let message = "setting up TLS ended unexpectedly; this is a defect";
                 Err(Failure::new(FailureKind::InternalServerError, message))

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Limited};
 use http_client::{HttpClient, error_chain, permanent_problem, retry};
 use hyper::{HeaderMap, Method, Response, StatusCode, body::Incoming, header};
 use tokio::time;
@@ -88,7 +88,7 @@ async fn open_authorized(
 }
 
 async fn attempt(
-    http: &HttpClient<Full<Bytes>>,
+    http: &HttpClient,
     provider: &Provider,
     endpoint: &Endpoint,
     body: &Encoded,

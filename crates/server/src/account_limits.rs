@@ -152,7 +152,7 @@ impl AccountLimits {
         }
         drop(state);
         let limits = Arc::clone(self);
-        tokio::spawn(async move {
+        tasks::spawn(async move {
             while limits.send_changes() {
                 tokio::time::sleep(NOTIFICATION_INTERVAL).await;
             }

@@ -87,6 +87,6 @@ impl Notifier {
                 }
             }
         };
-        tokio::spawn(run.in_current_span());
+        tasks::spawn(run.in_current_span());
     }
 }

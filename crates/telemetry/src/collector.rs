@@ -110,13 +110,13 @@ impl Collector {
         });
         let (stop, mut stopped) = watch::channel(());
         let (serving, scheme) = (shared.clone(), if tls.is_some() { "https" } else { "http" });
-        tokio::spawn(async move {
+        tasks::spawn(async move {
             loop {
                 tokio::select! {
                     _ = stopped.changed() => return,
                     accepted = listener.accept() => {
                         let Ok((stream, _)) = accepted else { return };
-                        tokio::spawn(connection(stream, tls.clone(), serving.clone()));
+                        tasks::spawn(connection(stream, tls.clone(), serving.clone()));
                     }
                 }
             }

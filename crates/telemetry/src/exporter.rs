@@ -28,7 +28,7 @@ const WAITS: Policy = Policy {
     longest_asked: Duration::from_mins(5),
 };
 
-type Client = HttpClient<Full<Bytes>>;
+type Client = HttpClient;
 
 /// See the module.
 pub(crate) struct Sender {
@@ -155,7 +155,7 @@ impl Sender {
                 Encoding::Protobuf | Encoding::Json => HttpVersions::Any,
             },
         };
-        let built = tokio::task::spawn_blocking(move || network.client(&files, &options)).await;
+        let built = tasks::spawn_blocking(move || network.client(&files, &options)).await;
         let client = match built {
             Ok(Ok(client)) => client,
             Ok(Err(error)) => return Err(Problem::lasting(error.to_string())),

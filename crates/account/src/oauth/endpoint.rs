@@ -34,7 +34,7 @@ const POOL: PoolOptions = PoolOptions {
 #[derive(Debug)]
 pub(crate) struct Http {
     network: Network,
-    client: OnceCell<HttpClient<Full<Bytes>>>,
+    client: OnceCell<HttpClient>,
 }
 
 /// An address that credentials may be sent to.
@@ -180,11 +180,11 @@ impl Http {
 impl Http {
     /// The client, which is built at the first request. An error is not kept: the next request tries
     /// again.
-    async fn client(&self) -> Result<&HttpClient<Full<Bytes>>, String> {
+    async fn client(&self) -> Result<&HttpClient, String> {
         let build = async || {
             let network = self.network.clone();
             // Certificates are read from files.
-            let built = tokio::task::spawn_blocking(move || {
+            let built = tasks::spawn_blocking(move || {
                 network.client(&TlsFiles::default(), &POOL).map_err(|error| error.to_string())
             });
             built.await.unwrap_or_else(|_| Err("setting up TLS ended unexpectedly".to_owned()))

@@ -90,9 +90,9 @@ pub(crate) async fn run(
         }
     };
     let _raw = if interactive { Some(Raw::enter()?) } else { None };
-    tokio::spawn(feed(process.control()));
+    tasks::spawn(feed(process.control()));
     if interactive {
-        tokio::spawn(follow_size(process.control()));
+        tasks::spawn(follow_size(process.control()));
     }
     let mut end = std::pin::pin!(asked_to_end());
     loop {

@@ -164,7 +164,7 @@ impl RunningCommands {
             }
             follow(services, command, texts, dropped, limit, reporter).await;
         };
-        tokio::spawn(run.instrument(span));
+        tasks::spawn(run.instrument(span));
         None
     }
 

@@ -303,7 +303,7 @@ impl Drop for OpenWorker {
     fn drop(&mut self) {
         let Some(id) = self.id.take() else { return };
         let agents = self.agents.clone();
-        tokio::spawn(async move { agents.close_worker(&id).await });
+        tasks::spawn(async move { agents.close_worker(&id).await });
     }
 }
 
