@@ -12,7 +12,7 @@ const LONG_RUN: Duration = Duration::from_millis(18);
 /// Frames that may come earlier: a key, the rows that it searches for and their preview.
 const EXTRA: u32 = 4;
 /// Between two frames at least.
-const LEAST: Duration = Duration::from_millis(2);
+const LEAST: Duration = Duration::from_millis(1);
 /// A batch of at least so many messages is a burst: the server is read on without a rest.
 const BURST: usize = 64;
 
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn a_key_its_answer_and_the_preview_are_drawn_at_once() {
-        assert_eq!(frames(Due::Now)[..4], [0, 2, 4, 6]);
+        assert_eq!(frames(Due::Now)[..4], [0, 1, 2, 3]);
     }
 
     #[test]
