@@ -53,7 +53,7 @@ impl Actor {
             // A thread that has ended needs no warning, and a runtime that ends has no clients.
             if let Ok(runtime) = tokio::runtime::Handle::try_current() {
                 runtime.spawn(tasks::boxed(async move {
-                    drop(thread.send(Command::Warn { message }).await)
+                    drop(thread.send(Command::Warn { message }).await);
                 }));
             }
         })
