@@ -24,6 +24,10 @@ pub(super) fn package(release: &Release, program: &Program) -> Result<PathBuf> {
         steps::Program::exists("dpkg-deb"),
         "a Debian package needs `dpkg-deb`: build the others by their names, or run this on Debian"
     );
+    ensure!(
+        steps::Program::exists("xz"),
+        "a Debian package needs `xz`: install xz-utils, or build the others by their names"
+    );
     let folder = tempfile::tempdir()?;
     let tree = Tree { root: folder.path() };
     tree.add("usr/bin/agentd", 0o755, &program.bytes)?;
@@ -131,7 +135,6 @@ fn with_compressed_files(
 
 /// Compressed by `xz`, with the filter for this processor's code where every version of dpkg knows it.
 fn xz(release: &Release, bytes: &[u8]) -> Result<Vec<u8>> {
-    ensure!(steps::Program::exists("xz"), "a Debian package needs `xz`: install xz-utils");
     let mut input = tempfile::tempfile()?;
     input.write_all(bytes)?;
     input.rewind()?;
