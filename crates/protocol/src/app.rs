@@ -24,8 +24,7 @@ notifications! {
 }
 
 /// Parameters of `app/list`.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AppListParams {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -46,8 +45,7 @@ pub struct AppListParams {
 }
 
 /// A page of apps.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AppListResponse {
     pub data: Vec<AppInfo>,
@@ -55,8 +53,7 @@ pub struct AppListResponse {
 }
 
 /// An app.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AppInfo {
     pub id: String,
@@ -86,8 +83,7 @@ pub struct AppInfo {
 }
 
 /// The publisher of an app.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AppBranding {
     pub is_discoverable_app: bool,
@@ -104,8 +100,7 @@ pub struct AppBranding {
 }
 
 /// The directory's description of an app.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AppMetadata {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -135,15 +130,13 @@ pub struct AppMetadata {
 }
 
 /// State of an app's review.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct AppReview {
     pub status: String,
 }
 
 /// A screenshot of an app.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AppScreenshot {
     pub user_prompt: String,
@@ -154,8 +147,7 @@ pub struct AppScreenshot {
 }
 
 /// A summary of an app.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AppSummary {
     pub id: String,
@@ -168,8 +160,7 @@ pub struct AppSummary {
 }
 
 /// Payload of `app/list/updated`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct AppListUpdatedNotification {
     pub data: Vec<AppInfo>,
 }

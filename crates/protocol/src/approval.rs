@@ -23,8 +23,7 @@ server_requests! {
 }
 
 /// Parameters of `item/commandExecution/requestApproval`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CommandExecutionRequestApprovalParams {
     pub thread_id: String,
@@ -48,7 +47,7 @@ pub struct CommandExecutionRequestApprovalParams {
     pub command_actions: Option<Vec<CommandAction>>,
     /// Permissions that the command requests.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    #[schemars(extend("x-experimental" = true))]
     pub additional_permissions: Option<AdditionalPermissionProfile>,
     /// Command prefix that the client can allow from now on.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -60,16 +59,14 @@ pub struct CommandExecutionRequestApprovalParams {
 }
 
 /// The host that a command connects to.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct NetworkApprovalContext {
     pub host: String,
     pub protocol: NetworkApprovalProtocol,
 }
 
 /// Protocol of a managed connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum NetworkApprovalProtocol {
     Http,
@@ -79,8 +76,7 @@ pub enum NetworkApprovalProtocol {
 }
 
 /// A proposed host rule for later connections.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NetworkPolicyAmendment {
     pub host: String,
@@ -88,8 +84,7 @@ pub struct NetworkPolicyAmendment {
 }
 
 /// Effect of a host rule.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum NetworkPolicyRuleAction {
     Allow,
@@ -97,15 +92,13 @@ pub enum NetworkPolicyRuleAction {
 }
 
 /// The client's response to `item/commandExecution/requestApproval`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CommandExecutionRequestApprovalResponse {
     pub decision: CommandExecutionApprovalDecision,
 }
 
 /// Decision on a command.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub enum CommandExecutionApprovalDecision {
     Accept,
@@ -126,8 +119,7 @@ pub enum CommandExecutionApprovalDecision {
 }
 
 /// Parameters of `item/fileChange/requestApproval`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FileChangeRequestApprovalParams {
     pub thread_id: String,
@@ -143,15 +135,13 @@ pub struct FileChangeRequestApprovalParams {
 }
 
 /// The client's response to `item/fileChange/requestApproval`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct FileChangeRequestApprovalResponse {
     pub decision: FileChangeApprovalDecision,
 }
 
 /// Decision on a patch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum FileChangeApprovalDecision {
     Accept,
@@ -164,8 +154,7 @@ pub enum FileChangeApprovalDecision {
 }
 
 /// Parameters of `item/permissions/requestApproval`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PermissionsRequestApprovalParams {
     pub thread_id: String,
@@ -180,8 +169,7 @@ pub struct PermissionsRequestApprovalParams {
 }
 
 /// The client's response to `item/permissions/requestApproval`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PermissionsRequestApprovalResponse {
     /// The permissions granted; empty grants nothing.
@@ -197,8 +185,9 @@ pub struct PermissionsRequestApprovalResponse {
 }
 
 /// How long a grant lasts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "camelCase")]
 pub enum PermissionGrantScope {
     #[default]

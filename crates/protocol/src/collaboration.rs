@@ -16,15 +16,13 @@ methods! {
 }
 
 /// Result of `collaborationMode/list`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CollaborationModeListResponse {
     pub data: Vec<CollaborationModeMask>,
 }
 
 /// A preset.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CollaborationModeMask {
     pub name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -36,8 +34,7 @@ pub struct CollaborationModeMask {
 }
 
 /// The mode of a turn.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CollaborationMode {
     pub mode: ModeKind,
@@ -45,8 +42,7 @@ pub struct CollaborationMode {
 }
 
 /// Kind of collaboration.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum ModeKind {
     /// Plans before acting.
@@ -55,8 +51,7 @@ pub enum ModeKind {
 }
 
 /// Settings of a mode.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CollaborationSettings {
     pub model: String,

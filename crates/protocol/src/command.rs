@@ -42,8 +42,7 @@ notifications! {
 }
 
 /// Parameters of `command/exec`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CommandExecParams {
     /// Program and arguments; must not be empty.
@@ -56,7 +55,7 @@ pub struct CommandExecParams {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sandbox_policy: Option<SandboxPolicy>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    #[schemars(extend("x-experimental" = true))]
     pub permission_profile: Option<PermissionProfile>,
     /// The server's default applies when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -106,8 +105,7 @@ pub struct CommandExecParams {
 }
 
 /// Size of a terminal, in cells.
-#[derive(Debug, Clone, PartialEq, Copy, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Copy, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TerminalSize {
     pub rows: u16,
@@ -115,8 +113,7 @@ pub struct TerminalSize {
 }
 
 /// Result of `command/exec`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CommandExecResponse {
     /// 124 after a timeout, -1 if the command was terminated.
@@ -128,8 +125,7 @@ pub struct CommandExecResponse {
 }
 
 /// Parameters of `command/exec/write`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CommandExecWriteParams {
     pub process_id: String,
@@ -144,8 +140,7 @@ pub struct CommandExecWriteParams {
 }
 
 /// Parameters of `command/exec/resize`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CommandExecResizeParams {
     pub process_id: String,
@@ -153,16 +148,14 @@ pub struct CommandExecResizeParams {
 }
 
 /// Parameters of `command/exec/terminate`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CommandExecTerminateParams {
     pub process_id: String,
 }
 
 /// Payload of `command/exec/outputDelta`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CommandExecOutputDeltaNotification {
     pub process_id: String,
@@ -173,8 +166,7 @@ pub struct CommandExecOutputDeltaNotification {
 }
 
 /// Which output a chunk belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum OutputStream {
     Stdout,

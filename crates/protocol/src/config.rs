@@ -35,8 +35,7 @@ methods! {
 }
 
 /// Parameters of `config/read`.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ConfigReadParams {
     /// Adds the project layers that apply to this folder.
@@ -59,8 +58,7 @@ pub struct ConfigReadParams {
 }
 
 /// Result of `config/read`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ConfigReadResponse {
     /// Keys and values as in the configuration file.
     pub config: BTreeMap<String, Value>,
@@ -72,8 +70,7 @@ pub struct ConfigReadResponse {
 }
 
 /// One source of configuration.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ConfigLayer {
     pub name: ConfigLayerSource,
@@ -85,8 +82,7 @@ pub struct ConfigLayer {
 }
 
 /// A layer and its version.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ConfigLayerMetadata {
     pub name: ConfigLayerSource,
@@ -98,8 +94,7 @@ pub struct ConfigLayerMetadata {
 }
 
 /// Where a layer comes from.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum ConfigLayerSource {
     /// Mobile device management.
@@ -127,8 +122,7 @@ pub enum ConfigLayerSource {
 }
 
 /// Parameters of `config/value/write`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ConfigValueWriteParams {
     /// Dotted key.
@@ -145,8 +139,7 @@ pub struct ConfigValueWriteParams {
 }
 
 /// How to treat an existing table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum MergeStrategy {
     Replace,
@@ -154,8 +147,7 @@ pub enum MergeStrategy {
 }
 
 /// Parameters of `config/batchWrite`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ConfigBatchWriteParams {
     pub edits: Vec<ConfigEdit>,
@@ -173,8 +165,7 @@ pub struct ConfigBatchWriteParams {
 }
 
 /// One edit.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ConfigEdit {
     pub key_path: String,
@@ -183,8 +174,7 @@ pub struct ConfigEdit {
 }
 
 /// Result of a write.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ConfigWriteResponse {
     pub status: ConfigWriteStatus,
@@ -195,8 +185,7 @@ pub struct ConfigWriteResponse {
 }
 
 /// Whether the written value is effective.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum ConfigWriteStatus {
     Ok,
@@ -204,8 +193,7 @@ pub enum ConfigWriteStatus {
 }
 
 /// Why the written value is not effective.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ConfigOverriddenMetadata {
     pub message: String,

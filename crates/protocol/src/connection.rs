@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-#[cfg(feature = "schema")]
 use crate::common::RequestIdShape;
 use crate::common::{AbsolutePath, Empty, RequestId};
 use crate::table::{methods, notifications};
@@ -44,8 +43,7 @@ notifications! {
 }
 
 /// Parameters of `initialize`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InitializeParams {
     pub client_info: ClientInfo,
@@ -54,8 +52,7 @@ pub struct InitializeParams {
 }
 
 /// The program that embeds the server; `name` appears in compliance logs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ClientInfo {
     /// Must be valid in an HTTP header.
     pub name: String,
@@ -66,8 +63,7 @@ pub struct ClientInfo {
 }
 
 /// Capabilities that the client requests for its connection.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InitializeCapabilities {
     /// Enables experimental methods and fields.
@@ -84,7 +80,7 @@ pub struct InitializeCapabilities {
         deserialize_with = "wire::or_default",
         skip_serializing_if = "wire::is_false"
     )]
-    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    #[schemars(extend("x-experimental" = true))]
     pub event_cursor: bool,
     /// `thread/tokenUsage/updated` has `cost`: what the tokens cost. Experimental.
     #[serde(
@@ -92,7 +88,7 @@ pub struct InitializeCapabilities {
         deserialize_with = "wire::or_default",
         skip_serializing_if = "wire::is_false"
     )]
-    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    #[schemars(extend("x-experimental" = true))]
     pub token_cost: bool,
     /// Exact method names of notifications to suppress; unknown names are ignored.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -100,8 +96,7 @@ pub struct InitializeCapabilities {
 }
 
 /// Result of `initialize`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InitializeResponse {
     /// The user agent that the server sends to model providers.
@@ -115,8 +110,7 @@ pub struct InitializeResponse {
 }
 
 /// Payload of `configWarning`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ConfigWarningNotification {
     pub summary: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -130,24 +124,21 @@ pub struct ConfigWarningNotification {
 }
 
 /// A span of text in a file.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct TextRange {
     pub start: TextPosition,
     pub end: TextPosition,
 }
 
 /// A position in a text file; line and column count from 1.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct TextPosition {
     pub line: u64,
     pub column: u64,
 }
 
 /// Payload of `deprecationNotice`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct DeprecationNoticeNotification {
     pub summary: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -155,8 +146,7 @@ pub struct DeprecationNoticeNotification {
 }
 
 /// Payload of `warning`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WarningNotification {
     pub message: String,
@@ -165,8 +155,7 @@ pub struct WarningNotification {
 }
 
 /// Payload of `remoteControl/status/changed`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RemoteControlStatusChangedNotification {
     pub status: RemoteControlConnectionStatus,
@@ -175,8 +164,7 @@ pub struct RemoteControlStatusChangedNotification {
 }
 
 /// State of the remote-control link.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum RemoteControlConnectionStatus {
     Disabled,
@@ -186,12 +174,11 @@ pub enum RemoteControlConnectionStatus {
 }
 
 /// Payload of `serverRequest/resolved`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ServerRequestResolvedNotification {
     pub thread_id: String,
     /// Id that the server gave its request.
-    #[cfg_attr(feature = "schema", schemars(with = "RequestIdShape"))]
+    #[schemars(with = "RequestIdShape")]
     pub request_id: RequestId,
 }

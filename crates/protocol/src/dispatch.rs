@@ -254,7 +254,6 @@ pub(crate) mod tests {
         }
     }
 
-    #[cfg(feature = "schema")]
     #[test]
     fn minimal_parameters_reach_every_handler() {
         for info in METHODS {

@@ -14,8 +14,7 @@ server_requests! {
 }
 
 /// Parameters of `mcpServer/elicitation/request`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct McpServerElicitationRequestParams {
     pub thread_id: String,
@@ -26,8 +25,7 @@ pub struct McpServerElicitationRequestParams {
 }
 
 /// How the server requests input.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "mode", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum McpServerElicitationRequestMode {
     /// In a form.
@@ -48,8 +46,7 @@ pub enum McpServerElicitationRequestMode {
 }
 
 /// The client's response to `mcpServer/elicitation/request`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct McpServerElicitationRequestResponse {
     pub action: McpServerElicitationAction,
     /// Values of the form.
@@ -60,8 +57,7 @@ pub struct McpServerElicitationRequestResponse {
 }
 
 /// The user's action.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum McpServerElicitationAction {
     Accept,
@@ -70,8 +66,7 @@ pub enum McpServerElicitationAction {
 }
 
 /// A flat form: an object of primitive fields.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct McpElicitationSchema {
     #[serde(rename = "$schema", skip_serializing_if = "Option::is_none")]
     pub schema: Option<String>,
@@ -83,8 +78,7 @@ pub struct McpElicitationSchema {
 }
 
 /// A field of a form.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(untagged)]
 pub enum McpElicitationPrimitiveSchema {
     Enum(McpElicitationEnumSchema),
@@ -94,8 +88,7 @@ pub enum McpElicitationPrimitiveSchema {
 }
 
 /// A field with fixed choices.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(untagged)]
 pub enum McpElicitationEnumSchema {
     MultiSelect(McpElicitationMultiSelectEnumSchema),
@@ -103,8 +96,7 @@ pub enum McpElicitationEnumSchema {
 }
 
 /// A multiple choice.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(untagged)]
 pub enum McpElicitationMultiSelectEnumSchema {
     Untitled(McpElicitationUntitledMultiSelectEnumSchema),
@@ -112,8 +104,7 @@ pub enum McpElicitationMultiSelectEnumSchema {
 }
 
 /// A single choice.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(untagged)]
 pub enum McpElicitationSingleSelectEnumSchema {
     Titled(McpElicitationTitledSingleSelectEnumSchema),
@@ -121,8 +112,7 @@ pub enum McpElicitationSingleSelectEnumSchema {
 }
 
 /// A single choice of values, with titles beside them in the older form.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct McpElicitationUntitledSingleSelectEnumSchema {
     #[serde(rename = "type")]
@@ -140,8 +130,7 @@ pub struct McpElicitationUntitledSingleSelectEnumSchema {
 }
 
 /// A single choice of titled values.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct McpElicitationTitledSingleSelectEnumSchema {
     #[serde(rename = "type")]
@@ -156,8 +145,7 @@ pub struct McpElicitationTitledSingleSelectEnumSchema {
 }
 
 /// A value and its title.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct McpElicitationConstOption {
     #[serde(rename = "const")]
     pub value: String,
@@ -165,8 +153,7 @@ pub struct McpElicitationConstOption {
 }
 
 /// A multiple choice of values.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct McpElicitationUntitledMultiSelectEnumSchema {
     #[serde(rename = "type")]
@@ -185,8 +172,7 @@ pub struct McpElicitationUntitledMultiSelectEnumSchema {
 }
 
 /// The available values.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct McpElicitationUntitledEnumItems {
     #[serde(rename = "type")]
     pub kind: McpElicitationStringType,
@@ -195,8 +181,7 @@ pub struct McpElicitationUntitledEnumItems {
 }
 
 /// A multiple choice of titled values.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct McpElicitationTitledMultiSelectEnumSchema {
     #[serde(rename = "type")]
@@ -215,16 +200,14 @@ pub struct McpElicitationTitledMultiSelectEnumSchema {
 }
 
 /// The available titled values.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct McpElicitationTitledEnumItems {
     pub any_of: Vec<McpElicitationConstOption>,
 }
 
 /// A text field.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct McpElicitationStringSchema {
     #[serde(rename = "type")]
@@ -244,8 +227,7 @@ pub struct McpElicitationStringSchema {
 }
 
 /// Format of a text field.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum McpElicitationStringFormat {
     Email,
@@ -255,8 +237,7 @@ pub enum McpElicitationStringFormat {
 }
 
 /// A number field.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct McpElicitationNumberSchema {
     #[serde(rename = "type")]
     pub kind: McpElicitationNumberType,
@@ -285,8 +266,7 @@ fn whole_or_not<S: Serializer>(number: &Option<f64>, serializer: S) -> Result<S:
 }
 
 /// A boolean field.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct McpElicitationBooleanSchema {
     #[serde(rename = "type")]
     pub kind: McpElicitationBooleanType,
@@ -299,32 +279,28 @@ pub struct McpElicitationBooleanSchema {
 }
 
 /// Discriminator of an object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum McpElicitationObjectType {
     Object,
 }
 
 /// Discriminator of a string.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum McpElicitationStringType {
     String,
 }
 
 /// Discriminator of an array.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum McpElicitationArrayType {
     Array,
 }
 
 /// Discriminator of a number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum McpElicitationNumberType {
     Number,
@@ -332,8 +308,7 @@ pub enum McpElicitationNumberType {
 }
 
 /// Discriminator of a boolean.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum McpElicitationBooleanType {
     Boolean,

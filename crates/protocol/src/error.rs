@@ -6,8 +6,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Error of a turn.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TurnError {
     /// Message for people.
@@ -57,8 +56,7 @@ pub enum AgentErrorInfo {
 }
 
 /// Kind of a turn that accepts no further input.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum NonSteerableTurnKind {
     Review,
@@ -192,7 +190,6 @@ struct Detail {
     turn_kind: Option<NonSteerableTurnKind>,
 }
 
-#[cfg(feature = "schema")]
 impl schemars::JsonSchema for AgentErrorInfo {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "AgentErrorInfo".into()

@@ -26,8 +26,7 @@ methods! {
 }
 
 /// Parameters of `experimentalFeature/list`.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ExperimentalFeatureListParams {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
@@ -36,8 +35,7 @@ pub struct ExperimentalFeatureListParams {
 }
 
 /// A page of features.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExperimentalFeatureListResponse {
     pub data: Vec<ExperimentalFeature>,
@@ -45,8 +43,7 @@ pub struct ExperimentalFeatureListResponse {
 }
 
 /// A feature that can be enabled or disabled.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExperimentalFeature {
     pub name: String,
@@ -59,8 +56,7 @@ pub struct ExperimentalFeature {
 }
 
 /// How mature a feature is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum ExperimentalFeatureStage {
     Beta,
@@ -71,8 +67,7 @@ pub enum ExperimentalFeatureStage {
 }
 
 /// Parameters of `experimentalFeature/enablement/set`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExperimentalFeatureEnablementSetParams {
     /// By feature name.
@@ -80,24 +75,21 @@ pub struct ExperimentalFeatureEnablementSetParams {
 }
 
 /// Result of `experimentalFeature/enablement/set`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ExperimentalFeatureEnablementSetResponse {
     /// The new state, by feature name.
     pub enablement: BTreeMap<String, bool>,
 }
 
 /// Parameters of `mock/experimentalMethod`.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct MockExperimentalMethodParams {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
 }
 
 /// Result of `mock/experimentalMethod`.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct MockExperimentalMethodResponse {
     pub echoed: Option<String>,
 }

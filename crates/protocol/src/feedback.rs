@@ -19,8 +19,7 @@ methods! {
 }
 
 /// Parameters of `feedback/upload`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FeedbackUploadParams {
     pub classification: String,
@@ -39,23 +38,22 @@ pub struct FeedbackUploadParams {
         deserialize_with = "wire::or_default",
         skip_serializing_if = "wire::is_false"
     )]
-    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    #[schemars(extend("x-experimental" = true))]
     pub dry_run: bool,
 }
 
 /// Result of `feedback/upload`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FeedbackUploadResponse {
     /// Id to quote in further communication: that of the thread, or of the report.
     pub thread_id: String,
     /// The file that was written.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    #[schemars(extend("x-experimental" = true))]
     pub path: Option<AbsolutePath>,
     /// With `dryRun`: what would be written.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    #[schemars(extend("x-experimental" = true))]
     pub report: Option<Value>,
 }

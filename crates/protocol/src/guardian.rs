@@ -21,8 +21,7 @@ notifications! {
 }
 
 /// Payload of `item/autoApprovalReview/started`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ItemAutoApprovalReviewStartedNotification {
     pub thread_id: String,
@@ -36,8 +35,7 @@ pub struct ItemAutoApprovalReviewStartedNotification {
 }
 
 /// Payload of `item/autoApprovalReview/completed`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ItemAutoApprovalReviewCompletedNotification {
     pub thread_id: String,
@@ -54,16 +52,14 @@ pub struct ItemAutoApprovalReviewCompletedNotification {
 }
 
 /// Source of a decision.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum AutoReviewDecisionSource {
     Agent,
 }
 
 /// The reviewer's findings.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GuardianApprovalReview {
     pub status: GuardianApprovalReviewStatus,
@@ -76,8 +72,7 @@ pub struct GuardianApprovalReview {
 }
 
 /// State of a review.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum GuardianApprovalReviewStatus {
     InProgress,
@@ -88,8 +83,7 @@ pub enum GuardianApprovalReviewStatus {
 }
 
 /// How risky an action is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum GuardianRiskLevel {
     Low,
@@ -99,8 +93,7 @@ pub enum GuardianRiskLevel {
 }
 
 /// How clearly the user authorized the action.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum GuardianUserAuthorization {
     Unknown,
@@ -110,8 +103,7 @@ pub enum GuardianUserAuthorization {
 }
 
 /// The action under review.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum GuardianApprovalReviewAction {
     Command {
@@ -153,8 +145,7 @@ pub enum GuardianApprovalReviewAction {
 }
 
 /// How a command was to be started.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum GuardianCommandSource {
     Shell,
@@ -162,8 +153,7 @@ pub enum GuardianCommandSource {
 }
 
 /// Payload of `guardianWarning`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GuardianWarningNotification {
     pub thread_id: String,

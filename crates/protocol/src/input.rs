@@ -5,8 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::wire;
 
 /// One part of a turn's input (specification, "Turn input items").
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "type", rename_all = "camelCase")]
 pub enum UserInput {
     /// Plain text; `$name` invokes a skill.
@@ -43,8 +42,7 @@ impl From<String> for UserInput {
 }
 
 /// A span of the text with a special meaning.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TextElement {
     pub byte_range: ByteRange,
@@ -54,8 +52,7 @@ pub struct TextElement {
 }
 
 /// Byte offsets; the end is exclusive.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ByteRange {
     pub start: u64,
     pub end: u64,

@@ -11,8 +11,7 @@ use crate::model::ReasoningEffort;
 use crate::tool::DynamicToolCallOutputContentItem;
 
 /// A unit of input or output (specification, "Items").
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "type", rename_all = "camelCase")]
 pub enum ThreadItem {
     UserMessage(UserMessageItem),
@@ -58,16 +57,14 @@ impl ThreadItem {
 }
 
 /// The user's input.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct UserMessageItem {
     pub id: String,
     pub content: Vec<UserInput>,
 }
 
 /// Text that hooks added to the conversation.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct HookPromptItem {
     pub id: String,
     pub fragments: Vec<HookPromptFragment>,
@@ -82,8 +79,7 @@ impl HookPromptItem {
 }
 
 /// Text from one hook.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HookPromptFragment {
     pub hook_run_id: String,
@@ -91,8 +87,7 @@ pub struct HookPromptFragment {
 }
 
 /// A message from the model.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentMessageItem {
     pub id: String,
@@ -108,8 +103,7 @@ pub struct AgentMessageItem {
 }
 
 /// Whether a message is a comment during the work or the final answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MessagePhase {
     Commentary,
@@ -117,8 +111,7 @@ pub enum MessagePhase {
 }
 
 /// Memory sources that a message uses.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MemoryCitation {
     pub entries: Vec<MemoryCitationEntry>,
@@ -126,8 +119,7 @@ pub struct MemoryCitation {
 }
 
 /// A passage of a memory file.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MemoryCitationEntry {
     pub path: String,
@@ -137,8 +129,7 @@ pub struct MemoryCitationEntry {
 }
 
 /// The proposed plan; the text of `item/completed` is authoritative.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct PlanItem {
     pub id: String,
     pub text: String,
@@ -149,8 +140,7 @@ pub struct PlanItem {
 }
 
 /// The model's reasoning.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ReasoningItem {
     pub id: String,
     /// Sections of the summary.
@@ -166,8 +156,7 @@ pub struct ReasoningItem {
 }
 
 /// A command that was run or awaits approval.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CommandExecutionItem {
     pub id: String,
@@ -194,8 +183,9 @@ pub struct CommandExecutionItem {
 }
 
 /// Source of a command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "camelCase")]
 pub enum CommandExecutionSource {
     #[default]
@@ -209,8 +199,7 @@ pub enum CommandExecutionSource {
 }
 
 /// State of a command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum CommandExecutionStatus {
     InProgress,
@@ -220,8 +209,7 @@ pub enum CommandExecutionStatus {
 }
 
 /// What a command appears to do, for display.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "type", rename_all = "camelCase")]
 pub enum CommandAction {
     Read {
@@ -247,8 +235,7 @@ pub enum CommandAction {
 }
 
 /// A patch to files.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct FileChangeItem {
     pub id: String,
     pub changes: Vec<FileUpdateChange>,
@@ -259,8 +246,7 @@ pub struct FileChangeItem {
 }
 
 /// The change to one file.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct FileUpdateChange {
     pub path: String,
     pub kind: PatchChangeKind,
@@ -269,8 +255,7 @@ pub struct FileUpdateChange {
 }
 
 /// Kind of a change.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "type", rename_all = "camelCase")]
 pub enum PatchChangeKind {
     Add,
@@ -283,8 +268,7 @@ pub enum PatchChangeKind {
 }
 
 /// State of a patch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum PatchApplyStatus {
     InProgress,
@@ -294,8 +278,7 @@ pub enum PatchApplyStatus {
 }
 
 /// A call of an MCP server's tool.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct McpToolCallItem {
     pub id: String,
@@ -314,8 +297,7 @@ pub struct McpToolCallItem {
 }
 
 /// State of an MCP tool call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum McpToolCallStatus {
     InProgress,
@@ -324,8 +306,7 @@ pub enum McpToolCallStatus {
 }
 
 /// Result of an MCP tool.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct McpToolCallResult {
     pub content: Vec<Value>,
@@ -336,15 +317,13 @@ pub struct McpToolCallResult {
 }
 
 /// Why an MCP tool call failed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct McpToolCallError {
     pub message: String,
 }
 
 /// A call of a tool that the client runs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DynamicToolCallItem {
     pub id: String,
@@ -362,8 +341,7 @@ pub struct DynamicToolCallItem {
 }
 
 /// State of a dynamic tool call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum DynamicToolCallStatus {
     InProgress,
@@ -372,8 +350,7 @@ pub enum DynamicToolCallStatus {
 }
 
 /// A tool call between agents.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CollabToolCallItem {
     pub id: String,
@@ -407,8 +384,7 @@ pub struct CollabToolCallItem {
 }
 
 /// State of an agent, with its final message or the reason for its failure.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CollabAgentState {
     pub status: CollabAgentStatus,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -416,8 +392,7 @@ pub struct CollabAgentState {
 }
 
 /// Tool that one agent uses on another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum CollabAgentTool {
     SpawnAgent,
@@ -428,8 +403,7 @@ pub enum CollabAgentTool {
 }
 
 /// State of a call between agents.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum CollabToolCallStatus {
     InProgress,
@@ -438,8 +412,7 @@ pub enum CollabToolCallStatus {
 }
 
 /// State of the other agent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum CollabAgentStatus {
     PendingInit,
@@ -452,8 +425,7 @@ pub enum CollabAgentStatus {
 }
 
 /// A web search.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct WebSearchItem {
     pub id: String,
     pub query: String,
@@ -465,8 +437,7 @@ pub struct WebSearchItem {
 }
 
 /// Action of a web search.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "type", rename_all = "camelCase")]
 pub enum WebSearchAction {
     Search {
@@ -489,8 +460,7 @@ pub enum WebSearchAction {
 }
 
 /// An image that the agent viewed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ImageViewItem {
     pub id: String,
     pub path: AbsolutePath,
@@ -500,8 +470,7 @@ pub struct ImageViewItem {
 }
 
 /// An image that the model generated.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ImageGenerationItem {
     pub id: String,
@@ -518,16 +487,14 @@ pub struct ImageGenerationItem {
 }
 
 /// The start of a review (what is reviewed) or its end (the review's text).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ReviewModeItem {
     pub id: String,
     pub review: String,
 }
 
 /// A compaction of the history. With `reason`, the history was not replaced.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ContextCompactionItem {
     pub id: String,
     /// Why the history was not replaced; absent if the compaction succeeded.

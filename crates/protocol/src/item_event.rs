@@ -47,8 +47,7 @@ notifications! {
 }
 
 /// Payload of `item/started`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ItemStartedNotification {
     pub thread_id: String,
@@ -59,8 +58,7 @@ pub struct ItemStartedNotification {
 }
 
 /// Payload of `item/completed`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ItemCompletedNotification {
     pub thread_id: String,
@@ -71,8 +69,7 @@ pub struct ItemCompletedNotification {
 }
 
 /// Payload of `item/agentMessage/delta`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentMessageDeltaNotification {
     pub thread_id: String,
@@ -82,8 +79,7 @@ pub struct AgentMessageDeltaNotification {
 }
 
 /// Payload of `item/plan/delta`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanDeltaNotification {
     pub thread_id: String,
@@ -93,8 +89,7 @@ pub struct PlanDeltaNotification {
 }
 
 /// Payload of `item/reasoning/summaryTextDelta`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReasoningSummaryTextDeltaNotification {
     pub thread_id: String,
@@ -106,8 +101,7 @@ pub struct ReasoningSummaryTextDeltaNotification {
 }
 
 /// Payload of `item/reasoning/summaryPartAdded`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReasoningSummaryPartAddedNotification {
     pub thread_id: String,
@@ -117,8 +111,7 @@ pub struct ReasoningSummaryPartAddedNotification {
 }
 
 /// Payload of `item/reasoning/textDelta`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReasoningTextDeltaNotification {
     pub thread_id: String,
@@ -130,8 +123,7 @@ pub struct ReasoningTextDeltaNotification {
 }
 
 /// Payload of `item/commandExecution/outputDelta`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CommandExecutionOutputDeltaNotification {
     pub thread_id: String,
@@ -141,8 +133,7 @@ pub struct CommandExecutionOutputDeltaNotification {
 }
 
 /// Payload of `item/commandExecution/terminalInteraction`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TerminalInteractionNotification {
     pub thread_id: String,
@@ -153,8 +144,7 @@ pub struct TerminalInteractionNotification {
 }
 
 /// Payload of `item/fileChange/outputDelta`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FileChangeOutputDeltaNotification {
     pub thread_id: String,
@@ -165,8 +155,7 @@ pub struct FileChangeOutputDeltaNotification {
 
 /// Payload of `item/fileChange/patchUpdated`: all changes that have come so far. The lines of a
 /// changed file are those of the patch; the last of these notifications has the changes of the item.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FileChangePatchUpdatedNotification {
     pub thread_id: String,
@@ -176,8 +165,7 @@ pub struct FileChangePatchUpdatedNotification {
 }
 
 /// Payload of `item/mcpToolCall/progress`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct McpToolCallProgressNotification {
     pub thread_id: String,

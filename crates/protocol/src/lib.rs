@@ -10,7 +10,6 @@ pub mod compiled;
 mod dialect;
 mod dispatch;
 mod gate;
-#[cfg(feature = "schema")]
 pub mod generate;
 mod registry;
 mod table;

@@ -25,8 +25,7 @@ methods! {
 }
 
 /// Parameters of `marketplace/add`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct MarketplaceAddParams {
     /// Folder, repository URL or `owner/name`.
@@ -40,8 +39,7 @@ pub struct MarketplaceAddParams {
 }
 
 /// Result of `marketplace/add`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MarketplaceAddResponse {
     pub marketplace_name: String,
@@ -50,16 +48,14 @@ pub struct MarketplaceAddResponse {
 }
 
 /// Parameters of `marketplace/remove`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct MarketplaceRemoveParams {
     pub marketplace_name: String,
 }
 
 /// Result of `marketplace/remove`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MarketplaceRemoveResponse {
     pub marketplace_name: String,
@@ -71,8 +67,7 @@ pub struct MarketplaceRemoveResponse {
 }
 
 /// Parameters of `marketplace/upgrade`.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct MarketplaceUpgradeParams {
     /// The marketplace to update; all when absent.
@@ -81,8 +76,7 @@ pub struct MarketplaceUpgradeParams {
 }
 
 /// Result of `marketplace/upgrade`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MarketplaceUpgradeResponse {
     pub selected_marketplaces: Vec<String>,
@@ -91,8 +85,7 @@ pub struct MarketplaceUpgradeResponse {
 }
 
 /// A marketplace that could not be upgraded.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MarketplaceUpgradeErrorInfo {
     pub marketplace_name: String,

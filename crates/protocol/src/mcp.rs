@@ -58,8 +58,7 @@ notifications! {
 }
 
 /// Parameters of `mcpServerStatus/list`.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct McpServerStatusListParams {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -71,13 +70,12 @@ pub struct McpServerStatusListParams {
     pub detail: Option<McpServerStatusDetail>,
     /// Lists the servers of this loaded thread. Experimental.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    #[schemars(extend("x-experimental" = true))]
     pub thread_id: Option<String>,
 }
 
 /// How much to request from the servers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum McpServerStatusDetail {
     Full,
@@ -85,8 +83,7 @@ pub enum McpServerStatusDetail {
 }
 
 /// A page of servers.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct McpServerStatusListResponse {
     pub data: Vec<McpServerStatus>,
@@ -94,8 +91,7 @@ pub struct McpServerStatusListResponse {
 }
 
 /// A server with its tools and resources.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct McpServerStatus {
     pub name: String,
@@ -107,8 +103,7 @@ pub struct McpServerStatus {
 }
 
 /// How a server authenticates.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum McpAuthStatus {
     Unsupported,
@@ -118,8 +113,7 @@ pub enum McpAuthStatus {
 }
 
 /// A tool of a server.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct McpTool {
     pub name: String,
@@ -139,8 +133,7 @@ pub struct McpTool {
 }
 
 /// A resource of a server.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct McpResource {
     pub name: String,
@@ -162,8 +155,7 @@ pub struct McpResource {
 }
 
 /// A template of resource URIs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct McpResourceTemplate {
     pub name: String,
@@ -179,8 +171,7 @@ pub struct McpResourceTemplate {
 }
 
 /// Parameters of `mcpServer/oauth/login`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct McpServerOauthLoginParams {
     pub name: String,
@@ -190,21 +181,19 @@ pub struct McpServerOauthLoginParams {
     pub timeout_secs: Option<i64>,
     /// Logs in at a server of this loaded thread. Experimental.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    #[schemars(extend("x-experimental" = true))]
     pub thread_id: Option<String>,
 }
 
 /// Result of `mcpServer/oauth/login`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct McpServerOauthLoginResponse {
     pub authorization_url: String,
 }
 
 /// Parameters of `mcpServer/resource/read`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct McpServerResourceReadParams {
     pub server: String,
@@ -215,15 +204,13 @@ pub struct McpServerResourceReadParams {
 }
 
 /// Result of `mcpServer/resource/read`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct McpServerResourceReadResponse {
     pub contents: Vec<McpResourceContent>,
 }
 
 /// Content of a resource.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(untagged)]
 pub enum McpResourceContent {
     Text(McpTextResourceContent),
@@ -231,8 +218,7 @@ pub enum McpResourceContent {
 }
 
 /// Content as text.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct McpTextResourceContent {
     pub uri: String,
@@ -244,8 +230,7 @@ pub struct McpTextResourceContent {
 }
 
 /// Content as base64.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct McpBlobResourceContent {
     pub uri: String,
@@ -257,8 +242,7 @@ pub struct McpBlobResourceContent {
 }
 
 /// Parameters of `mcpServer/prompt/list`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct McpServerPromptListParams {
     pub server: String,
@@ -268,15 +252,13 @@ pub struct McpServerPromptListParams {
 }
 
 /// Result of `mcpServer/prompt/list`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct McpServerPromptListResponse {
     pub data: Vec<McpPrompt>,
 }
 
 /// A prompt of a server.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct McpPrompt {
     pub name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -292,8 +274,7 @@ pub struct McpPrompt {
 }
 
 /// An argument of a prompt.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct McpPromptArgument {
     pub name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -305,8 +286,7 @@ pub struct McpPromptArgument {
 }
 
 /// Parameters of `mcpServer/prompt/get`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct McpServerPromptGetParams {
     pub server: String,
@@ -319,8 +299,7 @@ pub struct McpServerPromptGetParams {
 }
 
 /// Result of `mcpServer/prompt/get`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct McpServerPromptGetResponse {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
@@ -330,8 +309,7 @@ pub struct McpServerPromptGetResponse {
 }
 
 /// A message of an expanded prompt.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct McpPromptMessage {
     /// `user` or `assistant`.
     pub role: String,
@@ -340,8 +318,7 @@ pub struct McpPromptMessage {
 }
 
 /// Parameters of `mcpServer/tool/call`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct McpServerToolCallParams {
     pub thread_id: String,
@@ -354,8 +331,7 @@ pub struct McpServerToolCallParams {
 }
 
 /// Result of `mcpServer/tool/call`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct McpServerToolCallResponse {
     pub content: Vec<Value>,
@@ -368,8 +344,7 @@ pub struct McpServerToolCallResponse {
 }
 
 /// Payload of `mcpServer/startupStatus/updated`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct McpServerStartupStatusUpdatedNotification {
     pub name: String,
     pub status: McpServerStartupState,
@@ -377,8 +352,7 @@ pub struct McpServerStartupStatusUpdatedNotification {
 }
 
 /// Progress of a server's startup.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum McpServerStartupState {
     Starting,
@@ -388,8 +362,7 @@ pub enum McpServerStartupState {
 }
 
 /// Payload of `mcpServer/oauthLogin/completed`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct McpServerOauthLoginCompletedNotification {
     pub name: String,
     pub success: bool,

@@ -6,8 +6,7 @@ use crate::common::AbsolutePath;
 use crate::wire;
 
 /// A complete set of permissions.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(
     tag = "type",
     rename_all = "camelCase",
@@ -24,8 +23,7 @@ pub enum PermissionProfile {
 }
 
 /// File-system part of a profile.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(
     tag = "type",
     rename_all = "camelCase",
@@ -44,16 +42,14 @@ pub enum FileSystemPermissions {
 }
 
 /// Network part of a profile.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NetworkPermissions {
     pub enabled: bool,
 }
 
 /// One rule: a location and the access to it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FileSystemSandboxEntry {
     pub path: FileSystemPath,
@@ -61,8 +57,7 @@ pub struct FileSystemSandboxEntry {
 }
 
 /// Access to a location.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum FileSystemAccessMode {
     Read,
@@ -71,8 +66,7 @@ pub enum FileSystemAccessMode {
 }
 
 /// A location in the file system.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum FileSystemPath {
     Path { path: AbsolutePath },
@@ -81,8 +75,7 @@ pub enum FileSystemPath {
 }
 
 /// A location that depends on the machine or the project.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum FileSystemSpecialPath {
     /// The whole file system.
@@ -107,8 +100,7 @@ pub enum FileSystemSpecialPath {
 }
 
 /// Selects a configured profile, with modifications.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PermissionProfileSelectionParams {
     #[serde(rename = "type")]
@@ -120,16 +112,14 @@ pub struct PermissionProfileSelectionParams {
 }
 
 /// Discriminator of a profile selection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum PermissionProfileSelectionType {
     Profile,
 }
 
 /// A modification of a profile.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "type", rename_all = "camelCase", deny_unknown_fields)]
 pub enum PermissionProfileModification {
     /// An additional writable folder.
@@ -137,8 +127,7 @@ pub enum PermissionProfileModification {
 }
 
 /// The profile in effect for a thread.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ActivePermissionProfile {
     pub id: String,
     /// Profile that this one extends.
@@ -149,8 +138,7 @@ pub struct ActivePermissionProfile {
 }
 
 /// Permissions beyond those in effect, requested or granted.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AdditionalPermissionProfile {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -160,8 +148,7 @@ pub struct AdditionalPermissionProfile {
 }
 
 /// Additional file-system permissions.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AdditionalFileSystemPermissions {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -175,8 +162,7 @@ pub struct AdditionalFileSystemPermissions {
 }
 
 /// Additional network permissions.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AdditionalNetworkPermissions {
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -39,8 +39,7 @@ methods! {
 }
 
 /// Parameters of `plugin/list`.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PluginListParams {
     /// Adds the marketplaces of these projects.
@@ -51,8 +50,7 @@ pub struct PluginListParams {
 }
 
 /// Kind of marketplace to list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PluginListMarketplaceKind {
     Local,
@@ -61,8 +59,7 @@ pub enum PluginListMarketplaceKind {
 }
 
 /// Result of `plugin/list`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginListResponse {
     pub marketplaces: Vec<PluginMarketplaceEntry>,
@@ -73,8 +70,7 @@ pub struct PluginListResponse {
 }
 
 /// A marketplace that could not be loaded.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MarketplaceLoadErrorInfo {
     pub marketplace_path: AbsolutePath,
@@ -82,8 +78,7 @@ pub struct MarketplaceLoadErrorInfo {
 }
 
 /// A marketplace.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct PluginMarketplaceEntry {
     pub name: String,
     /// Null for a remote marketplace, and for one that no longer exists: only installed plugins are left of
@@ -95,8 +90,7 @@ pub struct PluginMarketplaceEntry {
 }
 
 /// Display information of a marketplace.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MarketplaceInterface {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -104,8 +98,7 @@ pub struct MarketplaceInterface {
 }
 
 /// A summary of a plugin.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginSummary {
     pub id: String,
@@ -126,8 +119,7 @@ pub struct PluginSummary {
 }
 
 /// Location of a plugin's files.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum PluginSource {
     Local { path: AbsolutePath },
@@ -136,8 +128,7 @@ pub enum PluginSource {
 }
 
 /// Whether a plugin can be installed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum PluginInstallPolicy {
     NotAvailable,
@@ -146,8 +137,7 @@ pub enum PluginInstallPolicy {
 }
 
 /// When a plugin's apps require a login.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum PluginAuthPolicy {
     OnInstall,
@@ -155,8 +145,9 @@ pub enum PluginAuthPolicy {
 }
 
 /// Whether the administrator allows a plugin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum PluginAvailability {
     #[default]
@@ -165,8 +156,7 @@ pub enum PluginAvailability {
 }
 
 /// Display information of a plugin.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginInterface {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -203,8 +193,7 @@ pub struct PluginInterface {
 }
 
 /// Parameters of `plugin/read`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PluginReadParams {
     pub plugin_name: String,
@@ -216,15 +205,13 @@ pub struct PluginReadParams {
 }
 
 /// Result of `plugin/read`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct PluginReadResponse {
     pub plugin: PluginDetail,
 }
 
 /// Details of a plugin.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginDetail {
     pub marketplace_name: String,
@@ -246,8 +233,7 @@ pub struct PluginDetail {
 }
 
 /// A hook that a plugin contains.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginHookSummary {
     pub key: String,
@@ -255,8 +241,7 @@ pub struct PluginHookSummary {
 }
 
 /// Parameters of `plugin/skill/read`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PluginSkillReadParams {
     pub remote_marketplace_name: String,
@@ -265,15 +250,13 @@ pub struct PluginSkillReadParams {
 }
 
 /// Result of `plugin/skill/read`.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct PluginSkillReadResponse {
     pub contents: Option<String>,
 }
 
 /// Parameters of `plugin/install`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PluginInstallParams {
     pub plugin_name: String,
@@ -285,8 +268,7 @@ pub struct PluginInstallParams {
 }
 
 /// Result of `plugin/install`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginInstallResponse {
     pub auth_policy: PluginAuthPolicy,
@@ -294,8 +276,7 @@ pub struct PluginInstallResponse {
 }
 
 /// Parameters of `plugin/uninstall`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PluginUninstallParams {
     pub plugin_id: String,

@@ -31,15 +31,13 @@ methods! {
 }
 
 /// Result of `plugin/share/list`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct PluginShareListResponse {
     pub data: Vec<PluginShareListItem>,
 }
 
 /// A shared plugin.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginShareListItem {
     pub plugin: PluginSummary,
@@ -49,8 +47,7 @@ pub struct PluginShareListItem {
 }
 
 /// Parameters of `plugin/share/save`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PluginShareSaveParams {
     pub plugin_path: AbsolutePath,
@@ -64,8 +61,7 @@ pub struct PluginShareSaveParams {
 }
 
 /// Result of `plugin/share/save`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginShareSaveResponse {
     pub remote_plugin_id: String,
@@ -73,8 +69,7 @@ pub struct PluginShareSaveResponse {
 }
 
 /// Parameters of `plugin/share/updateTargets`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PluginShareUpdateTargetsParams {
     pub remote_plugin_id: String,
@@ -83,24 +78,21 @@ pub struct PluginShareUpdateTargetsParams {
 }
 
 /// Result of `plugin/share/updateTargets`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct PluginShareUpdateTargetsResponse {
     pub discoverability: PluginShareDiscoverability,
     pub principals: Vec<PluginSharePrincipal>,
 }
 
 /// Parameters of `plugin/share/delete`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PluginShareDeleteParams {
     pub remote_plugin_id: String,
 }
 
 /// Who can find a shared plugin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum PluginShareDiscoverability {
     Listed,
@@ -109,8 +101,7 @@ pub enum PluginShareDiscoverability {
 }
 
 /// Values that the discoverability can be changed to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum PluginShareUpdateDiscoverability {
     Unlisted,
@@ -118,8 +109,7 @@ pub enum PluginShareUpdateDiscoverability {
 }
 
 /// A principal to share with.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginShareTarget {
     pub principal_type: PluginSharePrincipalType,
@@ -127,8 +117,7 @@ pub struct PluginShareTarget {
 }
 
 /// Kind of principal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum PluginSharePrincipalType {
     User,
@@ -137,8 +126,7 @@ pub enum PluginSharePrincipalType {
 }
 
 /// A principal that a plugin is shared with.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginSharePrincipal {
     pub principal_type: PluginSharePrincipalType,
@@ -147,8 +135,7 @@ pub struct PluginSharePrincipal {
 }
 
 /// Sharing state of a plugin.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginShareContext {
     pub remote_plugin_id: String,

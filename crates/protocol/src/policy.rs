@@ -7,10 +7,9 @@ use crate::common::AbsolutePath;
 use crate::wire;
 
 /// When the agent asks for approval.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[cfg_attr(feature = "schema", schemars(extend("x-aliases" = ["untrusted", "unless-trusted", "on-failure", "on-request"])))]
+#[schemars(extend("x-aliases" = ["untrusted", "unless-trusted", "on-failure", "on-request"]))]
 pub enum AskForApproval {
     /// Asks for everything but commands known to be harmless.
     #[serde(alias = "untrusted", alias = "unless-trusted")]
@@ -28,8 +27,7 @@ pub enum AskForApproval {
 }
 
 /// Which kinds of prompt are shown; the others are refused without asking.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GranularApproval {
     /// Escalations out of the sandbox.
@@ -47,8 +45,7 @@ pub struct GranularApproval {
 }
 
 /// Who decides on approval requests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ApprovalsReviewer {
     User,
@@ -57,10 +54,9 @@ pub enum ApprovalsReviewer {
 }
 
 /// Sandbox of a thread, in short form.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[cfg_attr(feature = "schema", schemars(extend("x-aliases" = ["read-only", "workspace-write", "danger-full-access"])))]
+#[schemars(extend("x-aliases" = ["read-only", "workspace-write", "danger-full-access"]))]
 pub enum SandboxMode {
     #[serde(alias = "read-only")]
     ReadOnly,
@@ -73,8 +69,7 @@ pub enum SandboxMode {
 /// What commands may access (specification, "Sandbox policy"). Like every type that grants
 /// permissions, it refuses unknown members: ignoring one could allow more than the client meant.
 /// Variants without members are written `{}`, because serde checks for unknown members only there.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(
     tag = "type",
     rename_all = "camelCase",
@@ -116,8 +111,7 @@ pub enum SandboxPolicy {
 }
 
 /// Which files may be read.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(
     tag = "type",
     rename_all = "camelCase",
@@ -137,8 +131,9 @@ pub enum ReadAccess {
 }
 
 /// Network of an external sandbox.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "camelCase")]
 pub enum NetworkAccess {
     /// No outbound network; the default.

@@ -44,8 +44,7 @@ notifications! {
 }
 
 /// Parameters of `process/spawn`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ProcessSpawnParams {
     /// Program and arguments; must not be empty.
@@ -79,8 +78,7 @@ pub struct ProcessSpawnParams {
 }
 
 /// Parameters of `process/writeStdin`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ProcessWriteStdinParams {
     pub process_handle: String,
@@ -95,8 +93,7 @@ pub struct ProcessWriteStdinParams {
 }
 
 /// Parameters of `process/resizePty`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ProcessResizePtyParams {
     pub process_handle: String,
@@ -104,16 +101,14 @@ pub struct ProcessResizePtyParams {
 }
 
 /// Parameters of `process/kill`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ProcessKillParams {
     pub process_handle: String,
 }
 
 /// Payload of `process/outputDelta`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProcessOutputDeltaNotification {
     pub process_handle: String,
@@ -124,8 +119,7 @@ pub struct ProcessOutputDeltaNotification {
 }
 
 /// Payload of `process/exited`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProcessExitedNotification {
     pub process_handle: String,

@@ -65,8 +65,7 @@ notifications! {
 }
 
 /// Parameters of `thread/realtime/start`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadRealtimeStartParams {
     pub thread_id: String,
@@ -82,8 +81,7 @@ pub struct ThreadRealtimeStartParams {
 }
 
 /// Output modality of the model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum RealtimeOutputModality {
     Text,
@@ -91,8 +89,7 @@ pub enum RealtimeOutputModality {
 }
 
 /// Transport of the audio.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "type", rename_all = "camelCase")]
 pub enum ThreadRealtimeStartTransport {
     Websocket,
@@ -100,8 +97,7 @@ pub enum ThreadRealtimeStartTransport {
 }
 
 /// A voice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum RealtimeVoice {
     Alloy,
@@ -126,8 +122,7 @@ pub enum RealtimeVoice {
 }
 
 /// Parameters of `thread/realtime/appendAudio`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadRealtimeAppendAudioParams {
     pub thread_id: String,
@@ -135,8 +130,7 @@ pub struct ThreadRealtimeAppendAudioParams {
 }
 
 /// A chunk of audio.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadRealtimeAudioChunk {
     /// 16-bit samples in base64.
@@ -150,8 +144,7 @@ pub struct ThreadRealtimeAudioChunk {
 }
 
 /// Parameters of `thread/realtime/appendText`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadRealtimeAppendTextParams {
     pub thread_id: String,
@@ -159,15 +152,13 @@ pub struct ThreadRealtimeAppendTextParams {
 }
 
 /// Result of `thread/realtime/listVoices`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ThreadRealtimeListVoicesResponse {
     pub voices: RealtimeVoicesList,
 }
 
 /// Voices by version of the realtime API.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RealtimeVoicesList {
     pub v1: Vec<RealtimeVoice>,
@@ -177,8 +168,7 @@ pub struct RealtimeVoicesList {
 }
 
 /// Payload of `thread/realtime/started`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadRealtimeStartedNotification {
     pub thread_id: String,
@@ -188,8 +178,7 @@ pub struct ThreadRealtimeStartedNotification {
 }
 
 /// Version of the realtime API.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum RealtimeConversationVersion {
     V1,
@@ -197,8 +186,7 @@ pub enum RealtimeConversationVersion {
 }
 
 /// Payload of `thread/realtime/itemAdded`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadRealtimeItemAddedNotification {
     pub thread_id: String,
@@ -206,8 +194,7 @@ pub struct ThreadRealtimeItemAddedNotification {
 }
 
 /// Payload of `thread/realtime/transcript/delta`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadRealtimeTranscriptDeltaNotification {
     pub thread_id: String,
@@ -216,8 +203,7 @@ pub struct ThreadRealtimeTranscriptDeltaNotification {
 }
 
 /// Payload of `thread/realtime/transcript/done`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadRealtimeTranscriptDoneNotification {
     pub thread_id: String,
@@ -226,8 +212,7 @@ pub struct ThreadRealtimeTranscriptDoneNotification {
 }
 
 /// Payload of `thread/realtime/outputAudio/delta`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadRealtimeOutputAudioDeltaNotification {
     pub thread_id: String,
@@ -235,8 +220,7 @@ pub struct ThreadRealtimeOutputAudioDeltaNotification {
 }
 
 /// Payload of `thread/realtime/sdp`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadRealtimeSdpNotification {
     pub thread_id: String,
@@ -244,8 +228,7 @@ pub struct ThreadRealtimeSdpNotification {
 }
 
 /// Payload of `thread/realtime/error`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadRealtimeErrorNotification {
     pub thread_id: String,
@@ -253,8 +236,7 @@ pub struct ThreadRealtimeErrorNotification {
 }
 
 /// Payload of `thread/realtime/closed`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadRealtimeClosedNotification {
     pub thread_id: String,

@@ -38,7 +38,6 @@ macro_rules! resource_methods {
             }
         }
 
-        #[cfg(feature = "schema")]
         pub(crate) fn method_schemas(
             generator: &mut schemars::SchemaGenerator,
         ) -> Vec<crate::generate::MessageSchema> {
@@ -54,7 +53,6 @@ macro_rules! resource_messages {
     ($parts:ident = $table:ident, $schemas:ident: $($module:ident)+) => {
         const $parts: &[&[MessageInfo]] = &[$(crate::$module::$table),+];
 
-        #[cfg(feature = "schema")]
         pub(crate) fn $schemas(
             generator: &mut schemars::SchemaGenerator,
         ) -> Vec<crate::generate::MessageSchema> {

@@ -7,21 +7,19 @@ use serde::{Deserialize, Serialize};
 use crate::policy::{ApprovalsReviewer, AskForApproval, SandboxMode};
 
 /// Result of `configRequirements/read`.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ConfigRequirementsReadResponse {
     pub requirements: Option<ConfigRequirements>,
 }
 
 /// Limits on the configuration; an absent member is unconstrained.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ConfigRequirements {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed_approval_policies: Option<Vec<AskForApproval>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    #[schemars(extend("x-experimental" = true))]
     pub allowed_approvals_reviewers: Option<Vec<ApprovalsReviewer>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed_sandbox_modes: Option<Vec<SandboxMode>>,
@@ -33,15 +31,14 @@ pub struct ConfigRequirements {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub feature_requirements: Option<BTreeMap<String, bool>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    #[schemars(extend("x-experimental" = true))]
     pub hooks: Option<ManagedHooksRequirements>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<NetworkRequirements>,
 }
 
 /// Mode of web search.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum WebSearchMode {
     Disabled,
@@ -50,16 +47,14 @@ pub enum WebSearchMode {
 }
 
 /// Where data must remain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum ResidencyRequirement {
     Us,
 }
 
 /// Restrictions on the network access of commands.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NetworkRequirements {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -91,8 +86,7 @@ pub struct NetworkRequirements {
 }
 
 /// Access to a domain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum NetworkDomainPermission {
     Allow,
@@ -100,8 +94,7 @@ pub enum NetworkDomainPermission {
 }
 
 /// Access to a Unix socket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum NetworkUnixSocketPermission {
     Allow,
@@ -109,8 +102,7 @@ pub enum NetworkUnixSocketPermission {
 }
 
 /// Hooks that the administrator installs, by event.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ManagedHooksRequirements {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -136,8 +128,7 @@ pub struct ManagedHooksRequirements {
 }
 
 /// Hooks with the same matcher.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ConfiguredHookMatcherGroup {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub matcher: Option<String>,
@@ -145,8 +136,7 @@ pub struct ConfiguredHookMatcherGroup {
 }
 
 /// Handler of a hook.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum ConfiguredHookHandler {
     Command {

@@ -29,8 +29,7 @@ notifications! {
 }
 
 /// Parameters of `skills/list`.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SkillsListParams {
     /// The server's working folder when empty.
@@ -49,8 +48,7 @@ pub struct SkillsListParams {
 }
 
 /// Additional skill folders for a working directory.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SkillsListExtraUserRoots {
     pub cwd: String,
@@ -58,16 +56,14 @@ pub struct SkillsListExtraUserRoots {
 }
 
 /// Result of `skills/list`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct SkillsListResponse {
-    #[cfg_attr(feature = "schema", schemars(with = "Vec<SkillsListEntry>"))]
+    #[schemars(with = "Vec<SkillsListEntry>")]
     pub data: Vec<Encoded<SkillsListEntry>>,
 }
 
 /// Skills of one folder.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct SkillsListEntry {
     pub cwd: String,
     pub skills: Vec<SkillMetadata>,
@@ -75,8 +71,7 @@ pub struct SkillsListEntry {
 }
 
 /// A skill (specification, "Skill entry").
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SkillMetadata {
     pub name: String,
@@ -93,8 +88,7 @@ pub struct SkillMetadata {
 }
 
 /// Where a skill comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum SkillScope {
     User,
@@ -104,8 +98,7 @@ pub enum SkillScope {
 }
 
 /// Display information of a skill.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SkillInterface {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -123,15 +116,13 @@ pub struct SkillInterface {
 }
 
 /// Dependencies of a skill.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct SkillDependencies {
     pub tools: Vec<SkillToolDependency>,
 }
 
 /// A tool that a skill needs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct SkillToolDependency {
     /// `env_var` or `mcp`.
     #[serde(rename = "type")]
@@ -149,16 +140,14 @@ pub struct SkillToolDependency {
 }
 
 /// A skill that could not be loaded.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct SkillErrorInfo {
     pub path: String,
     pub message: String,
 }
 
 /// A summary of a skill.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SkillSummary {
     pub name: String,
@@ -173,8 +162,7 @@ pub struct SkillSummary {
 }
 
 /// Parameters of `skills/config/write`: a skill by path or by name.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct SkillsConfigWriteParams {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<AbsolutePath>,
@@ -184,8 +172,7 @@ pub struct SkillsConfigWriteParams {
 }
 
 /// Result of `skills/config/write`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SkillsConfigWriteResponse {
     pub effective_enabled: bool,

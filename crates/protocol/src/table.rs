@@ -221,7 +221,6 @@ macro_rules! methods {
             }
         }
 
-        #[cfg(feature = "schema")]
         pub(crate) fn method_schemas(
             generator: &mut schemars::SchemaGenerator,
         ) -> Vec<crate::generate::MessageSchema> {
@@ -265,7 +264,6 @@ macro_rules! server_requests {
             },)+
         ];
 
-        #[cfg(feature = "schema")]
         pub(crate) fn server_request_schemas(
             generator: &mut schemars::SchemaGenerator,
         ) -> Vec<crate::generate::MessageSchema> {
@@ -309,7 +307,6 @@ macro_rules! notifications {
             },)+
         ];
 
-        #[cfg(feature = "schema")]
         pub(crate) fn $schemas(
             generator: &mut schemars::SchemaGenerator,
         ) -> Vec<crate::generate::MessageSchema> {

@@ -6,15 +6,13 @@ use serde_json::Value;
 use crate::{Thread, wire};
 
 /// Result of `thread/unsubscribe`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ThreadUnsubscribeResponse {
     pub status: ThreadUnsubscribeStatus,
 }
 
 /// State of the connection's subscription before the call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum ThreadUnsubscribeStatus {
     NotLoaded,
@@ -23,8 +21,7 @@ pub enum ThreadUnsubscribeStatus {
 }
 
 /// Parameters of `thread/name/set`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadNameSetParams {
     pub thread_id: String,
@@ -32,8 +29,7 @@ pub struct ThreadNameSetParams {
 }
 
 /// Parameters of `thread/metadata/update`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadMetadataUpdateParams {
     pub thread_id: String,
@@ -42,8 +38,7 @@ pub struct ThreadMetadataUpdateParams {
 }
 
 /// Changes to `gitInfo`: an absent member is unchanged, a null member is cleared.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadMetadataGitInfoUpdate {
     #[serde(
@@ -67,8 +62,7 @@ pub struct ThreadMetadataGitInfoUpdate {
 }
 
 /// Parameters of `thread/shellCommand`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ThreadShellCommandParams {
     pub thread_id: String,
@@ -76,8 +70,7 @@ pub struct ThreadShellCommandParams {
 }
 
 /// Parameters of `thread/rollback`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ThreadRollbackParams {
     pub thread_id: String,
@@ -89,7 +82,7 @@ pub struct ThreadRollbackParams {
         deserialize_with = "wire::or_default",
         skip_serializing_if = "wire::is_false"
     )]
-    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    #[schemars(extend("x-experimental" = true))]
     pub restore_files: bool,
     /// With `restoreFiles`: change nothing, and answer with what would be done.
     #[serde(
@@ -97,7 +90,7 @@ pub struct ThreadRollbackParams {
         deserialize_with = "wire::or_default",
         skip_serializing_if = "wire::is_false"
     )]
-    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    #[schemars(extend("x-experimental" = true))]
     pub dry_run: bool,
     /// With `restoreFiles`: also restore what something else has changed since.
     #[serde(
@@ -105,24 +98,22 @@ pub struct ThreadRollbackParams {
         deserialize_with = "wire::or_default",
         skip_serializing_if = "wire::is_false"
     )]
-    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    #[schemars(extend("x-experimental" = true))]
     pub overwrite_changes: bool,
 }
 
 /// Result of `thread/rollback`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ThreadRollbackResponse {
     pub thread: Thread,
     /// What was done to files; present with `restoreFiles`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    #[schemars(extend("x-experimental" = true))]
     pub files: Option<RestoredFiles>,
 }
 
 /// What going back does to files, or would do.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RestoredFiles {
     /// From the files as they were before the call to the restored ones, in git's format.
@@ -138,8 +129,7 @@ pub struct RestoredFiles {
 }
 
 /// A path with a remark.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct NotedPath {
     /// Absolute.
     pub path: String,
@@ -147,8 +137,7 @@ pub struct NotedPath {
 }
 
 /// Parameters of `thread/inject_items`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadInjectItemsParams {
     pub thread_id: String,
@@ -157,8 +146,7 @@ pub struct ThreadInjectItemsParams {
 }
 
 /// Parameters of `thread/approveGuardianDeniedAction`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadApproveGuardianDeniedActionParams {
     pub thread_id: String,
@@ -167,16 +155,14 @@ pub struct ThreadApproveGuardianDeniedActionParams {
 }
 
 /// Number of open prompts outside the server.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ThreadElicitationResponse {
     pub count: u64,
     pub paused: bool,
 }
 
 /// Parameters of `thread/memoryMode/set`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadMemoryModeSetParams {
     pub thread_id: String,
@@ -184,8 +170,7 @@ pub struct ThreadMemoryModeSetParams {
 }
 
 /// Whether memory may use a thread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum ThreadMemoryMode {
     Enabled,

@@ -9,8 +9,7 @@ use crate::turn::{Turn, TurnItemsView};
 use crate::wire;
 
 /// Parameters of `thread/list`; filters apply before pagination.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadListParams {
     /// Cursor of the previous page; null for the first.
@@ -46,8 +45,7 @@ pub struct ThreadListParams {
 }
 
 /// Timestamp that the list is sorted by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ThreadSortKey {
     CreatedAt,
@@ -55,8 +53,7 @@ pub enum ThreadSortKey {
 }
 
 /// Kind of source to list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum ThreadSourceKind {
     Cli,
@@ -72,8 +69,7 @@ pub enum ThreadSourceKind {
 }
 
 /// One or several working directories.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(untagged)]
 pub enum ThreadListCwdFilter {
     One(String),
@@ -81,8 +77,7 @@ pub enum ThreadListCwdFilter {
 }
 
 /// A page of threads.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadListResponse {
     pub data: Vec<Thread>,
@@ -93,8 +88,7 @@ pub struct ThreadListResponse {
 }
 
 /// Parameters of `thread/turns/list`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadTurnsListParams {
     pub thread_id: String,
@@ -111,8 +105,7 @@ pub struct ThreadTurnsListParams {
 }
 
 /// A page of turns.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadTurnsListResponse {
     pub data: Vec<Turn>,
@@ -123,8 +116,7 @@ pub struct ThreadTurnsListResponse {
 }
 
 /// Parameters of `thread/turns/items/list`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadTurnsItemsListParams {
     pub thread_id: String,
@@ -138,8 +130,7 @@ pub struct ThreadTurnsItemsListParams {
 }
 
 /// A page of one turn's items.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadTurnsItemsListResponse {
     pub data: Vec<ThreadItem>,
@@ -148,8 +139,7 @@ pub struct ThreadTurnsItemsListResponse {
 }
 
 /// Parameters of `thread/items/list`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadItemsListParams {
     pub thread_id: String,
@@ -166,8 +156,7 @@ pub struct ThreadItemsListParams {
 }
 
 /// A page of a thread's items.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadItemsListResponse {
     pub data: Vec<ThreadItemEntry>,
@@ -176,8 +165,7 @@ pub struct ThreadItemsListResponse {
 }
 
 /// An item and the turn that it belongs to.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadItemEntry {
     pub turn_id: String,
@@ -185,8 +173,7 @@ pub struct ThreadItemEntry {
 }
 
 /// Parameters of `thread/loaded/list`.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ThreadLoadedListParams {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
@@ -195,8 +182,7 @@ pub struct ThreadLoadedListParams {
 }
 
 /// Ids of loaded threads.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadLoadedListResponse {
     pub data: Vec<String>,

@@ -8,8 +8,7 @@ use crate::turn::Turn;
 use crate::wire;
 
 /// A conversation (specification, "Thread").
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Thread {
     pub id: String,
@@ -50,8 +49,7 @@ pub struct Thread {
 }
 
 /// Runtime status of a thread.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum ThreadStatus {
     /// Not in memory.
@@ -65,8 +63,7 @@ pub enum ThreadStatus {
 }
 
 /// What an active thread waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum ThreadActiveFlag {
     WaitingOnApproval,
@@ -74,8 +71,7 @@ pub enum ThreadActiveFlag {
 }
 
 /// Kind of client that started a thread.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum SessionSource {
     Cli,
@@ -90,8 +86,7 @@ pub enum SessionSource {
 }
 
 /// Why the server started a thread.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SubAgentSource {
     Review,
@@ -102,8 +97,7 @@ pub enum SubAgentSource {
 }
 
 /// The thread that spawned a sub-agent.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ThreadSpawnSource {
     pub parent_thread_id: String,
     /// Distance from the root thread.
@@ -117,8 +111,7 @@ pub struct ThreadSpawnSource {
 }
 
 /// State of the repository when the thread was last used.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GitInfo {
     pub sha: Option<String>,
@@ -127,23 +120,20 @@ pub struct GitInfo {
 }
 
 /// Payload of `thread/started`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ThreadStartedNotification {
     pub thread: Thread,
 }
 
 /// Payload of notifications that name only a thread.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadIdNotification {
     pub thread_id: String,
 }
 
 /// Payload of `thread/status/changed`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadStatusChangedNotification {
     pub thread_id: String,
@@ -151,8 +141,7 @@ pub struct ThreadStatusChangedNotification {
 }
 
 /// Payload of `thread/name/updated`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadNameUpdatedNotification {
     pub thread_id: String,
@@ -161,8 +150,7 @@ pub struct ThreadNameUpdatedNotification {
 }
 
 /// Payload of `thread/tokenUsage/updated`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadTokenUsageUpdatedNotification {
     pub thread_id: String,
@@ -171,8 +159,7 @@ pub struct ThreadTokenUsageUpdatedNotification {
 }
 
 /// Tokens used by a thread.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadTokenUsage {
     pub total: TokenUsageBreakdown,
@@ -184,14 +171,13 @@ pub struct ThreadTokenUsage {
     pub tokens_with_agents: Option<i64>,
     /// What the tokens cost, for clients with the capability `tokenCost`. Experimental.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    #[schemars(extend("x-experimental" = true))]
     pub cost: Option<TokenCost>,
 }
 
 /// What tokens cost: exact decimal numbers, such as `0.0125`. Null where the price of a part is not
 /// known.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TokenCost {
     /// `USD`.
@@ -207,8 +193,7 @@ pub struct TokenCost {
 }
 
 /// Tokens by kind.
-#[derive(Debug, Clone, PartialEq, Copy, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Copy, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TokenUsageBreakdown {
     pub total_tokens: i64,
@@ -228,8 +213,7 @@ pub struct TokenUsageBreakdown {
 }
 
 /// Payload of `thread/compacted`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadCompactedNotification {
     pub thread_id: String,

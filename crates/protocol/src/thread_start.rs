@@ -30,8 +30,7 @@ macro_rules! opening_params {
         }
     ) => {
         $(#[$attribute])*
-        #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+        #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
         #[serde(rename_all = "camelCase", deny_unknown_fields)]
         pub struct $name {
             $($before)*
@@ -52,7 +51,7 @@ macro_rules! opening_params {
             #[serde(skip_serializing_if = "Option::is_none")]
             pub sandbox: Option<SandboxMode>,
             #[serde(skip_serializing_if = "Option::is_none")]
-            #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+            #[schemars(extend("x-experimental" = true))]
             pub permissions: Option<PermissionProfileSelectionParams>,
             /// Configuration overrides, by dotted key.
             #[serde(skip_serializing_if = "Option::is_none")]
@@ -119,27 +118,27 @@ opening_params! {
             pub ephemeral: Option<bool>,
             /// Tools that the client runs.
             #[serde(skip_serializing_if = "Option::is_none")]
-            #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+            #[schemars(extend("x-experimental" = true))]
             pub dynamic_tools: Option<Vec<DynamicToolSpec>>,
             #[serde(skip_serializing_if = "Option::is_none")]
-            #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+            #[schemars(extend("x-experimental" = true))]
             pub environments: Option<Vec<TurnEnvironmentParams>>,
             #[serde(
                 default,
                 deserialize_with = "wire::or_default",
                 skip_serializing_if = "wire::is_false"
             )]
-            #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+            #[schemars(extend("x-experimental" = true))]
             pub experimental_raw_events: bool,
             #[serde(skip_serializing_if = "Option::is_none")]
-            #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+            #[schemars(extend("x-experimental" = true))]
             pub mock_experimental_field: Option<String>,
             #[serde(
                 default,
                 deserialize_with = "wire::or_default",
                 skip_serializing_if = "wire::is_false"
             )]
-            #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+            #[schemars(extend("x-experimental" = true))]
             pub persist_extended_history: bool,
             #[serde(skip_serializing_if = "Option::is_none")]
             pub session_start_source: Option<ThreadStartSource>,
@@ -150,8 +149,7 @@ opening_params! {
 }
 
 /// Why a thread was started.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum ThreadStartSource {
     Startup,
@@ -159,8 +157,7 @@ pub enum ThreadStartSource {
 }
 
 /// For whom a thread was started.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ThreadSource {
     User,
@@ -183,8 +180,7 @@ impl From<&str> for ThreadSource {
 }
 
 /// Tone of the model's messages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Personality {
     None,
@@ -194,8 +190,7 @@ pub enum Personality {
 
 /// Result of `thread/start`, `thread/resume` and `thread/fork`: the thread and its effective
 /// settings.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadStartResponse {
     pub thread: Thread,
@@ -211,24 +206,23 @@ pub struct ThreadStartResponse {
     pub sandbox: SandboxPolicy,
     pub reasoning_effort: Option<ReasoningEffort>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    #[schemars(extend("x-experimental" = true))]
     pub active_permission_profile: Option<ActivePermissionProfile>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    #[schemars(extend("x-experimental" = true))]
     pub permission_profile: Option<PermissionProfile>,
     /// The position of this response among the thread's events, with `capabilities.eventCursor`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    #[schemars(extend("x-experimental" = true))]
     pub event_cursor: Option<String>,
     /// How this client receives what it missed, with `eventCursor` in the parameters.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    #[schemars(extend("x-experimental" = true))]
     pub event_replay: Option<EventReplay>,
 }
 
 /// How a client that reconnects receives what it missed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum EventReplay {
     /// All missed events follow as notifications, with the deltas of a stream merged into one.
@@ -256,8 +250,7 @@ pub enum EventReplay {
 }
 
 /// Why events cannot be replayed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum SnapshotReason {
     /// The thread was unloaded or the server restarted in the meantime.
@@ -282,28 +275,28 @@ opening_params! {
                 deserialize_with = "wire::or_default",
                 skip_serializing_if = "wire::is_false"
             )]
-            #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+            #[schemars(extend("x-experimental" = true))]
             pub exclude_turns: bool,
             /// Starts a thread with these items as its history; `threadId` is ignored.
             #[serde(skip_serializing_if = "Option::is_none")]
-            #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+            #[schemars(extend("x-experimental" = true))]
             pub history: Option<Vec<ResponseItem>>,
             /// An exported file with the thread, which is imported unless it is already stored; `threadId`
             /// is ignored.
             #[serde(skip_serializing_if = "Option::is_none")]
-            #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+            #[schemars(extend("x-experimental" = true))]
             pub path: Option<String>,
             #[serde(
                 default,
                 deserialize_with = "wire::or_default",
                 skip_serializing_if = "wire::is_false"
             )]
-            #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+            #[schemars(extend("x-experimental" = true))]
             pub persist_extended_history: bool,
             /// The last `eventCursor` of the thread that this client received: later events are replayed
             /// after the response. Requires `capabilities.eventCursor`.
             #[serde(skip_serializing_if = "Option::is_none")]
-            #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+            #[schemars(extend("x-experimental" = true))]
             pub event_cursor: Option<String>,
         }
     }
@@ -328,7 +321,7 @@ opening_params! {
             pub thread_source: Option<ThreadSource>,
             /// The last turn of the fork; the last completed turn when absent.
             #[serde(skip_serializing_if = "Option::is_none")]
-            #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+            #[schemars(extend("x-experimental" = true))]
             pub last_turn_id: Option<String>,
             /// Leaves `thread.turns` empty.
             #[serde(
@@ -336,18 +329,18 @@ opening_params! {
                 deserialize_with = "wire::or_default",
                 skip_serializing_if = "wire::is_false"
             )]
-            #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+            #[schemars(extend("x-experimental" = true))]
             pub exclude_turns: bool,
             /// An exported file with the thread to fork; `threadId` is ignored.
             #[serde(skip_serializing_if = "Option::is_none")]
-            #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+            #[schemars(extend("x-experimental" = true))]
             pub path: Option<String>,
             #[serde(
                 default,
                 deserialize_with = "wire::or_default",
                 skip_serializing_if = "wire::is_false"
             )]
-            #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+            #[schemars(extend("x-experimental" = true))]
             pub persist_extended_history: bool,
         }
     }

@@ -19,8 +19,7 @@ server_requests! {
 }
 
 /// A tool that the client runs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DynamicToolSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -39,8 +38,7 @@ pub struct DynamicToolSpec {
 }
 
 /// Parameters of `item/tool/call`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DynamicToolCallParams {
     pub thread_id: String,
@@ -53,8 +51,7 @@ pub struct DynamicToolCallParams {
 }
 
 /// The client's response to `item/tool/call`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DynamicToolCallResponse {
     pub content_items: Vec<DynamicToolCallOutputContentItem>,
@@ -62,8 +59,7 @@ pub struct DynamicToolCallResponse {
 }
 
 /// Output of a dynamic tool.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum DynamicToolCallOutputContentItem {
     InputText { text: String },
@@ -71,8 +67,7 @@ pub enum DynamicToolCallOutputContentItem {
 }
 
 /// Parameters of `item/tool/requestUserInput`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolRequestUserInputParams {
     pub thread_id: String,
@@ -82,8 +77,7 @@ pub struct ToolRequestUserInputParams {
 }
 
 /// A question.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolRequestUserInputQuestion {
     pub id: String,
@@ -100,16 +94,14 @@ pub struct ToolRequestUserInputQuestion {
 }
 
 /// A predefined answer.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ToolRequestUserInputOption {
     pub label: String,
     pub description: String,
 }
 
 /// The client's response to `item/tool/requestUserInput`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ToolRequestUserInputResponse {
     /// Answers by question id.
@@ -117,8 +109,7 @@ pub struct ToolRequestUserInputResponse {
 }
 
 /// Answers to one question.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ToolRequestUserInputAnswer {
     pub answers: Vec<String>,

@@ -63,8 +63,7 @@ notifications! {
 }
 
 /// One input of the user and its outcome.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Turn {
     pub id: String,
@@ -87,8 +86,7 @@ pub struct Turn {
 }
 
 /// State of a turn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum TurnStatus {
     InProgress,
@@ -98,8 +96,9 @@ pub enum TurnStatus {
 }
 
 /// How much of a turn's items to include.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "camelCase")]
 pub enum TurnItemsView {
     /// No items.
@@ -112,8 +111,7 @@ pub enum TurnItemsView {
 }
 
 /// Parameters of `turn/start`. Overrides also apply to later turns, except `outputSchema`.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TurnStartParams {
     pub thread_id: String,
@@ -127,7 +125,7 @@ pub struct TurnStartParams {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sandbox_policy: Option<SandboxPolicy>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    #[schemars(extend("x-experimental" = true))]
     pub permissions: Option<PermissionProfileSelectionParams>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
@@ -160,13 +158,13 @@ pub struct TurnStartParams {
     /// may use together. With a turn in progress, its limit becomes the lower of the two; that of an
     /// agent's turn counts from then on.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    #[schemars(extend("x-experimental" = true))]
     pub max_total_tokens: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    #[schemars(extend("x-experimental" = true))]
     pub environments: Option<Vec<TurnEnvironmentParams>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    #[schemars(extend("x-experimental" = true))]
     pub responsesapi_client_metadata: Option<BTreeMap<String, String>>,
 }
 
@@ -191,8 +189,7 @@ pub const TURN_OVERRIDES: &[&str] = &[
 ];
 
 /// An execution environment and the folder to work in.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TurnEnvironmentParams {
     pub environment_id: String,
@@ -200,15 +197,13 @@ pub struct TurnEnvironmentParams {
 }
 
 /// Result of `turn/start`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct TurnStartResponse {
     pub turn: Turn,
 }
 
 /// Parameters of `turn/steer`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TurnSteerParams {
     pub thread_id: String,
@@ -216,21 +211,19 @@ pub struct TurnSteerParams {
     /// Must be the turn in progress.
     pub expected_turn_id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    #[schemars(extend("x-experimental" = true))]
     pub responsesapi_client_metadata: Option<BTreeMap<String, String>>,
 }
 
 /// Result of `turn/steer`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TurnSteerResponse {
     pub turn_id: String,
 }
 
 /// Parameters of `turn/interrupt`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TurnInterruptParams {
     pub thread_id: String,
@@ -238,8 +231,7 @@ pub struct TurnInterruptParams {
 }
 
 /// Payload of `turn/started`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TurnStartedNotification {
     pub thread_id: String,
@@ -247,8 +239,7 @@ pub struct TurnStartedNotification {
 }
 
 /// Payload of `turn/completed`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TurnCompletedNotification {
     pub thread_id: String,
@@ -256,8 +247,7 @@ pub struct TurnCompletedNotification {
 }
 
 /// Payload of `turn/diff/updated`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TurnDiffUpdatedNotification {
     pub thread_id: String,
@@ -266,8 +256,7 @@ pub struct TurnDiffUpdatedNotification {
 }
 
 /// Payload of `turn/plan/updated`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TurnPlanUpdatedNotification {
     pub thread_id: String,
@@ -278,16 +267,14 @@ pub struct TurnPlanUpdatedNotification {
 }
 
 /// A step of the plan.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct TurnPlanStep {
     pub step: String,
     pub status: TurnPlanStepStatus,
 }
 
 /// State of a step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum TurnPlanStepStatus {
     Pending,
@@ -296,8 +283,7 @@ pub enum TurnPlanStepStatus {
 }
 
 /// Payload of `error`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ErrorNotification {
     pub error: TurnError,
@@ -310,8 +296,7 @@ pub struct ErrorNotification {
 }
 
 /// The attempt that follows a failed request to the model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ErrorRetry {
     /// Number of the attempt, from 1.

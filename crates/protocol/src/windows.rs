@@ -30,15 +30,13 @@ notifications! {
 }
 
 /// Result of `windowsSandbox/readiness`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct WindowsSandboxReadinessResponse {
     pub status: WindowsSandboxReadinessStatus,
 }
 
 /// Whether the sandbox is set up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum WindowsSandboxReadinessStatus {
     Ready,
@@ -47,8 +45,7 @@ pub enum WindowsSandboxReadinessStatus {
 }
 
 /// Parameters of `windowsSandbox/setupStart`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct WindowsSandboxSetupStartParams {
     pub mode: WindowsSandboxSetupMode,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,8 +53,7 @@ pub struct WindowsSandboxSetupStartParams {
 }
 
 /// How to set up the sandbox.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum WindowsSandboxSetupMode {
     /// With administrator rights.
@@ -67,15 +63,13 @@ pub enum WindowsSandboxSetupMode {
 }
 
 /// Result of `windowsSandbox/setupStart`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct WindowsSandboxSetupStartResponse {
     pub started: bool,
 }
 
 /// Payload of `windowsSandbox/setupCompleted`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct WindowsSandboxSetupCompletedNotification {
     pub mode: WindowsSandboxSetupMode,
     pub success: bool,
@@ -83,8 +77,7 @@ pub struct WindowsSandboxSetupCompletedNotification {
 }
 
 /// Payload of `windows/worldWritableWarning`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WindowsWorldWritableWarningNotification {
     pub sample_paths: Vec<String>,
