@@ -54,7 +54,6 @@ const OWN_TARGETS: &[&str] = &[
     "session",
     "skills",
     "store",
-    "tasks",
     "telemetry",
     "testkit",
     "transport",
