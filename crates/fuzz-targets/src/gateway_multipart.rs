@@ -1,13 +1,12 @@
 //! Forms: whatever is read lies within the body, and a form that is taken stays the same when the
 //! text around its fields is written anew.
-#![no_main]
 
 use gateway_body::{Form, boundary};
-use libfuzzer_sys::fuzz_target;
 
 const BOUNDARY: &str = "b";
 
-fuzz_target!(|body: &[u8]| {
+/// Checks one input.
+pub fn run(body: &[u8]) {
     if let Ok(Some(boundary)) = std::str::from_utf8(body).map(|text| boundary(text).ok().flatten())
     {
         assert!((1..=70).contains(&boundary.len()));
@@ -24,4 +23,4 @@ fuzz_target!(|body: &[u8]| {
         assert!(file.duration_ms >= 1000);
         assert!(!file.span.bytes_in(body).windows(5).any(|bytes| bytes == b"\r\n--b"));
     }
-});
+}

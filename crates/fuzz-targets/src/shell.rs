@@ -1,14 +1,14 @@
 //! The shell classifier: whatever the script, it answers, and what it understood it can write down
 //! again for a shell to read back as the same words. They are among the words that may name files.
-#![no_main]
 
 use std::path::{Path, PathBuf};
 
-use libfuzzer_sys::fuzz_target;
 use sandbox::rules::{
     Context, GitUse, Invocation, PrefixRule, Resolver, Rules, Token, assess, file_words, parse,
     quote,
 };
+
+use crate::text;
 
 /// Every bare name is a program of the system, and nothing else is one.
 struct Machine;
@@ -23,7 +23,9 @@ impl Resolver for Machine {
     }
 }
 
-fuzz_target!(|script: &str| {
+/// Checks one input.
+pub fn run(bytes: &[u8]) {
+    let script = text(bytes);
     let mut rules = Rules::default();
     let forbidden = vec![Token::Literal("rm".to_owned())];
     let forbidden = PrefixRule::new(forbidden, sandbox::rules::Decision::Forbidden, None);
@@ -52,4 +54,4 @@ fuzz_target!(|script: &str| {
         assert_eq!(again.len(), 1);
         assert_eq!(again[0].argv(), argv);
     }
-});
+}

@@ -1,9 +1,9 @@
 //! Catalogs of models: a file is refused with a reason, or read into models that can be used; an
 //! answer of a provider's `/models` changes such a catalog into another one.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use model::catalog::{Catalog, parse, parse_listing};
+
+use crate::text;
 
 fn check(catalog: &Catalog) {
     let models = catalog.models();
@@ -26,7 +26,9 @@ fn check(catalog: &Catalog) {
     }
 }
 
-fuzz_target!(|text: &str| {
+/// Checks one input.
+pub fn run(bytes: &[u8]) {
+    let text = text(bytes);
     match parse(text) {
         Ok(catalog) => check(&catalog),
         Err(reason) => assert!(!reason.is_empty()),
@@ -42,4 +44,4 @@ fuzz_target!(|text: &str| {
         }
         Err(reason) => assert!(!reason.is_empty()),
     }
-});
+}

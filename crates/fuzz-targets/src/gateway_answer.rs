@@ -1,10 +1,8 @@
 //! Answers: in whatever pieces they come, the same is seen and the same is forwarded; what is taken
 //! out of a stream is whole. The first byte is the length of the pieces.
-#![no_main]
 
 use bytes::Bytes;
 use gateway_body::{Outcome, Reader, UsageFilter};
-use libfuzzer_sys::fuzz_target;
 
 fn read(mut reader: Reader, bytes: &[u8], length: usize) -> Outcome {
     bytes.chunks(length).for_each(|piece| reader.feed(piece));
@@ -21,7 +19,8 @@ fn filter(bytes: &[u8], length: usize) -> (Vec<u8>, Outcome) {
     (out.concat(), outcome)
 }
 
-fuzz_target!(|bytes: &[u8]| {
+/// Checks one input.
+pub fn run(bytes: &[u8]) {
     let [length, answer @ ..] = bytes else { return };
     let (short, whole) = (usize::from(*length).max(1), answer.len().max(1));
     let json = read(Reader::json(), answer, whole);
@@ -36,4 +35,4 @@ fuzz_target!(|bytes: &[u8]| {
         assert_eq!(again.0, forwarded, "nothing is left to be taken out");
         assert!(events.usage.is_some() || answer.windows(7).any(|word| word == b"\"usage\""));
     }
-});
+}

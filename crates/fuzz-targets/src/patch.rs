@@ -1,14 +1,16 @@
 //! The patch format: whatever the text and whatever the files hold, a plan or an error; what a plan
 //! leaves is what its diff shows; and a patch that streams in has the same text wherever it is cut. The
 //! file's contents come behind a NUL character.
-#![no_main]
 
 use std::path::Path;
 
-use libfuzzer_sys::fuzz_target;
 use patch::{StreamedPatch, embedded, item_diff, parse, plan};
 
-fuzz_target!(|text: &str| {
+use crate::text;
+
+/// Checks one input.
+pub fn run(bytes: &[u8]) {
+    let text = text(bytes);
     let (text, contents) = text.split_once('\0').unwrap_or((text, "a\nb\nc\n"));
     let _ = embedded(text);
     streamed(text);
@@ -22,7 +24,7 @@ fuzz_target!(|text: &str| {
     for change in &changes {
         let _ = item_diff(change);
     }
-});
+}
 
 /// Reads the text in two pieces and at once.
 fn streamed(text: &str) {

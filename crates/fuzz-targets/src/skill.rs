@@ -1,11 +1,13 @@
 //! The front matter of a skill: whatever the text, fields on lines of the file or an error; and what is
 //! read of a text that the template made is what it was made from.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use skills::{Value, parse, template};
 
-fuzz_target!(|text: &str| {
+use crate::text;
+
+/// Checks one input.
+pub fn run(bytes: &[u8]) {
+    let text = text(bytes);
     if let Ok(front) = parse(text) {
         assert!(text.get(front.body..).is_some());
         let lines = text.lines().count();
@@ -21,4 +23,4 @@ fuzz_target!(|text: &str| {
     let words: Vec<&str> = text.split_whitespace().collect();
     let description = front.field("description").and_then(|field| field.value.text());
     assert_eq!(description, Some(&*words.join(" ")));
-});
+}

@@ -1,16 +1,18 @@
 //! What commands print, and diffs: whatever the text and however it arrives, the lines are the same, and
 //! nothing in them is for the terminal to act on.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use tui::context::Context;
 use tui::diff;
 use tui::highlight::{Code, theme_names};
 use tui::output::Output;
 use tui::text::Line;
 
-fuzz_target!(|input: (u8, u16, &str)| {
-    let (columns, cut, text) = input;
+use crate::text;
+
+/// Checks one input.
+pub fn run(bytes: &[u8]) {
+    let [columns, low, high, rest @ ..] = bytes else { return };
+    let (columns, cut, text) = (*columns, u16::from_le_bytes([*low, *high]), text(rest));
     let context = Context { columns: usize::from(columns), ..Context::default() };
     let mut whole = Output::default();
     whole.push(text);
@@ -30,7 +32,7 @@ fuzz_target!(|input: (u8, u16, &str)| {
     for line in text.lines() {
         visible(&[Line { spans: code.line(line) }]);
     }
-});
+}
 
 fn visible(lines: &[Line]) {
     assert!(lines.iter().all(|line| !line.text().contains(char::is_control)));

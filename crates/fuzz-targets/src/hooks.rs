@@ -1,13 +1,12 @@
 //! Files of hooks and answers of handlers: whatever the text, parts or reasons; and an answer that cannot
 //! be understood never lets a call or an approval through.
-#![no_main]
 
 use std::path::PathBuf;
 
 use hooks::{EventName, HandlerResult, Origin, Permission, Source, Status, read_answer, read_file};
-use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|text: &[u8]| {
+/// Checks one input.
+pub fn run(text: &[u8]) {
     let path = PathBuf::from("/hooks.json");
     let origin = Origin { source: Source::Project, path, plugin: None };
     if let Ok(read) = read_file(text, &origin) {
@@ -32,4 +31,4 @@ fuzz_target!(|text: &[u8]| {
             read_answer(event, HandlerResult::Verdict { text });
         }
     }
-});
+}

@@ -1,12 +1,14 @@
 //! Schemas of the tools of MCP servers: one is refused with a reason, or becomes one that hosted model
 //! APIs take, which then stays as it is.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use mcp::schema::{MAX_BYTES, for_model};
 use serde_json::Value;
 
-fuzz_target!(|text: &str| {
+use crate::text;
+
+/// Checks one input.
+pub fn run(bytes: &[u8]) {
+    let text = text(bytes);
     let Ok(schema) = serde_json::from_str::<Value>(text) else { return };
     match for_model(&schema) {
         Ok(repaired) => {
@@ -22,4 +24,4 @@ fuzz_target!(|text: &str| {
         }
         Err(reason) => assert!(!reason.is_empty()),
     }
-});
+}

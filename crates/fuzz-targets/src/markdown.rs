@@ -1,13 +1,15 @@
 //! Messages in Markdown: whatever the text and however it arrives, the lines are the same, and nothing
 //! in them is for the terminal to act on.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use tui::context::Context;
 use tui::markdown::Stream;
 
-fuzz_target!(|input: (u8, u8, &str)| {
-    let (columns, size, text) = input;
+use crate::text;
+
+/// Checks one input.
+pub fn run(bytes: &[u8]) {
+    let [columns, size, rest @ ..] = bytes else { return };
+    let (columns, size, text) = (*columns, *size, text(rest));
     let context = Context { columns: usize::from(columns), ..Context::default() };
     let mut whole = Stream::default();
     whole.push(text);
@@ -28,4 +30,4 @@ fuzz_target!(|input: (u8, u8, &str)| {
     lines.extend(stream.finished(&context));
     assert_eq!(lines, whole);
     assert!(lines.iter().all(|line| !line.text().contains(char::is_control)));
-});
+}

@@ -1,11 +1,9 @@
 //! Searches: the first line is a query, the others are paths. What is found are the paths that contain the
 //! letters of its words in order, and the positions are places of such letters.
-#![no_main]
 
 use std::collections::BTreeSet;
 
 use file_search::{Hit, MAX_RESULTS, Query, search_paths};
-use libfuzzer_sys::fuzz_target;
 
 fn fold(letter: char) -> char {
     let mut lower = letter.to_lowercase();
@@ -43,7 +41,8 @@ fn check(hit: &Hit, query: &str) {
     assert!(matches(&chosen, query), "{hit:?}: {chosen}");
 }
 
-fuzz_target!(|data: &[u8]| {
+/// Checks one input.
+pub fn run(data: &[u8]) {
     let mut lines = data.split(|byte| *byte == b'\n');
     let text = String::from_utf8_lossy(lines.next().unwrap_or_default());
     let Ok(query) = Query::new(&text) else { return };
@@ -64,4 +63,4 @@ fuzz_target!(|data: &[u8]| {
         expected.sort();
         assert_eq!(found, expected);
     }
-});
+}

@@ -1,10 +1,9 @@
 //! Files of other agents' sessions and settings: whatever the bytes, entries or reasons.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use migration::{Agent, Roots, sessions};
 
-fuzz_target!(|bytes: &[u8]| {
+/// Checks one input.
+pub fn run(bytes: &[u8]) {
     for agent in Agent::ALL {
         let session = sessions::parse(agent, bytes);
         assert!(session.turns.iter().all(|turn| !turn.entries.is_empty()));
@@ -29,4 +28,4 @@ fuzz_target!(|bytes: &[u8]| {
             assert!(file.path.starts_with(&roots.agent_home));
         }
     }
-});
+}

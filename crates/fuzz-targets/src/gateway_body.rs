@@ -1,16 +1,15 @@
 //! Bodies of requests: a scan takes what `serde_json` takes, counts no more text than there is, and
 //! what it edits says the same but for the edits. The first byte is the kind.
-#![no_main]
 
 use bytes::Bytes;
 use gateway_body::{Edits, Invalid, Kind, scan};
-use libfuzzer_sys::fuzz_target;
 use serde_json::{Value, json};
 
 const KINDS: [Kind; 5] =
     [Kind::Other, Kind::Chat, Kind::Responses, Kind::Embeddings, Kind::ImageGenerations];
 
-fuzz_target!(|bytes: &[u8]| {
+/// Checks one input.
+pub fn run(bytes: &[u8]) {
     let [kind, body @ ..] = bytes else { return };
     let kind = KINDS[usize::from(*kind) % KINDS.len()];
     let tree = serde_json::from_slice::<Value>(body);
@@ -47,4 +46,4 @@ fuzz_target!(|bytes: &[u8]| {
     let edited: Value = serde_json::from_slice(&edited).expect("edits leave JSON");
     // Scans read it again, so that the edits of edits are good as well.
     assert_eq!(edited, tree);
-});
+}

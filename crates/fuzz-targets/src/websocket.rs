@@ -1,7 +1,6 @@
 //! WebSocket frames: whatever comes, in whatever pieces, the same messages or the same error come
 //! out, in memory that follows what has come. The first byte is the role, the second the length of
 //! the pieces.
-#![no_main]
 
 use std::future::Future;
 use std::io;
@@ -9,7 +8,6 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 
 use jsonrpc::websocket::{MessageReader, ReadError, Received, Role};
-use libfuzzer_sys::fuzz_target;
 use tokio::io::{AsyncRead, ReadBuf};
 
 /// The longest message.
@@ -70,9 +68,10 @@ fn read_all(bytes: &[u8], length: usize, role: Role) -> Vec<String> {
     }
 }
 
-fuzz_target!(|bytes: &[u8]| {
+/// Checks one input.
+pub fn run(bytes: &[u8]) {
     let [role, length, frames @ ..] = bytes else { return };
     let role = if role & 1 == 0 { Role::Server } else { Role::Client };
     let at_once = read_all(frames, frames.len(), role);
     assert_eq!(read_all(frames, usize::from(*length).max(1), role), at_once);
-});
+}

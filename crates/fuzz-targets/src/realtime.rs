@@ -1,12 +1,14 @@
 //! Messages of a provider of the realtime API, one a line, with texts of the user between them: what is sent
 //! to the provider is JSON with a type, never more than the queue has room for, and a session starts once.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use realtime::{Conversation, Effect, Input, Report};
 use serde_json::Value;
 
-fuzz_target!(|text: &str| {
+use crate::text;
+
+/// Checks one input.
+pub fn run(bytes: &[u8]) {
+    let text = text(bytes);
     let mut conversation = Conversation::in_call();
     let mut starts = 0;
     let mut check = |effects: Vec<Effect>, most: usize| {
@@ -36,4 +38,4 @@ fuzz_target!(|text: &str| {
             },
         }
     }
-});
+}
