@@ -103,6 +103,7 @@ const TABLE: &[(&str, May)] = &[
             "gateway-admin",
         ]),
     ),
+    ("fuzz-targets", EverythingBut(&["cli", "xtask"])),
     ("cli", EverythingBut(&["xtask"])),
     ("testkit", EverythingBut(&["cli", "xtask"])),
     ("xtask", Only(&["protocol", "config", "model", "store", "patch"])),
