@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tui::app::{Effect, Event};
 use tui::terminal::input::{Code, Key};
 
-use crate::harness::{Bench, THREAD, command, message};
+use crate::harness::{Bench, THREAD, command, message, rolled_back};
 
 fn turn(id: &str, items: Value) -> Value {
     json!({ "id": id, "status": "completed", "items": items, "error": null })

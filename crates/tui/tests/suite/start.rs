@@ -5,7 +5,7 @@ use tui::app::{Effect, Environment, Event, Start};
 use tui::here::{Found, LocalServer};
 use tui::terminal::input::{Code, Input, Key};
 
-use crate::harness::{Bench, initialized, opened};
+use crate::harness::{Bench, initialized, metadata, opened};
 
 fn opened_with(provider: &str) -> Value {
     let mut it = opened(&json!([]));
