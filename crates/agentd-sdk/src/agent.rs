@@ -43,7 +43,7 @@ impl Agent {
         Self { shared, server, defaults }
     }
 
-    /// What the server said about itself.
+    /// Returns the server's description of itself.
     #[must_use]
     pub fn server(&self) -> &InitializeResponse {
         &self.server

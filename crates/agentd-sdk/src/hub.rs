@@ -34,7 +34,8 @@ pub(crate) struct TurnNotification {
     pub(crate) notification: Notification,
 }
 
-/// What says where a notification belongs. Other notifications may have anything in these places.
+/// The members that say where a notification belongs. Other notifications may have anything in
+/// these places.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Place<'a> {

@@ -1,4 +1,5 @@
-//! What an agent, its threads and its turns share: the connection, and the task that reads it.
+//! The state that an agent, its threads and its turns share: the connection, and the task that
+//! reads it.
 
 use std::sync::Arc;
 
@@ -16,7 +17,8 @@ use crate::order::Orders;
 use crate::process::Process;
 use crate::{Error, Notification};
 
-/// See the module. Its connection ends with [`Shared::close`], or with the server.
+/// The state that an agent, its threads and its turns share. Its connection ends with
+/// [`Shared::close`], or with the server.
 pub(crate) struct Shared {
     client: Client,
     pub(crate) hub: Hub,

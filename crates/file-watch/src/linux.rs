@@ -34,7 +34,7 @@ pub(crate) struct Engine {
     polls: Arc<Polls>,
 }
 
-/// What the thread shares with the watches.
+/// The state that the thread shares with the watches.
 struct Running {
     tree: Mutex<Tree>,
     inotify: Arc<Inotify>,

@@ -3,7 +3,7 @@
 use std::io;
 use std::thread;
 
-/// What is added to the niceness of a thread that gives way.
+/// The increment of the niceness of a thread that gives way.
 #[cfg(target_os = "linux")]
 const NICENESS: i32 = 10;
 

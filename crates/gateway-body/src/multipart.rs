@@ -41,7 +41,7 @@ pub struct FilePart {
 }
 
 impl Form {
-    /// Whether the file is an image: fields such as `image`, `image[]` and `mask`.
+    /// Returns whether the file is an image: fields such as `image`, `image[]` and `mask`.
     pub fn is_image(&self) -> bool {
         self.files.iter().any(|file| file.name.starts_with("image"))
     }
@@ -86,7 +86,7 @@ pub enum FormError {
     Malformed {
         /// Offset in bytes.
         at: usize,
-        /// What is wrong at that offset.
+        /// The mistake at that offset.
         reason: &'static str,
     },
     /// A unique field occurs twice.
@@ -276,7 +276,7 @@ pub(super) struct Head {
     pub(super) name: String,
     /// The file name as written, if the part is a file.
     pub(super) file: Option<String>,
-    /// Whether its text is in another charset than UTF-8.
+    /// True if its text is in another charset than UTF-8.
     pub(super) charset: bool,
 }
 

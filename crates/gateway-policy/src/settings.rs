@@ -92,7 +92,7 @@ pub enum LimitsUrl {
         url: String,
         /// Duration of a node's leases.
         lease: Duration,
-        /// Whether the operator guarantees that a restart of the store loses nothing.
+        /// True if the operator guarantees that a restart of the store loses nothing.
         durable: bool,
     },
     /// `off:`, to measure the cost of limits.

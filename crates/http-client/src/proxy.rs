@@ -95,7 +95,7 @@ impl Proxies {
     }
 }
 
-/// Whether the matcher accepts the address, which it would ignore otherwise.
+/// Returns whether the matcher accepts the address, which it would ignore otherwise.
 fn is_address(value: &str) -> bool {
     let probe = Uri::from_static("http://host.invalid");
     let found = Matcher::builder().all(value).build().intercept(&probe);

@@ -270,7 +270,7 @@ impl Shared {
         Poll::Pending
     }
 
-    /// Whether there is room. An empty queue accepts one message of any size.
+    /// Returns whether there is room. An empty queue accepts one message of any size.
     fn fits(&self, state: &mut State, next: &Waiting) -> bool {
         let queue = state.lane(&next.line.incoming);
         queue.entries.is_empty()

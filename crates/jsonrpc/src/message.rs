@@ -63,7 +63,7 @@ pub struct UnreadableAnswer {
     pub why: String,
 }
 
-/// How many bytes of an undecodable line are kept for quoting.
+/// Number of bytes of an undecodable line that are kept for quoting.
 const QUOTED_BYTES: usize = 1024;
 
 /// Decodes one line, without its newline.

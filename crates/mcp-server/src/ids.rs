@@ -37,7 +37,7 @@ impl RunningIds {
     }
 }
 
-/// What is wrong with the id of a request, if the message is one.
+/// Returns the mistake in the id of a request, if the message is one.
 pub(crate) fn problem(message: &Value) -> Option<ErrorData> {
     message.get("method")?;
     let id = message.get("id")?;

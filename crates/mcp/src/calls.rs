@@ -75,7 +75,7 @@ pub(crate) struct EndOnDrop<'c>(&'c ActiveCall);
 pub(crate) struct Origin {
     /// The requests that it may belong to, the likeliest first; none when it belongs to none.
     pub(crate) calls: Vec<Arc<ActiveCall>>,
-    /// Whether its connection has ended.
+    /// True if its connection has ended.
     pub(crate) closed: watch::Receiver<bool>,
 }
 

@@ -25,7 +25,7 @@ pub(crate) enum Era {
     Discover,
 }
 
-/// See the module.
+/// The remembered eras.
 pub(crate) struct Eras {
     path: PathBuf,
     known: OnceLock<Mutex<BTreeMap<String, Era>>>,

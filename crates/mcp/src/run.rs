@@ -25,7 +25,7 @@ const MAX_ATTEMPTS: u32 = 8;
 const STEADY: Duration = Duration::from_secs(60);
 /// Shortest time between two lists of tools.
 const REFRESH_PAUSE: Duration = Duration::from_millis(500);
-/// How long a list of changed tools is waited for.
+/// Maximum wait for a list of changed tools.
 const LONGEST_LIST: Duration = Duration::from_secs(300);
 /// Pages of a list of tools.
 const MAX_PAGES: usize = 100;

@@ -32,10 +32,10 @@ use questions::Questions;
 
 /// The last generation of a list of tools.
 static GENERATION: AtomicU64 = AtomicU64::new(0);
-/// How long a call waits for a changed list of tools.
+/// Maximum wait of a call for a changed list of tools.
 const LIST_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// See the module.
+/// A handle of a server.
 #[derive(Clone)]
 pub struct Server {
     pub(crate) shared: Arc<Shared>,
@@ -69,7 +69,7 @@ pub struct Call {
     pub progress: Option<ReportSender>,
 }
 
-/// What the handles of a server, its task and the handler of its messages share.
+/// The state that is shared by the handles of a server, its task and the handler of its messages.
 pub(crate) struct Shared {
     pub(crate) definition: Arc<Definition>,
     pub(crate) identity: Implementation,
@@ -107,7 +107,7 @@ pub(crate) struct Shared {
     tools_until: Mutex<Option<Instant>>,
 }
 
-/// Whether a server is to end.
+/// A request to end a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stop {
     No,

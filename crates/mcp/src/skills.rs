@@ -30,7 +30,7 @@ const MAX_WARNINGS: usize = 5;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skill {
     pub name: String,
-    /// What it is for and when to use it.
+    /// Its purpose and when to use it.
     pub description: String,
     /// The resource that is its `SKILL.md`.
     pub uri: String,
@@ -53,7 +53,7 @@ impl Skill {
 #[derive(Default)]
 pub(crate) struct Listed {
     pub(crate) skills: Vec<Arc<Skill>>,
-    /// What was left out, or why the list could not be read.
+    /// The skills that were left out, or the reason why the list could not be read.
     pub(crate) warnings: Vec<String>,
     /// For how long the server allows the list to be kept; zero: until it reports a change.
     pub(crate) age: Duration,

@@ -119,7 +119,7 @@ pub(crate) fn add(name: &str, value: Value, item: &mut Item) {
     item.add(name, summary, Change::Setting { key_path, value });
 }
 
-/// What a server would run: all of the command line, and where.
+/// Returns the command that a server would run: all of the command line, and its folder.
 fn program(command: &str, value: &Value) -> String {
     let args = value["args"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let line: Vec<String> = std::iter::once(command).chain(args).map(quoted).collect();

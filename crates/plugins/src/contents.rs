@@ -1,4 +1,5 @@
-//! What a plugin brings: skills, hooks, MCP servers and apps, as data. Starts and registers nothing.
+//! The contents of a plugin: skills, hooks, MCP servers and apps, as data. Starts and registers
+//! nothing.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -22,7 +23,7 @@ const MAX_HOOK_FILES: usize = 16;
 #[derive(Clone, Copy, Debug)]
 pub struct Plugin;
 
-/// What a plugin brings.
+/// The contents of a plugin.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Contents {
     pub manifest: Manifest,

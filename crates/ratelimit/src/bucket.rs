@@ -45,7 +45,7 @@ impl Bucket {
         self.at = self.at.max(now);
     }
 
-    /// Whether `amount` fits into the remaining capacity.
+    /// Returns whether `amount` fits into the remaining capacity.
     #[must_use]
     pub fn fits(&self, limit: Limit, amount: u64) -> bool {
         self.level + scaled(limit, amount) <= scaled(limit, limit.amount)

@@ -34,7 +34,7 @@ pub struct Root {
     pub prefix: Option<String>,
 }
 
-/// What was found.
+/// The result of a search.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
     /// In the order of the roots, then of their paths. Of two with one name, only the first.
@@ -83,7 +83,7 @@ struct Search<'v> {
     seen: HashSet<Identity>,
 }
 
-/// What a link may lead to.
+/// The places that a link may lead to.
 struct Allowed {
     folders: Vec<PathBuf>,
 }
@@ -143,7 +143,7 @@ struct Place<'s> {
     depth: usize,
 }
 
-/// What some folders hold.
+/// The skills of some folders.
 #[derive(Default)]
 struct Part {
     skills: Vec<Skill>,

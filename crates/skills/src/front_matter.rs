@@ -21,7 +21,7 @@ pub struct FrontMatter {
     pub fields: Vec<Field>,
     /// Offset of the text behind it.
     pub body: usize,
-    /// What the public format forbids and this parser accepts.
+    /// The text that the public format forbids and this parser accepts.
     pub deviations: Vec<Fault>,
 }
 

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 /// Names the file.
 const VARIABLE: &str = "AGENTD_ANSWERED_METHODS";
 
-/// What this process has noted.
+/// The notes of this process.
 static NOTED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 /// Notes an answer to a request of the test on this thread.

@@ -87,7 +87,7 @@ pub struct MetricsPage {
     pub render: Box<dyn Fn(&Load) -> String + Send + Sync>,
 }
 
-/// What an [`Acceptor`] has to do at the moment, and what it refused.
+/// The current load of an [`Acceptor`], and the number of refused connections.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Load {
     /// Connections in the HTTP handshake.

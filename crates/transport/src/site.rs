@@ -36,7 +36,7 @@ impl Site {
         if is_upgrade { None } else { (self.file)(request.uri().path()) }
     }
 
-    /// Whether a request names the site's address, and no other.
+    /// Returns whether a request names the site's address, and no other.
     pub(crate) fn is_named<B>(&self, request: &Request<B>) -> bool {
         let host = request.headers().get(HOST);
         let target = request.uri().authority();

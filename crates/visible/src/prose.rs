@@ -26,7 +26,7 @@ pub fn prose(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Whether an invisible character has a use between these two.
+/// Returns whether an invisible character has a use between these two.
 fn belongs(c: char, before: Option<char>, after: Option<char>) -> bool {
     let Some(before) = before else { return false };
     match c {

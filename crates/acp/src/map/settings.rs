@@ -80,7 +80,7 @@ pub(crate) struct Settings {
     unsent: Unsent,
 }
 
-/// What the server has not been sent yet.
+/// The changes that were not yet sent to the server.
 #[derive(Clone, Debug, Default)]
 struct Unsent {
     approval: bool,

@@ -24,7 +24,7 @@ pub struct Line {
 /// The result of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// Whether it goes into the error file.
+    /// True if it goes into the error file.
     pub failed: bool,
     /// The line of the output or error file, as JSON.
     pub text: Box<str>,

@@ -5,7 +5,7 @@
 use crate::Error;
 use crate::database::{Database, Statement};
 
-/// What changed.
+/// A change.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Change {
     /// A key was revoked, rotated or given an expiry: its hash in hexadecimal.
@@ -16,7 +16,7 @@ pub enum Change {
     Organization(Box<str>),
 }
 
-/// How long changes are kept, in seconds. A node that was away longer drops its whole cache.
+/// Time that changes are kept, in seconds. A node that was away longer drops its whole cache.
 pub const KEPT: i64 = 3600;
 
 impl Change {

@@ -30,7 +30,7 @@ impl Page {
 pub struct Listed<T> {
     /// In the requested order.
     pub items: Vec<T>,
-    /// Whether more items follow in the direction of reading.
+    /// True if more items follow in the direction of reading.
     pub has_more: bool,
 }
 

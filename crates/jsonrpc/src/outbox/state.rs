@@ -81,7 +81,7 @@ pub(super) struct Progress {
     pub(super) receiver_gone: bool,
 }
 
-/// What is written between messages, on transports that have control frames.
+/// The control frames that are written between messages, on transports that have them.
 #[derive(Default)]
 pub(crate) struct Controls {
     pub(crate) ping: bool,
@@ -238,8 +238,8 @@ impl State {
         SPOOLED_BYTES.min(self.budget / 4).max(1)
     }
 
-    /// Whether a message may be queued. Up to one budget is accepted without room, for producers
-    /// that push without waiting for it.
+    /// Returns whether a message may be queued. Up to one budget is accepted without room, for
+    /// producers that push without waiting for it.
     fn admit(&mut self, length: usize) -> bool {
         if !self.is_full() {
             self.excess = 0;

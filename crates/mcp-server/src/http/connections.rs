@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-/// See the module.
+/// The open connections.
 pub(super) struct Connections {
     places: Arc<Semaphore>,
     idle: Mutex<Idle>,

@@ -23,7 +23,7 @@ const MAX_QUESTION: usize = 256 << 10;
 const MAX_UNSOLICITED: usize = 10;
 const INTERVAL: Duration = Duration::from_mins(1);
 
-/// What bounds the questions of a server.
+/// The bounds on the questions of a server.
 pub(super) struct Questions {
     open: Semaphore,
     /// The begin of the interval, and the questions since that belong to no request.

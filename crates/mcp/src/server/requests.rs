@@ -198,7 +198,7 @@ impl Server {
     }
 }
 
-/// What a request is sent again with.
+/// The user's inputs with which a request is sent again.
 #[derive(Default)]
 pub(crate) struct Inputs {
     responses: Option<InputResponses>,

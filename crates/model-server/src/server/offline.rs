@@ -26,7 +26,7 @@ pub type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
 /// file or vector store is refused.
 const MAX_KEPT: usize = 1000;
 
-/// What distinguishes one server's responses from another's.
+/// The identity that distinguishes one server's responses from another's.
 #[derive(Clone)]
 pub struct OfflineModel {
     /// The seed of ids.

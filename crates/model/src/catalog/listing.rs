@@ -79,7 +79,7 @@ pub fn parse_listing(body: &[u8]) -> Result<Listing, String> {
 }
 
 impl ListedModel {
-    /// Whether it can be shown and asked for.
+    /// Returns whether it can be shown and asked for.
     pub(super) fn has_name(&self) -> bool {
         let fits = !self.id.is_empty() && self.id.len() <= MAX_ID;
         fits && !self.id.chars().any(visible::is_hidden)

@@ -19,7 +19,7 @@ struct Brought {
     marketplace: Configured,
     /// Names of its plugins.
     plugins: Vec<String>,
-    /// What was written; `None` for a folder, which is read in place.
+    /// The files that were written; `None` for a folder, which is read in place.
     files: Option<Vec<InstalledFile>>,
     folder: Claimed,
 }

@@ -22,9 +22,9 @@ const CARDS: usize = 24;
 
 /// The contents of the section.
 pub(super) struct Limits {
-    /// Whether limits are switched off.
+    /// True if limits are switched off.
     is_off: bool,
-    /// Whether the store of the limits is unreachable.
+    /// True if the store of the limits is unreachable.
     is_away: bool,
     models: Part,
     groups: Part,
