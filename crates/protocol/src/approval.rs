@@ -184,7 +184,7 @@ pub struct PermissionsRequestApprovalResponse {
     pub strict_auto_review: Option<bool>,
 }
 
-/// How long a grant lasts.
+/// The lifetime of a grant.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema,
 )]

@@ -24,7 +24,7 @@ pub struct McpServerElicitationRequestParams {
     pub request: McpServerElicitationRequestMode,
 }
 
-/// How the server requests input.
+/// The form in which the server requests input.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "mode", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum McpServerElicitationRequestMode {

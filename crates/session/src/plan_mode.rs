@@ -13,12 +13,12 @@ pub(crate) const CHANGES_NOTHING: &str =
 pub(crate) const STAYS_CONFINED: &str = "plan mode runs commands read-only: none leaves the \
      sandbox, whoever approves it; do without, and put the command into the plan";
 
-/// How far a command reaches.
+/// The reach of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Reach {
     /// It reads.
     ReadOnly,
-    /// What the sandbox policy allows.
+    /// Everything that the sandbox policy allows.
     Sandbox,
     /// Everything.
     Outside,

@@ -1,4 +1,4 @@
-//! What lists of the gateway's own resources share: the query, the page, the errors.
+//! The shared parts of lists of the gateway's own resources: the query, the page, the errors.
 
 use hyper::header::{self, HeaderValue};
 use hyper::{Method, Response};
@@ -18,7 +18,7 @@ pub(super) struct Paging {
     pub(super) limit: u32,
     /// The page starts behind this id.
     pub(super) after: Option<String>,
-    /// Whether the oldest come first.
+    /// True if the oldest come first.
     pub(super) ascending: bool,
     /// Filters by purpose.
     pub(super) purpose: Option<String>,

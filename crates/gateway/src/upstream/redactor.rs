@@ -16,7 +16,7 @@ const EVENT: &[u8] = b"event: error";
 pub(crate) struct Redactor {
     /// The end of the last piece: a mark may span two pieces.
     tail: [u8; MARK.len() - 1],
-    /// Whether the next bytes are part of an error.
+    /// True if the next bytes are part of an error.
     in_error: bool,
     /// The end of the last piece, which may be the beginning of a secret.
     held: BytesMut,
@@ -64,8 +64,8 @@ impl Redactor {
     }
 }
 
-/// Whether there is a name or a value `"error"` other than `"error":null`. Within a text its quotes
-/// would be escaped.
+/// Returns whether there is a name or a value `"error"` other than `"error":null`. Within a text
+/// its quotes would be escaped.
 fn has_error(piece: &[u8]) -> bool {
     memchr::memmem::find_iter(piece, MARK).any(|at| {
         let after = piece[at + MARK.len()..].trim_ascii_start();

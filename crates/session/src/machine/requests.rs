@@ -1,4 +1,4 @@
-//! What clients and the driver ask of a thread: turns, commands of the user, the goal, its end.
+//! Requests of clients and the driver to a thread: turns, commands of the user, the goal, its end.
 
 use std::path::PathBuf;
 use std::sync::Arc;

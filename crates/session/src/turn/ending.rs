@@ -9,7 +9,7 @@ use crate::processes::AfterExit;
 use crate::sample::Closed;
 use crate::thread::{Phase, Thread};
 
-/// How a turn ends.
+/// The end of a turn.
 pub(super) struct Ending {
     status: TurnStatus,
     error: Option<TurnError>,
@@ -19,17 +19,17 @@ pub(super) struct Ending {
 pub(crate) struct Ended {
     pub(crate) id: Id,
     pub(crate) status: TurnStatus,
-    /// Whether the model called a tool.
+    /// True if the model called a tool.
     pub(crate) made_calls: bool,
 }
 
 impl Turn {
-    /// Whether the turn is ending.
+    /// Returns whether the turn is ending.
     pub(crate) fn is_ending(&self) -> bool {
         self.ending.is_some()
     }
 
-    /// Whether nothing is left to wait for before the turn's end.
+    /// Returns whether nothing is left to wait for before the turn's end.
     pub(crate) fn can_finish(&self) -> bool {
         self.ending.is_some() && !self.calls.is_applying()
     }

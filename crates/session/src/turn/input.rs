@@ -81,8 +81,8 @@ impl Turn {
         Ok(())
     }
 
-    /// What the turn is, when that takes no input. An ordinary turn takes it also while its history
-    /// is compacted.
+    /// Returns the kind of the turn, when that accepts no input. An ordinary turn takes it also
+    /// while its history is compacted.
     pub(super) fn not_steerable(&self) -> Option<NotSteerable> {
         match self.kind {
             Kind::Review(_) => Some(NotSteerable::Review),
@@ -91,7 +91,7 @@ impl Turn {
         }
     }
 
-    /// What joined the turn and the model has not seen yet.
+    /// Returns the input that joined the turn and that the model has not seen yet.
     pub(crate) fn pending_input(&self) -> &[Fragment] {
         &self.pending
     }
@@ -181,7 +181,7 @@ fn store_waiting(turn: Id, mut fragments: Vec<Fragment>, thread: &mut Thread) {
     thread.cx.persist(Record::History { turn: Some(turn), fragments });
 }
 
-/// What hooks read of a message.
+/// Returns the text of a message for hooks.
 fn prompt_of(content: &[UserContent]) -> String {
     let texts: Vec<&str> = content
         .iter()

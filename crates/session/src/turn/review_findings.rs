@@ -62,7 +62,7 @@ fn answer(value: Value, whole: bool) -> Option<Answer> {
     }
 }
 
-/// What stands under `findings`, when it can be that.
+/// Returns the list under `findings`, when it can be one.
 fn listed(findings: Value) -> Option<Vec<Value>> {
     match findings {
         Value::Null => Some(Vec::new()),

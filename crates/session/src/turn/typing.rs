@@ -74,7 +74,7 @@ impl Turn {
         }
     }
 
-    /// What was typed did not reach the command: the call that typed fails.
+    /// Fails the call whose typed text did not reach the command.
     pub(crate) fn not_typed(&mut self, process: u64, thread: &mut Thread) {
         let Some(call) = thread.processes.not_typed(process) else { return };
         let arguments = json!({ "session_id": process });
