@@ -56,7 +56,7 @@ impl<S> Editor<S> {
         question
     }
 
-    /// Tells the editor that no answer is needed any longer; one that still comes is ignored.
+    /// Tells the editor that an answer is no longer needed; one that still comes is ignored.
     pub(crate) fn withdraw(&mut self, question: Question) {
         if self.open.remove(&question).is_some() {
             let params = CancelRequest { request_id: RequestId::Integer(question) };

@@ -43,7 +43,7 @@ impl Agent {
         Self { shared, server, defaults }
     }
 
-    /// Returns the server's description of itself.
+    /// Returns the server's self-description.
     #[must_use]
     pub fn server(&self) -> &InitializeResponse {
         &self.server

@@ -41,7 +41,7 @@ pub enum Error {
         "the server is version {server}, this crate works with {WANTED}: update the older of the two"
     )]
     VersionMismatch {
-        /// The server's description of itself.
+        /// The server's self-description.
         server: String,
     },
     /// The server refused a request.

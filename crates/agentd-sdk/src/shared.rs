@@ -171,7 +171,7 @@ impl Shared {
         self.give_up(Error::ConnectionLost(why));
     }
 
-    /// Answers a request beside the reading: a callback may take as long as a person does.
+    /// Answers a request in parallel with the reading: a callback may take as long as a person does.
     fn answer(self: Arc<Self>, id: RequestId, method: String, params: Box<RawValue>) {
         tokio::spawn(async move {
             let shared = self.clone();

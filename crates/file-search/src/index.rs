@@ -275,8 +275,8 @@ impl Index {
         self.refresh_ended.raise();
     }
 
-    /// Walks the root anew and takes the new tree once it is complete. Where another folder took the
-    /// root's place, the old tree is of no use meanwhile.
+    /// Walks the root again and takes the new tree once it is complete. Where another folder took the
+    /// root's place, the old tree is of no use in the meantime.
     fn walk_again(&self, old: &Walk) {
         let identity = match Identity::of(old.root()) {
             Ok(identity) => identity,

@@ -18,7 +18,7 @@ const FOLDERS_AT_ONCE: usize = 256;
 pub(crate) const YIELD: Duration = Duration::from_millis(50);
 /// Threads that examine folders.
 const THREADS: usize = 2;
-/// A tree with this many places of removed folders is built anew.
+/// A tree with this many places of removed folders is rebuilt.
 const MAX_GONE: usize = 50_000;
 
 /// The outcome of examining a tree.
@@ -26,7 +26,7 @@ const MAX_GONE: usize = 50_000;
 pub(crate) enum Outcome {
     Unchanged,
     Changed,
-    /// It is to be built anew.
+    /// It must be rebuilt.
     Outdated,
 }
 

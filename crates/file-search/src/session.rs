@@ -25,7 +25,7 @@ const REST: Duration = Duration::from_millis(200);
 /// A report of a session.
 #[derive(Debug)]
 pub enum Report<'a> {
-    /// The results of this query so far, or anew.
+    /// The results of this query so far, or the updated ones.
     Results(&'a str, Vec<Hit>),
     /// The last results of the query are complete.
     Complete,

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 /// Changes that follow each other within this time are reported together.
 pub const QUIET: Duration = Duration::from_millis(50);
-/// Changes are reported after this time at the latest, also while others follow.
+/// Changes are reported after this time at the latest, even while others follow.
 pub const LONGEST_DELAY: Duration = Duration::from_millis(500);
 /// Paths that wait in one watch. One more, and the change is an overflow.
 pub const MAX_PATHS: usize = 10_000;

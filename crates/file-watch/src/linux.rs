@@ -23,7 +23,7 @@ use tree::{RootId, Tree};
 /// Folders that a new watch adds before it lets the thread read events.
 const FOLDERS_AT_ONCE: usize = 64;
 /// The pause after the kernel lost events, which doubles while it goes on losing them: everything is
-/// examined anew afterwards.
+/// examined again afterwards.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 

@@ -1,4 +1,4 @@
-//! Work that nobody waits for: it gives way to what somebody does.
+//! Background work: it gives way to work that somebody waits for.
 
 use std::io;
 use std::thread;

@@ -8,9 +8,9 @@ use crate::error::Error;
 /// The metadata of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Metadata {
-    /// Also for a link to a regular file.
+    /// True for a link to a regular file too.
     pub is_file: bool,
-    /// Also for a link to a folder.
+    /// True for a link to a folder too.
     pub is_folder: bool,
     /// True if the path itself is a symbolic link, even one that leads nowhere.
     pub is_link: bool,

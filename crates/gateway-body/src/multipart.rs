@@ -249,7 +249,7 @@ impl<'a> Parts<'a> {
         Ok(Self { body, delimiter, finder, at, read: 0 })
     }
 
-    /// The next part and the range of its content; `None` behind the last boundary.
+    /// The next part and the range of its content; `None` after the last boundary.
     pub(super) fn next(&mut self) -> Result<Option<(Head, Span)>, FormError> {
         let Self { body, delimiter, finder, at, read } = self;
         match &body[*at..] {
@@ -285,7 +285,7 @@ impl Head {
         self.file.is_some()
     }
 
-    /// Reads the headers at `at`, and moves `at` behind the empty line.
+    /// Reads the headers at `at`, and moves `at` past the empty line.
     fn read(body: &[u8], at: &mut usize) -> Result<Head, FormError> {
         let start = *at;
         let mut disposition = None;

@@ -84,7 +84,7 @@ pub enum StoreUrl {
 /// `[limits] url`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LimitsUrl {
-    /// `memory:`, with a state file beside the store.
+    /// `memory:`, with a state file next to the store.
     Memory,
     /// `redis://…`.
     Redis {

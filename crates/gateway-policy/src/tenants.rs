@@ -66,7 +66,7 @@ pub struct Organization {
     /// Zero data retention: nothing of its requests is stored, and prompts are cached only in
     /// memory.
     pub zero_data_retention: bool,
-    /// Its own monthly spend limits, beside the tier's.
+    /// Its own monthly spend limits, in addition to the tier's.
     pub spend: SpendLimits,
 }
 

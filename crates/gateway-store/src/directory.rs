@@ -1,4 +1,4 @@
-//! Finds the caller behind a key: the hot path's cache over the store. Recently used keys are
+//! Finds the caller of a key: the hot path's cache over the store. Recently used keys are
 //! answered without the store and without an allocation; an unknown key costs one query, which
 //! concurrent requests for the key share.
 //!

@@ -181,7 +181,7 @@ impl StartSource {
 /// Why a thread ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndReason {
-    /// No client uses it any longer.
+    /// No client uses it now.
     Closed,
     /// A client archived it.
     Archived,

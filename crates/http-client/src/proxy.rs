@@ -1,4 +1,4 @@
-//! Connections to servers, directly or through a proxy: HTTP proxies by `CONNECT`, also for `http:`, and
+//! Connections to servers, directly or through a proxy: HTTP proxies by `CONNECT`, even for `http:`, and
 //! SOCKS 5. Servers on this machine are always reached directly.
 
 use std::fmt;

@@ -74,7 +74,7 @@ impl Inbox {
         poll_fn(|cx| self.shared.poll_next(cx, Lane::Requests)).await
     }
 
-    /// Returns the next message if one is already queued; `None` also when the input has ended.
+    /// Returns the next message if one is already queued; `None` too when the input has ended.
     pub fn try_recv(&mut self) -> Option<Incoming> {
         Some(self.shared.lock().pop(Lane::Requests)?.incoming)
     }

@@ -176,7 +176,7 @@ fn call(
 fn response(envelope: &Envelope<'_>, text: &str) -> Result<Message, Malformed> {
     let id = envelope.id.and_then(read_id);
     let error = envelope.error.filter(|error| !is_null(error));
-    // Some peers send `"error": null` beside a result, or `"result": null` beside an error.
+    // Some peers send `"error": null` with a result, or `"result": null` with an error.
     let result = envelope.result.filter(|result| error.is_none() || !is_null(result));
     let why = match (result, error) {
         (Some(result), None) if id.is_some() => {

@@ -328,7 +328,7 @@ impl Drop for OpenElicitation<'_> {
         let Some(id) = self.id.take() else { return };
         let peer = self.peer.clone();
         tasks::spawn(async move {
-            let reason = "the question needs no answer any longer".to_owned();
+            let reason = "the question no longer needs an answer".to_owned();
             let params = CancelledNotificationParam::new(Some(id), Some(reason));
             // A client that is gone shows no question.
             let _ = peer.notify_cancelled(params).await;
@@ -357,7 +357,7 @@ impl Questions {
         self.handles.push((id, handle));
     }
 
-    /// Forgets a question that needs no answer any longer.
+    /// Forgets a question that no longer needs an answer.
     fn withdraw(&mut self, id: u64) {
         self.handles.retain(|(asked, handle)| {
             if *asked == id {

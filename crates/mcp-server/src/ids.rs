@@ -27,7 +27,7 @@ impl RunningIds {
         }
     }
 
-    /// A request needs no answer any longer. Returns whether it needed one.
+    /// Notes that a request no longer needs an answer. Returns whether it needed one.
     pub(crate) fn end(&self, id: &RequestId) -> bool {
         self.lock().remove(id)
     }

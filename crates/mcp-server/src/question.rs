@@ -249,7 +249,7 @@ fn file_change(params: &FileChangeRequestApprovalParams, changes: &[FileUpdateCh
         value: value.to_owned(),
         meaning: match value {
             "accept" => "allow it once",
-            "acceptForSession" => "allow it, also for the same files later in this thread",
+            "acceptForSession" => "allow it, and the same files later in this thread",
             "decline" => "decline; the agent continues",
             _ => "decline and end the turn",
         }

@@ -92,7 +92,7 @@ impl Origin {
         };
         tokio::select! {
             () = calls => {}
-            // Also when the connection was dropped.
+            // Even when the connection was dropped.
             _ = self.closed.wait_for(|closed| *closed) => {}
         }
     }

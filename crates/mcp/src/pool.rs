@@ -69,7 +69,7 @@ pub struct Held {
     holder: String,
 }
 
-/// The servers of a holder for whoever looks at them. Holds none.
+/// A view of the servers of a holder. Holds none.
 #[derive(Clone)]
 pub struct HeldServers {
     pool: Weak<Inner>,
@@ -143,7 +143,7 @@ impl Pool {
         self.inner.connector.logins.has_login(endpoint).await
     }
 
-    /// Connects anew to an endpoint whose login has changed. Returns when requests use the new
+    /// Reconnects to an endpoint whose login has changed. Returns when requests use the new
     /// connection.
     pub async fn reconnect(&self, endpoint: &HttpServer) {
         for server in self.at(endpoint) {

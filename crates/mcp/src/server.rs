@@ -46,9 +46,9 @@ pub struct Server {
 pub enum State {
     Starting,
     Ready(Arc<Catalog>),
-    /// It is started again after a while, or when it is wanted anew.
+    /// It is started again after a while, or when it is next needed.
     Failed(Error),
-    /// Its configuration changed, or no holder wants it any longer.
+    /// Its configuration changed, or no holder wants it now.
     Cancelled,
 }
 
@@ -79,13 +79,13 @@ pub(crate) struct Shared {
     stop: watch::Sender<Stop>,
     /// Uses of the server that it does not end during, unless the program does.
     uses: watch::Sender<usize>,
-    /// A failed server is wanted anew.
+    /// A failed server is needed again.
     pub(crate) wake: Notify,
     /// The list of tools changed.
     pub(crate) refresh: Notify,
     /// The folders of the holders changed.
     pub(crate) roots_changed: Notify,
-    /// The connection is to be made anew.
+    /// The server must reconnect.
     pub(crate) reconnect: Notify,
     /// The last demand for a login.
     challenge: Mutex<Option<String>>,
@@ -198,7 +198,7 @@ impl Server {
         self.shared.in_use()
     }
 
-    /// Waits until the server is ready or has failed. A failed one is started anew.
+    /// Waits until the server is ready or has failed. A failed one is started again.
     ///
     /// # Errors
     /// Why it failed.
@@ -220,7 +220,7 @@ impl Server {
         }
     }
 
-    /// Connects anew, with the login that there is now.
+    /// Reconnects with the present login.
     pub(crate) fn reconnect(&self) {
         match *self.shared.state.borrow() {
             State::Failed(_) => self.shared.wake.notify_one(),

@@ -13,7 +13,7 @@ use crate::error::quoted;
 
 /// Skills of a server.
 const MAX_SKILLS: usize = 64;
-/// Entries that are looked at, also of unusable skills.
+/// Maximum number of examined entries, unusable skills included.
 pub(crate) const MAX_ENTRIES: usize = 1_000;
 /// Largest `SKILL.md`, in bytes.
 const MAX_SKILL_MD: u64 = 64 << 10;

@@ -183,8 +183,8 @@ impl StdioTransport {
         }
     }
 
-    /// Fails the request that an answer was too long for. Without its id, the caller would wait in
-    /// vain, so the connection ends.
+    /// Fails the request that an answer was too long for. Without its id, the caller would wait
+    /// for ever, so the connection ends.
     fn take_too_long(&mut self, answers: Option<Value>) {
         let mib = MAX_MESSAGE >> 20;
         let message = format!("the server's answer is longer than {mib} MiB");

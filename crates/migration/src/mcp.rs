@@ -173,7 +173,7 @@ fn given(value: &Value) -> String {
     }
 }
 
-/// An address without what may be a secret in it: a user before the host, and values behind the path.
+/// An address without what may be a secret in it: a user before the host, and values after the path.
 fn without_secrets(url: &str) -> String {
     let start = url.find("://").map_or(0, |at| at + 3);
     let (scheme, rest) = url.split_at(start);

@@ -2,7 +2,7 @@
 //! refused by it. A provider that reports no limits is never waited for.
 //!
 //! The requests of a key to one model form a queue in the order of their arrival. A thread has one
-//! request at a time, so that threads take turns. A request that is refused, or withdrawn and made anew
+//! request at a time, so that threads take turns. A request that is refused, or withdrawn and made again
 //! with more input, keeps its place. The state is what the provider reported last, less what has been
 //! sent since.
 
@@ -104,7 +104,7 @@ impl Pacer {
 }
 
 impl Queue {
-    /// Waits until a request of about `tokens` fits into the limits, behind all that arrived before.
+    /// Waits until a request of about `tokens` fits into the limits, after all that arrived before.
     pub(crate) async fn admit(self: &Arc<Self>, tokens: u64, arrival: &Arrival) -> Permit {
         let units = units(tokens);
         let (position, turn) = self.state().join(*arrival.0, units);

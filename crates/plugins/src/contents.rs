@@ -37,7 +37,7 @@ pub struct Contents {
     /// Definitions of MCP servers by name, not interpreted.
     pub mcp_servers: BTreeMap<String, Value>,
     pub apps: Vec<App>,
-    /// The files that were looked for, also those that do not exist: a change of one can change all this.
+    /// The files that were looked for, even those that do not exist: a change of one can change all this.
     /// Folders with skills are not among them.
     pub files: Vec<PathBuf>,
     /// Parts that are left out, and why.

@@ -121,7 +121,7 @@ impl Bucket {
         time_for(over, limit)
     }
 
-    /// Promises a wait to a client that was refused `amount`: behind the pending promises to
+    /// Promises a wait to a client that was refused `amount`: after the pending promises to
     /// earlier clients, but within one window.
     #[must_use]
     pub fn promise(&mut self, limit: Limit, amount: u64) -> Option<Micros> {

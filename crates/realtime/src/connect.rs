@@ -1,5 +1,5 @@
 //! Opens the connection of a conversation: a WebSocket of its own, or a call over WebRTC that is offered to
-//! the provider, with a WebSocket beside it.
+//! the provider, with a WebSocket in addition.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -55,7 +55,7 @@ fn is_netrc(text: &str, from: usize, to: usize) -> bool {
     is_alone || words.any(|word| word == "login" || word == "machine")
 }
 
-/// The name right before a value: with `:` or `=`, also where the value stands on the next line, or a
+/// The name right before a value: with `:` or `=`, even where the value stands on the next line, or a
 /// scheme such as `Bearer`, or a tag.
 pub(crate) fn name_before(text: &str, at: usize) -> &str {
     let before =

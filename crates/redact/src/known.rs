@@ -144,7 +144,7 @@ pub(crate) fn user_info(word: &str) -> Option<Range> {
     (at > 0).then_some((start, start + at))
 }
 
-/// Private keys in PEM form, also those whose beginning or end is missing.
+/// Private keys in PEM form, even those whose beginning or end is missing.
 pub(crate) fn private_keys(text: &str) -> Vec<Range> {
     const BEGIN: &str = "-----BEGIN ";
     const END: &str = "-----END ";

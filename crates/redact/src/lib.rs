@@ -142,7 +142,7 @@ fn is_digit(c: char) -> bool {
     c.is_ascii_digit()
 }
 
-/// The value of a secret parameter within a word, as in the query of a URL, also if that is encoded.
+/// The value of a secret parameter within a word, as in the query of a URL, even if that is encoded.
 fn parameter(word: &str) -> Option<Range> {
     const SIGNS: [&str; 3] = ["=", "%3D", "%3d"];
     SIGNS.into_iter().flat_map(|sign| word.match_indices(sign)).find_map(|(at, sign)| {

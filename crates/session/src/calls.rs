@@ -121,8 +121,8 @@ impl Calls {
         self.0.iter().any(|call| matches!(call.state, State::Applying(_)))
     }
 
-    /// Returns whether ending the calls now would cut work short. A call that only asks somebody
-    /// can wait for ever.
+    /// Returns whether ending the calls now would cut work short. A call that only waits for an answer
+    /// may wait forever.
     pub(crate) fn are_working(&self) -> bool {
         let works = |call: &Call| {
             matches!(call.state, State::Applying(_) | State::Waiting { .. } | State::AtServer(_))
@@ -158,7 +158,7 @@ impl Calls {
         self.0.iter_mut().find(|call| call.number == number)?.previewed.take()
     }
 
-    /// Begins the next call, when it may run beside those that do.
+    /// Begins the next call, when it may run in parallel with the running ones.
     pub(crate) fn begin_next(&mut self, cx: &mut CallCx<'_>) -> Option<(u64, Begun)> {
         let is_queued = |call: &Call| matches!(call.state, State::Queued(_));
         let next = self.0.iter().find(|call| is_queued(call))?;

@@ -152,7 +152,7 @@ impl Configuration {
         }
     }
 
-    /// Nothing is granted any longer.
+    /// Drops all grants.
     pub(crate) fn drop_grants(&mut self) {
         self.turn_grants = Permissions::default();
         self.session_grants = Permissions::default();

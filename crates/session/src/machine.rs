@@ -420,7 +420,7 @@ impl Machine {
         }
     }
 
-    /// A reviewer's model answered, or did not. What it cost counts, also when it is too late.
+    /// A reviewer's model answered, or did not. Its cost counts, even when it is too late.
     fn reviewed(&mut self, review: u64, outcome: Result<ReviewResponse, Failure>) {
         let usage = match &outcome {
             Ok(response) => Some(response.usage.clone()),

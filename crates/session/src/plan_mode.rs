@@ -1,5 +1,5 @@
 //! Plan mode: the agent explores and changes nothing, whatever the thread's policy allows and
-//! whoever approves. How far a command reaches is decided here, in one place, for every mode.
+//! no matter who approves. The reach of a command is decided here, in one place, for every mode.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};

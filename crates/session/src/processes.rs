@@ -373,7 +373,7 @@ impl Processes {
         Some(call)
     }
 
-    /// No call waits any longer, also not for a command of an earlier turn.
+    /// Ends the waiting of calls, even for a command of an earlier turn.
     pub(crate) fn stop_waiting(&mut self) {
         for process in self.running.values_mut() {
             if matches!(process.caller, Caller::Call(_)) {

@@ -71,7 +71,7 @@ pub(crate) struct Turn {
     output_schema: Option<Arc<str>>,
     /// In place of the thread's service tier.
     service_tier: Option<Option<String>>,
-    /// Input that the model has not seen: sent with the turn's next request, and behind the summary
+    /// Input that the model has not seen: sent with the turn's next request, and after the summary
     /// of a compaction.
     pending: Vec<Fragment>,
     compaction: Option<Compaction>,
@@ -233,7 +233,7 @@ impl Turn {
                 self.kind = Kind::Ordinary { kept_before: 0 };
                 self.advance(thread);
             }
-            // In a turn that ends, behind the outputs of the calls that end with it.
+            // In a turn that ends, after the outputs of the calls that end with it.
             _ => self.add_pending(vec![fragment], thread),
         }
     }

@@ -1,4 +1,4 @@
-//! `SKILL.json`, the optional file beside `SKILL.md`: how clients show the skill (`interface`), and what
+//! `SKILL.json`, the optional file next to `SKILL.md`: how clients show the skill (`interface`), and what
 //! it needs (`dependencies`). A member that cannot be used is left out with a warning.
 
 mod address;

@@ -101,10 +101,10 @@ pub fn check(path: &Path) -> Result<Vec<Problem>, Problem> {
     Ok(problems)
 }
 
-/// The text of a skill behind its front matter.
+/// The text of a skill after its front matter.
 ///
 /// # Errors
-/// The file cannot be read, or is no skill any longer.
+/// The file cannot be read, or is no longer a skill.
 pub fn read_body(path: &Path) -> Result<String, Problem> {
     let text = files::read_text(path, MAX_SKILL_BYTES);
     let text = text.map_err(|error| unreadable(error).within(path))?;

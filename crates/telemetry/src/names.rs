@@ -223,9 +223,9 @@ readings! {
     INCOMING_BYTES = Gauge "agentd_incoming_bytes", "", "their bytes, unfinished messages included; 128 MiB at most";
     OUTGOING_BYTES = Gauge "agentd_outgoing_bytes", "`place`",
         "bytes that clients have not read, in `memory` and on `disk`, summed over the connections";
-    OUTGOING_BYTES_MAX = Gauge "agentd_outgoing_bytes_max", "", "the same of the connection that is furthest behind";
+    OUTGOING_BYTES_MAX = Gauge "agentd_outgoing_bytes_max", "", "the same of the connection with the most";
     THREAD_COMMANDS = Gauge "agentd_thread_commands", "", "commands that wait for their threads, summed over the threads";
-    THREAD_COMMANDS_MAX = Gauge "agentd_thread_commands_max", "", "the same of the thread that is furthest behind";
+    THREAD_COMMANDS_MAX = Gauge "agentd_thread_commands_max", "", "the same of the thread with the most";
     TELEMETRY_RECORDS = Gauge "agentd_telemetry_queue_records", "", "spans and prompts that wait for export; 2,048 an exporter at most";
     TELEMETRY_BYTES = Gauge "agentd_telemetry_queue_bytes", "", "their bytes; 4 MiB an exporter at most";
 }

@@ -31,7 +31,7 @@ pub struct Settings {
 pub struct Exporter {
     pub encoding: Encoding,
     pub endpoint: Endpoint,
-    /// Of every request, beside those of the protocol.
+    /// Of every request, in addition to those of the protocol.
     pub headers: Vec<(String, Secret)>,
     pub tls: TlsFiles,
     /// Of one attempt.

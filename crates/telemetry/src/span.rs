@@ -19,7 +19,7 @@ pub struct Span {
     pub failed: Option<Failed>,
 }
 
-/// An operation that has ended, as metrics see it: also of one that has no span.
+/// An operation that has ended, as metrics see it, including one without a span.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Measured<'a> {
     pub operation: Operation,

@@ -187,7 +187,7 @@ fn check<B>(
     Ok(Verdict::Upgrade(response))
 }
 
-/// Whoever may connect may read the page, and so may the holder of the page's own token.
+/// Any client that may connect may read the page, and so may the holder of the page's own token.
 fn may_read_metrics(token: Option<&str>, clients: &Auth, own: &Auth) -> bool {
     match (clients, own) {
         (_, Auth::None) => clients.admits(token),

@@ -1,4 +1,4 @@
-//! A site: fixed files that a listener serves beside its WebSocket, for the browsers of this machine. A
+//! A site: fixed files that a listener serves in addition to its WebSocket, for the browsers of this machine. A
 //! listener with a site answers to one address only, because a name that another site points to this
 //! machine must not reach it.
 

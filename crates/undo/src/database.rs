@@ -121,7 +121,7 @@ impl Database {
         for row in rows {
             let (path, stamp, state, is_ignored): (_, Vec<u8>, Vec<u8>, bool) =
                 row.map_err(&failed)?;
-            // An entry that cannot be read is looked at anew.
+            // An entry that cannot be read is examined again.
             if let (Some(stamp), Some(state)) =
                 (Stamp::from_bytes(&stamp), State::from_bytes(&state))
             {

@@ -182,7 +182,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Lists one folder anew; folders that it did not have go to `found`.
+    /// Lists one folder again; folders that it did not have go to `found`.
     fn list(
         &mut self,
         root: &OpenFolder,

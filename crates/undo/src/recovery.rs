@@ -1,5 +1,5 @@
 //! The remains of a restoration whose process was killed: folders with temporary modes, and files
-//! that are not moved to their places yet. A restoration notes where it works, and whoever looks at
+//! that are not moved to their places yet. A restoration notes where it works, and the next to look at
 //! the folder next cleans up, so that all that is left to see are entries that are restored, and
 //! entries that are not.
 

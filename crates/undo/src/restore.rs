@@ -195,7 +195,7 @@ impl Place {
         Error::io(&self.path, "restoring")(cause)
     }
 
-    /// Writes a file beside its place and moves it there. A file with several names is written in
+    /// Writes a file next to its place and moves it there. A file with several names is written in
     /// place, so that it keeps them.
     fn write(&self, contents: &[u8], mode: u32) -> io::Result<()> {
         match self.folder.open_file(&self.name) {

@@ -19,7 +19,7 @@ use crate::session::{Sending, Turn};
 
 /// A prompt whose files are being read.
 struct Reading {
-    /// A text that the client returned, beside its part.
+    /// A text that the client returned, with its part.
     parts: Vec<(Part, Option<String>)>,
     waiting: usize,
 }

@@ -27,7 +27,7 @@ options! {
         multi_agent: bool = true, ANY | PINNABLE, Effect::Active;
         /// `personality` is sent to the model.
         personality: bool = true, ANY | PINNABLE, Effect::Active;
-        /// The machine does not go to sleep of itself while a turn runs: `systemd-inhibit` or, on
+        /// Keep the machine from going to sleep by itself while a turn runs: `systemd-inhibit` or, on
         /// macOS, `caffeinate` keeps it awake. Experimental.
         prevent_idle_sleep: bool = false, ANY | PINNABLE, Effect::Active;
         /// The environment that the profile of a login shell sets up is captured once and reused,

@@ -266,7 +266,7 @@ impl Tree {
         outcome
     }
 
-    /// Examines all roots anew and reports an overflow for each. What comes first: every change after the
+    /// Examines all roots again and reports an overflow for each. What comes first: every change after the
     /// report is found.
     pub(super) fn recover(&mut self) {
         // Events from before say nothing about what is found now.
@@ -392,7 +392,7 @@ impl Tree {
         match Poll::start(&self.polls, &root.changes, (path, root.recursive), &Baseline::Lost) {
             Ok(poll) => root.poll = Some(poll),
             Err(error) => {
-                tracing::error!("{}: changes are not reported any longer: {error}", path.display());
+                tracing::error!("{}: changes are no longer reported: {error}", path.display());
                 root.changes.overflow();
             }
         }

@@ -210,7 +210,7 @@ pub async fn left(database: &Database, batch: &str) -> Result<u64, Error> {
     rows.first().map_or(Ok(0), |row| row.count(0))
 }
 
-/// Results behind line `after` (-1: from the first line), for the output or the error file.
+/// Results after line `after` (-1: from the first line), for the output or the error file.
 ///
 /// # Errors
 /// See [`Error`].

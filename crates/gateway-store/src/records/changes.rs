@@ -49,7 +49,7 @@ pub fn announce(change: &Change, at: i64) -> [Statement; 2] {
     ]
 }
 
-/// The changes behind a number.
+/// The changes after a number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Behind {
     /// The number of the latest change.
@@ -58,7 +58,7 @@ pub struct Behind {
     pub changes: Vec<(u64, Option<Change>)>,
 }
 
-/// The number of the latest change, and at most `limit` changes behind `sequence`.
+/// The number of the latest change, and at most `limit` changes after `sequence`.
 ///
 /// # Errors
 /// See [`Error`].

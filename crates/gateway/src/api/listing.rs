@@ -16,7 +16,7 @@ const LONGEST: usize = 256;
 pub(super) struct Paging {
     /// Most entries.
     pub(super) limit: u32,
-    /// The page starts behind this id.
+    /// The page starts after this id.
     pub(super) after: Option<String>,
     /// True if the oldest come first.
     pub(super) ascending: bool,

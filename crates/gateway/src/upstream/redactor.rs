@@ -38,7 +38,7 @@ impl Redactor {
         text.extend_from_slice(&piece);
         let mask = SecretMask::new(upstream);
         mask.mask(&mut text);
-        // The next event is examined anew; a body that is not a stream ends with its error.
+        // The next event is examined from its start; a body that is not a stream ends with its error.
         self.in_error = !text.ends_with(b"\n\n");
         if self.in_error {
             self.held = text.split_off(text.len() - mask.partial_suffix(&text));

@@ -16,7 +16,7 @@ use crate::queued::{Outgoing, Pushed, Queued};
 use crate::spool::{Done, Files, Job, Spool, Work};
 use crate::{CloseReason, Limits};
 
-/// Size of one write to disk, in bytes. Also of one read, which happens ahead of the writes to the
+/// Size of one write to disk, in bytes, and of one read, which happens ahead of the writes to the
 /// client.
 const SPOOLED_BYTES: usize = 1 << 20;
 
@@ -309,7 +309,7 @@ impl State {
     }
 
     /// Returns the next step of the disk. Reading messages that are due to be written comes first,
-    /// then writing the messages behind them; once the disk is empty, messages stay in memory
+    /// then writing the messages after them; once the disk is empty, messages stay in memory
     /// again.
     fn next_work(&mut self) -> Option<(Files, Work)> {
         let at_once = self.spooled_at_once();

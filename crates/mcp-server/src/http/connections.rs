@@ -1,5 +1,5 @@
 //! The connections that are open at once. One without an admitted request in progress is idle, and gives
-//! way to a new one at the bound, the longest idle first: whoever opens many and stays silent keeps no
+//! way to a new one at the bound, the longest idle first: a client that opens many and stays silent keeps no
 //! client out.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! The stored logins: one for each server, and a lock beside its file that one process holds while it
+//! The stored logins: one for each server, and a lock next to its file that one process holds while it
 //! refreshes.
 
 use std::fs::{File, TryLockError};
@@ -50,7 +50,7 @@ pub(super) struct Client {
 /// The content of a file. The issuer is part of the credentials.
 #[derive(Serialize, Deserialize)]
 struct Stored {
-    /// For whoever looks at the file.
+    /// For people who read the file.
     url: String,
     client: Client,
     credentials: StoredCredentials,

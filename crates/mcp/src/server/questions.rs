@@ -80,7 +80,7 @@ impl Shared {
         let mut holders = self.holders();
         let caller = call.and_then(|call| call.holder.clone());
         if let Some(caller) = &caller {
-            // A call's question is for whoever made the call, and for no other holder.
+            // A call's question is for the caller, and for no other holder.
             holders = vec![caller.clone()];
         }
         let question = Elicitation {

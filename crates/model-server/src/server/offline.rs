@@ -1,4 +1,4 @@
-//! The offline model behind the routes of the hosted API: its router, and what the handlers share.
+//! The offline model with the routes of the hosted API: its router, and what the handlers share.
 //! It stores objects in bounded memory, and makes no requests.
 
 use std::sync::{

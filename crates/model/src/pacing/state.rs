@@ -196,7 +196,7 @@ impl Kept {
     }
 }
 
-/// The wait before `units` are available beside those that are `kept`.
+/// The wait before `units` are available in addition to those that are `kept`.
 fn wait_for(meters: &[Option<Meter>; 3], units: &Units, kept: &Units, now: Instant) -> Duration {
     let waits = meters.iter().zip(units.iter().zip(kept));
     let waits =

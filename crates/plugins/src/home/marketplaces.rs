@@ -62,7 +62,7 @@ impl Home {
         .await
     }
 
-    /// Fetches a marketplace anew, and takes what `allow` has nothing against. Installed plugins stay as they
+    /// Fetches a marketplace again, and takes what `allow` permits. Installed plugins stay as they
     /// are.
     ///
     /// # Errors

@@ -295,7 +295,7 @@ impl AutoReviews {
         Some(Err(self.refuse(view, action, Refusal::TimedOut, cx)))
     }
 
-    /// Nothing waits for a review any longer.
+    /// Aborts a review that nothing waits for.
     pub(super) fn abort(&mut self, number: u64, cx: &mut Cx) {
         if let Some(review) = self.open.remove(&number) {
             self.turn.withdrawn += 1;

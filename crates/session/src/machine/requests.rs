@@ -134,7 +134,7 @@ impl Machine {
         self.turn = Some(turn);
     }
 
-    /// `thread/shellCommand`: a command of the user, outside of the sandbox, beside a turn or as a
+    /// `thread/shellCommand`: a command of the user, outside of the sandbox, in parallel with a turn or as a
     /// turn of its own.
     pub(super) fn user_shell(
         &mut self,

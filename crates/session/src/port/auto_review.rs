@@ -124,7 +124,7 @@ pub enum ReviewStatus {
     Denied,
     /// The reviewer did not answer in time, so that the action is refused.
     TimedOut,
-    /// The turn ended, or nothing waits for the answer any longer.
+    /// The turn ended, or nothing waits for the answer now.
     Aborted,
 }
 

@@ -17,7 +17,7 @@ pub struct PolicyBound {
     /// Who decides; the user always may.
     #[serde(default)]
     pub reviewer: ApprovalsReviewer,
-    /// The maximum access of commands and patches. A writable folder is named, also when it is the
+    /// The maximum access of commands and patches. A writable folder is named, even when it is the
     /// working folder: the bounded thread may work elsewhere.
     pub sandbox: SandboxPolicy,
     /// Plan mode, while it lasts; it is not stored.

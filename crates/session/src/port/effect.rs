@@ -59,7 +59,7 @@ pub enum Effect {
     Discard { call: u64 },
     /// Ask the clients; an answer comes as `Input::Decided`.
     Ask { request: u64, turn: Id, item: Id, ask: Ask, at: Millis },
-    /// Ask the model of a reviewer, beside other requests; report `Input::Reviewed` unless the review
+    /// Ask the model of a reviewer, in parallel with other requests; report `Input::Reviewed` unless the review
     /// is cancelled.
     Review { review: u64, prompt: Prompt },
     /// Wait, then report `Input::ReviewRetryDue`; see [`Self::RetryAfter`].

@@ -56,7 +56,7 @@ pub enum UserContent {
 pub struct TextElement {
     /// Offset of its first byte.
     pub start: u64,
-    /// Offset behind its last byte.
+    /// Offset after its last byte.
     pub end: u64,
     /// The text to show in its place.
     pub placeholder: Option<String>,

@@ -64,7 +64,7 @@ impl Permissions {
             && (requested.network || !self.network)
     }
 
-    /// Adds `more`. A folder inside another one of the same access is left out: whoever can write the
+    /// Adds `more`. A folder inside another one of the same access is left out: a process that can write the
     /// outer one could replace the inner one by a link.
     pub(crate) fn add(&mut self, more: &Self) {
         add_folders(&mut self.read, &more.read);

@@ -1,6 +1,6 @@
 //! Ranks tools by the words of a query: BM25 over their names, descriptions and parameters.
 //!
-//! The index knows nothing of the kinds of tools: whoever has some describes them as
+//! The index knows nothing of the kinds of tools: their owner describes them as
 //! [`SearchableTool`]s.
 
 use std::borrow::Cow;

@@ -33,7 +33,7 @@ pub(crate) trait Tool: Sync {
     /// Its definition as JSON; `None` when it is not offered.
     fn definition(&self, tools: &ToolSet) -> Option<String>;
 
-    /// Returns whether its calls are accepted. That can be so also while it is not offered, to
+    /// Returns whether its calls are accepted. That can be so even while it is not offered, to
     /// refuse a call with the reason.
     fn is_callable(&self, tools: &ToolSet) -> bool;
 
@@ -75,7 +75,7 @@ pub(crate) enum Step {
     Prepare(ToolRequest),
     /// A command is decided about, and runs.
     Command(Box<CommandCall>),
-    /// A patch is decided about, and applied with nothing beside it.
+    /// A patch is decided about, and applied while nothing else runs.
     Patch(PatchPlan),
     /// Somebody else runs the tool.
     Delegate {

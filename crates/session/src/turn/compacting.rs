@@ -119,7 +119,7 @@ impl Turn {
             let message = "the model gave no summary of the conversation; its history is as it was";
             return self.fail(Failure::new(FailureKind::Other, message), thread);
         };
-        // What waits follows the history that begins anew, also in the store.
+        // Waiting input follows the new history, in the store too.
         self.received = self.last_id().clone();
         let finished = match self.kind {
             Kind::Ordinary { kept_before } => Some(kept_before),

@@ -65,7 +65,7 @@ impl Compaction {
         Item::ContextCompaction { id: self.item.clone(), reason: None }
     }
 
-    /// The input of a request for the summary, which begins anew.
+    /// The input of a request for the summary, which starts over.
     pub(crate) fn request(&mut self, thread: &Thread) -> Vec<Arc<str>> {
         self.summary.clear();
         self.called = None;
@@ -104,7 +104,7 @@ impl Compaction {
         }
     }
 
-    /// After a response that called a tool the next request has no tools: text beside a call announces
+    /// After a response that called a tool the next request has no tools: text next to a call announces
     /// the call and is no summary. Returns the tool; `None` when the response counts, also that to a
     /// request without tools.
     pub(crate) fn leave_out_tools(&mut self) -> Option<String> {

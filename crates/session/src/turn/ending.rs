@@ -46,8 +46,8 @@ impl Turn {
         self.end(TurnStatus::Interrupted, None, thread);
     }
 
-    /// While the thread drains: ends the turn where nothing is cut short. Whoever is asked
-    /// something just now may take for ever to answer, so that is such a point too.
+    /// While the thread drains: ends the turn where nothing is cut short. A pending
+    /// question also counts as such a point: the user may never answer.
     pub(crate) fn end_at_safe_point(&mut self, thread: &mut Thread) {
         let is_streaming = matches!(self.request, Request::Streaming(_));
         let is_busy = is_streaming || self.awaited_process().is_some();

@@ -1,5 +1,5 @@
 //! Text that the model types into a running command outside of the sandbox. Each is an action of its
-//! own, because whoever let the command run saw nothing of it.
+//! own, because the approver of the command saw nothing of it.
 
 use serde_json::json;
 

@@ -36,7 +36,7 @@ pub(super) struct Limits {
 /// A page of cards.
 struct Part {
     cards: Vec<Card>,
-    /// The name behind which the next page starts.
+    /// The name after which the next page starts.
     next: Option<Box<str>>,
 }
 
