@@ -152,7 +152,7 @@ impl Accounts {
                 let (accounts, settings) = (self.clone(), settings.clone());
                 let rejected = rejected.cloned();
                 let task =
-                    tasks::spawn(
+                    tokio::spawn(
                         async move { accounts.refresh(&settings, rejected.as_ref()).await },
                     );
                 task.await.unwrap_or(Err(Error::Panicked))
@@ -233,7 +233,7 @@ impl Accounts {
     pub async fn logout(&self, settings: &Settings) -> Result<bool, Error> {
         let had_external = self.lock_external().take().is_some();
         let (accounts, owned) = (self.clone(), settings.clone());
-        let changed = tasks::spawn(async move {
+        let changed = tokio::spawn(async move {
             let vault = &accounts.inner.vault;
             let locked = vault.wait_for_lock(&owned).await.locked().await?;
             // A damaged file is deleted too.
@@ -269,7 +269,7 @@ impl Accounts {
     /// Stores a login in place of any other.
     pub(crate) async fn store(&self, settings: &Settings, login: Login) -> Result<(), Error> {
         let (accounts, owned) = (self.clone(), settings.clone());
-        let stored = tasks::spawn(async move {
+        let stored = tokio::spawn(async move {
             let vault = &accounts.inner.vault;
             let locked = vault.wait_for_lock(&owned).await.locked().await?;
             vault.write(&owned, Stored::Login(login), None, &locked).await
@@ -308,7 +308,7 @@ impl Accounts {
         let login = self.inner.vault.login(settings).await?;
         let Err(problem) = settings.check(&login) else { return Ok(login) };
         let (accounts, owned) = (self.clone(), settings.clone());
-        let ended = tasks::spawn(async move {
+        let ended = tokio::spawn(async move {
             let vault = &accounts.inner.vault;
             let locked = vault.wait_for_lock(&owned).await.locked().await?;
             // Another process may have stored one that is permitted.

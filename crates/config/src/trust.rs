@@ -83,6 +83,9 @@ impl Trust {
     /// Returns whether the user trusts `cwd`, a folder of the project in `root`: the nearest entry
     /// from `cwd` up to `root` applies. A worktree without an entry has that of its repository.
     pub(crate) fn is_trusted_for(&self, cwd: &Path, root: &Path) -> bool {
+        if self.entries.is_empty() {
+            return false;
+        }
         let (cwd, root) = (real_path(cwd), real_path(root));
         let level = folders(&root, &cwd)
             .iter()

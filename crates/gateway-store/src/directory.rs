@@ -79,7 +79,7 @@ impl Directory {
             applied: tokio::sync::Mutex::new(last),
             in_touch: AtomicBool::new(true),
         });
-        tasks::spawn(follow(Arc::downgrade(&directory)));
+        tokio::spawn(follow(Arc::downgrade(&directory)));
         Ok(directory)
     }
 

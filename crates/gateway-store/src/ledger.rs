@@ -69,7 +69,7 @@ impl Ledger {
             done: watch::channel(0).0,
             error: Mutex::default(),
         });
-        tasks::spawn(writer::run(database, writer, Arc::clone(&shared)));
+        tokio::spawn(writer::run(database, writer, Arc::clone(&shared)));
         Self(shared)
     }
 

@@ -66,7 +66,7 @@ impl ObjectOwners {
     /// Starts the task that writes changes; it ends with this value.
     pub(crate) fn start(database: Arc<Database>) -> Self {
         let (sender, receiver) = mpsc::channel(WAITING);
-        tasks::spawn(write(Arc::clone(&database), receiver));
+        tokio::spawn(write(Arc::clone(&database), receiver));
         Self { database, recent: Mutex::default(), sender }
     }
 

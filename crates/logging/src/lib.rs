@@ -61,7 +61,6 @@ const OWN_TARGETS: &[&str] = &[
     "session",
     "skills",
     "store",
-    "tasks",
     "telemetry",
     "testkit",
     "transport",

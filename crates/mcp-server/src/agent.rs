@@ -82,7 +82,7 @@ impl Agent {
             claim.take(thread_id)?;
         }
         let (links, turn) = turn::link(self.shared.closing.child_token());
-        self.shared.turns.spawn(tasks::boxed(turn::run(self.clone(), task, claim, links)));
+        self.shared.turns.spawn(turn::run(self.clone(), task, claim, links));
         Ok(turn)
     }
 

@@ -327,7 +327,7 @@ impl Drop for OpenElicitation<'_> {
     fn drop(&mut self) {
         let Some(id) = self.id.take() else { return };
         let peer = self.peer.clone();
-        tasks::spawn(async move {
+        tokio::spawn(async move {
             let reason = "the question no longer needs an answer".to_owned();
             let params = CancelledNotificationParam::new(Some(id), Some(reason));
             // A client that is gone shows no question.
@@ -347,13 +347,13 @@ impl Questions {
     fn ask(&mut self, peer: &Peer<RoleServer>, ask: Ask) {
         let peer = peer.clone();
         let id = ask.id;
-        let handle = self.waiting.spawn(tasks::boxed(async move {
+        let handle = self.waiting.spawn(async move {
             let reply = match elicit(&peer, ask.form).await {
                 Ok(result) => Reply::Elicited(result),
                 Err(error) => Reply::Unavailable(format!("the MCP client did not answer: {error}")),
             };
             (id, reply)
-        }));
+        });
         self.handles.push((id, handle));
     }
 

@@ -83,9 +83,9 @@ pub async fn serve_http(
     let connections = Connections::new(MAX_CONNECTIONS);
     let mut serving = JoinSet::new();
     for listener in listeners {
-        serving.spawn(tasks::boxed(accept(listener, front.clone(), connections.clone())));
+        serving.spawn(accept(listener, front.clone(), connections.clone()));
     }
-    serving.spawn(tasks::boxed(async move { sessions.end_idle().await }));
+    serving.spawn(async move { sessions.end_idle().await });
     stop.await;
     serving.shutdown().await;
     end.cancel();
@@ -106,7 +106,7 @@ async fn accept(listener: TcpListener, front: Arc<Front>, connections: Arc<Conne
             continue;
         };
         let Some(connection) = connections.admit().await else { return };
-        tasks::spawn(serve_connection(stream, local, front.clone(), connection));
+        tokio::spawn(serve_connection(stream, local, front.clone(), connection));
     }
 }
 

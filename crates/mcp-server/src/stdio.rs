@@ -99,7 +99,7 @@ impl<R: AsyncRead + Send + Unpin> StdioTransport<R> {
         gone: CancellationToken,
     ) -> Self {
         let (sender, lines) = mpsc::channel(MAX_UNWRITTEN);
-        let writing = tasks::spawn(write(output, lines, gone.clone()));
+        let writing = tokio::spawn(write(output, lines, gone.clone()));
         Self {
             input: BufReader::new(input),
             line: Vec::new(),

@@ -43,7 +43,7 @@ impl Suspended {
         let state = const_hex::encode(bytes);
         self.calls().insert(state.clone(), call);
         let (suspended, name) = (Arc::downgrade(self), state.clone());
-        tasks::spawn(async move {
+        tokio::spawn(async move {
             tokio::time::sleep(MAX_WAIT).await;
             if let Some(suspended) = suspended.upgrade() {
                 // Dropping the call interrupts its turn.

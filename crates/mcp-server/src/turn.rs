@@ -219,7 +219,7 @@ impl Running {
                 () = cancelled.cancelled(), if deadline.is_none() => {
                     deadline = Some(tokio::time::Instant::now() + INTERRUPT_TIMEOUT);
                     let (client, params) = (link.client.clone(), interrupt.clone());
-                    tasks::spawn(async move {
+                    tokio::spawn(async move {
                         // An error means that the turn has just ended.
                         let _ = client.request::<protocol::TurnInterrupt>(&params).await;
                     });
@@ -364,7 +364,7 @@ impl Link {
         let limits = server::connection_limits();
         let (ours, theirs) = Connection::pair(limits);
         let server = agent.server().clone();
-        tasks::spawn(async move { server.serve(theirs, ()).await });
+        tokio::spawn(async move { server.serve(theirs, ()).await });
         let (client, events) = Client::new(ours, &limits);
         let hello = InitializeParams {
             client_info: ClientInfo {

@@ -129,7 +129,7 @@ impl Connector {
 
     async fn known_era(&self, shared: &Arc<Shared>) -> Option<Era> {
         let (eras, definition) = (self.eras.clone(), shared.definition.clone());
-        let read = tasks::spawn_blocking(move || eras.get(&definition.transport));
+        let read = tokio::task::spawn_blocking(move || eras.get(&definition.transport));
         read.await.ok().flatten()
     }
 
@@ -137,7 +137,7 @@ impl Connector {
         let (eras, definition) = (self.eras.clone(), shared.definition.clone());
         let write = move || eras.set(&definition.transport, Some(era));
         // The file is a cache.
-        let _ = tasks::spawn_blocking(write).await;
+        let _ = tokio::task::spawn_blocking(write).await;
     }
 }
 

@@ -227,7 +227,7 @@ impl Held {
             unwanted.retain(|server| wanted.iter().all(|other| other.name() != server.name()));
         }
         for server in started {
-            tasks::spawn(run(server.shared.clone(), pool.connector.clone()));
+            tokio::spawn(run(server.shared.clone(), pool.connector.clone()));
         }
         for server in unwanted {
             let holders = std::slice::from_ref(&self.holder);
@@ -269,7 +269,7 @@ impl Drop for Held {
             return;
         }
         let (grace, pool) = (pool.grace, self.pool.clone());
-        tasks::spawn(async move {
+        tokio::spawn(async move {
             sleep(grace).await;
             if let Some(pool) = pool.upgrade() {
                 pool.reap(idle);

@@ -71,7 +71,7 @@ impl HttpClients {
         let build = async || {
             let (network, files) = (self.network.clone(), provider.tls.clone());
             let pool = PoolOptions { versions, ..POOL };
-            let built = tasks::spawn_blocking(move || build(&network, &files, &pool)).await;
+            let built = tokio::task::spawn_blocking(move || build(&network, &files, &pool)).await;
             built.unwrap_or_else(|_| {
                 let message = "setting up TLS ended unexpectedly; this is a defect";
                 Err(Failure::new(FailureKind::InternalServerError, message))

@@ -216,7 +216,7 @@ fn names(marketplace: Marketplace) -> Vec<String> {
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {
-    match tasks::spawn_blocking(work).await {
+    match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
         Err(error) => Err(Error::Invalid(format!("the program failed; please report it: {error}"))),
     }

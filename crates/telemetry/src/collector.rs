@@ -110,13 +110,13 @@ impl Collector {
         });
         let (stop, mut stopped) = watch::channel(());
         let (serving, scheme) = (shared.clone(), if tls.is_some() { "https" } else { "http" });
-        tasks::spawn(async move {
+        tokio::spawn(async move {
             loop {
                 tokio::select! {
                     _ = stopped.changed() => return,
                     accepted = listener.accept() => {
                         let Ok((stream, _)) = accepted else { return };
-                        tasks::spawn(connection(stream, tls.clone(), serving.clone()));
+                        tokio::spawn(connection(stream, tls.clone(), serving.clone()));
                     }
                 }
             }

@@ -55,7 +55,7 @@ impl Recorder {
         let queue = Arc::new(Queue::default());
         let (ending, ended) = watch::channel(());
         let worker = Worker::new(&settings, services.clone(), queue.clone());
-        let task = tasks::spawn(async move {
+        let task = tokio::spawn(async move {
             let _ending = ending;
             worker.run().await;
         });

@@ -180,7 +180,7 @@ impl Acceptor {
         });
         for pending in [&acceptor.handshakes, &acceptor.uninitialized] {
             let pending = Arc::downgrade(pending);
-            tasks::spawn(async move {
+            tokio::spawn(async move {
                 while let Some(next) = pending.upgrade().map(|pending| pending.close_expired()) {
                     tokio::time::sleep_until(next).await;
                 }
@@ -271,7 +271,7 @@ impl Acceptor {
     {
         let (acceptor, serve) = (self.clone(), serve.clone());
         let (begin, began) = tokio::sync::oneshot::channel();
-        let task = tasks::spawn(async move {
+        let task = tokio::spawn(async move {
             let Ok(pending) = began.await else { return };
             let Some((stream, early, permit)) = acceptor.upgrade(stream, via).await else { return };
             drop(pending);
@@ -285,7 +285,7 @@ impl Acceptor {
                 acceptor.uninitialized.add(move || outbox.close(CloseReason::NotInitialized));
             drop(acceptor);
             // A separate task, so that the memory of the handshake is freed.
-            tasks::spawn(async move {
+            tokio::spawn(async move {
                 serve(connection, pending).await;
                 drop(permit);
             });

@@ -130,7 +130,7 @@ impl CallbackListener {
                         continue;
                     };
                     let service = service.clone();
-                    connections.spawn(tasks::boxed(async move {
+                    connections.spawn(async move {
                         let served = hyper::server::conn::http1::Builder::new()
                             .timer(TokioTimer::new())
                             .header_read_timeout(HEAD_TIMEOUT)
@@ -143,7 +143,7 @@ impl CallbackListener {
                         // A broken connection concerns only the browser, which can reload.
                         let _ = tokio::time::timeout(CONNECTION_TIMEOUT, served).await;
                         drop(permit);
-                    }));
+                    });
                 }
             }
         }

@@ -162,11 +162,11 @@ impl Lines<'_> {
                 alone: self.alone,
             };
             let stop = self.stop.subscribe();
-            self.running.spawn(tasks::boxed(async move {
+            self.running.spawn(async move {
                 let gone = line::run(job, stop).await;
                 drop(permit);
                 gone
-            }));
+            });
         }
         Ok(())
     }

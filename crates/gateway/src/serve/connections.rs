@@ -62,7 +62,7 @@ pub async fn serve(
             Ok((stream, address)) => {
                 let connection = connection(&gateway, stream, pages.for_client(address.ip()));
                 let connection = graceful.watch(connection);
-                tasks::spawn(async move {
+                tokio::spawn(async move {
                     // A broken connection affects no other.
                     let _ = connection.await;
                     drop(place);

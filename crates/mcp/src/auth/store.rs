@@ -256,7 +256,7 @@ async fn lock(path: PathBuf) -> Result<File, String> {
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, String> + Send + 'static,
 ) -> Result<T, String> {
-    tasks::spawn_blocking(work).await.unwrap_or_else(|error| Err(error.to_string()))
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(error.to_string()))
 }
 
 fn unusable(problem: String) -> Error {

@@ -408,7 +408,7 @@ impl Drop for CancelGuard<'_> {
     fn drop(&mut self) {
         let Some(id) = self.id.take() else { return };
         let peer = self.peer.clone();
-        tasks::spawn(async move {
+        tokio::spawn(async move {
             let reason = "the request is no longer needed".to_owned();
             let params = CancelledNotificationParam::new(Some(id), Some(reason));
             // A connection that has ended needs no word.
