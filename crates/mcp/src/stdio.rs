@@ -184,7 +184,7 @@ impl StdioTransport {
     }
 
     /// Fails the request that an answer was too long for. Without its id, the caller would wait
-    /// for ever, so the connection ends.
+    /// forever, so the connection ends.
     fn take_too_long(&mut self, answers: Option<Value>) {
         let mib = MAX_MESSAGE >> 20;
         let message = format!("the server's answer is longer than {mib} MiB");
