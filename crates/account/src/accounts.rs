@@ -22,13 +22,13 @@ use crate::vault::Vault;
 
 /// Longest API key or token that a caller provides.
 const MAX_TOKEN: usize = 64 << 10;
-/// How long a logout waits for the login service.
+/// Maximum wait for the login service during a logout.
 const REVOCATION_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The time in milliseconds since the Unix epoch.
 pub type Clock = dyn Fn() -> i64 + Send + Sync;
 
-/// What an [`Accounts`] takes from its environment.
+/// The parts of the environment that an [`Accounts`] uses.
 #[derive(Clone)]
 pub struct Options {
     /// The agent's home.
@@ -85,7 +85,7 @@ pub struct Bearer {
     pub account_id: Option<String>,
 }
 
-/// What a read of the stored login comes to.
+/// The result of reading the stored login.
 enum Usable {
     Bearer(Bearer),
     /// The tokens must be refreshed.

@@ -22,7 +22,7 @@ const UNREAD: [&str; 6] = [
     protocol::AccountRateLimitsUpdated::NAME,
 ];
 
-/// What came.
+/// An arrival on the connection.
 pub(crate) enum Arrival<S> {
     Event(Event),
     /// The answer to a call, and what takes it.
@@ -37,7 +37,7 @@ struct Answer<S> {
     position: Position,
 }
 
-/// See the module.
+/// The connection to the server.
 pub(crate) struct Link<S> {
     client: Client,
     events: Events,

@@ -52,9 +52,9 @@ pub struct Overrides<'a> {
     pub thread: Option<&'a Arc<Layer>>,
     /// The file of the role of an agent.
     pub role: Option<&'a Path>,
-    /// Whether unknown keys are errors.
+    /// True if unknown keys are errors.
     pub strict: bool,
-    /// Whether the project's own files are read.
+    /// True if the project's own files are read.
     pub projects: bool,
 }
 
@@ -76,11 +76,11 @@ impl Default for Overrides<'_> {
 pub struct Stack {
     /// In ascending precedence.
     pub layers: Vec<StackLayer>,
-    /// What the administrator requires.
+    /// The administrator's requirements.
     pub requirements: Arc<Requirements>,
     /// The root of the project of the working folder.
     pub project_root: PathBuf,
-    /// Whether the working folder is trusted.
+    /// True if the working folder is trusted.
     pub trusted: bool,
     /// Folders whose `.rules` files apply, whether they exist or not: the user's, then those of
     /// trusted projects.

@@ -109,8 +109,8 @@ impl ObjectOwners {
         recent.owners.get(id).cloned()
     }
 
-    /// Whether an object of the project was used recently. Scans all of them: query the store
-    /// first.
+    /// Returns whether an object of the project was used recently. Scans all of them: query the
+    /// store first.
     pub(crate) fn has_any(&self, project: &str) -> bool {
         let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         recent.owners.values().flatten().any(|owner| *owner.project == *project)

@@ -27,7 +27,7 @@ use crate::probe::{self, FailedStart, Probed};
 use crate::server::{Live, Shared};
 use crate::stdio::{MAX_MESSAGE, StdioTransport};
 
-/// What connections are made with.
+/// The shared parts from which connections are made.
 pub(crate) struct Connector {
     pub(crate) launcher: Arc<dyn Launcher>,
     pub(crate) http: Http,
@@ -141,7 +141,7 @@ impl Connector {
     }
 }
 
-/// Whether a failure can mean that a server is of another era than before.
+/// Returns whether a failure can mean that a server is of another era than before.
 fn disagrees(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Refused | ErrorKind::Protocol | ErrorKind::Unavailable)
 }

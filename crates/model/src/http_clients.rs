@@ -38,7 +38,7 @@ fn build(network: &Network, files: &TlsFiles, pool: &PoolOptions) -> Result<Http
     })
 }
 
-/// See the module.
+/// The HTTP clients of a program.
 pub(crate) struct HttpClients {
     network: Network,
     known: Mutex<HashMap<Key, Arc<OnceCell<Http>>>>,

@@ -90,8 +90,8 @@ pub struct Added {
 pub struct Upgrade {
     pub name: String,
     pub root: PathBuf,
-    /// Whether there is a new revision, or files that were lost or changed are as fetched again. Always false
-    /// for a local folder, which is read in place.
+    /// True if there is a new revision, or files that were lost or changed are as fetched again.
+    /// Always false for a local folder, which is read in place.
     pub changed: bool,
     /// Names of plugins that the marketplace has gained.
     pub added: Vec<String>,

@@ -32,7 +32,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::grpc;
 
-/// What the collector does with a request.
+/// The collector's reaction to a request.
 #[derive(Clone, Debug)]
 pub enum Behaviour {
     /// Takes it.
@@ -66,7 +66,7 @@ pub struct Received {
     pub schema_url: String,
 }
 
-/// See the module.
+/// A collector for tests.
 pub struct Collector {
     address: SocketAddr,
     scheme: &'static str,

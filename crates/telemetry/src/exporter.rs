@@ -30,7 +30,7 @@ const WAITS: Policy = Policy {
 
 type Client = HttpClient;
 
-/// See the module.
+/// The sender of one signal's messages.
 pub(crate) struct Sender {
     signal: Signal,
     exporter: Exporter,

@@ -78,7 +78,7 @@ pub struct Acceptor {
 
 /// A page of metrics, served at `/metrics` of all listeners of an [`Acceptor`].
 pub struct MetricsPage {
-    /// A token that admits to the page and to nothing else; [`Auth::None`] for none. Whoever may connect may
+    /// A token that admits to the page and to nothing else; [`Auth::None`] for none. Any client that may connect may
     /// read the page too. On a Unix socket no token is asked for, since only the own user can connect.
     pub auth: Auth,
     /// The media type.
@@ -87,7 +87,7 @@ pub struct MetricsPage {
     pub render: Box<dyn Fn(&Load) -> String + Send + Sync>,
 }
 
-/// What an [`Acceptor`] has to do at the moment, and what it refused.
+/// The current load of an [`Acceptor`], and the number of refused connections.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Load {
     /// Connections in the HTTP handshake.

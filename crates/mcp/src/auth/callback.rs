@@ -33,7 +33,7 @@ pub(super) struct Listener {
     path: String,
 }
 
-/// What the authorization server sent the browser back with.
+/// The parameters with which the authorization server redirected the browser.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Redirect {
     pub(super) state: String,
