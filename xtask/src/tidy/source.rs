@@ -288,7 +288,7 @@ impl Source<'_> {
     }
 }
 
-fn is_test_file(file: &Path) -> bool {
+pub(super) fn is_test_file(file: &Path) -> bool {
     let part = |name: &str| file.components().any(|c| c.as_os_str() == name);
     part("tests") || part("benches") || file.ends_with("tests.rs")
 }

@@ -43,7 +43,8 @@ impl Typed {
 
     /// Every finding in one file.
     pub(crate) fn check(&self, file: &Path, text: &str) -> Vec<Finding> {
-        if !CLIENTS.iter().any(|client| file.starts_with(client)) || is_test_file(file) {
+        let is_tests = file.to_string_lossy().ends_with("tests.rs");
+        if !CLIENTS.iter().any(|client| file.starts_with(client)) || is_tests {
             return Vec::new();
         }
         let scan = scan(text);
@@ -79,10 +80,6 @@ fn has_index(scan: &Scan, line: usize) -> bool {
     let code = &scan.code[line];
     let is_value = |c: char| c.is_alphanumeric() || matches!(c, '_' | ')' | ']' | '?');
     code.match_indices("[\"\"]").any(|(at, _)| code[..at].chars().next_back().is_some_and(is_value))
-}
-
-fn is_test_file(file: &Path) -> bool {
-    file.file_name().is_some_and(|name| name.to_string_lossy().ends_with("tests.rs"))
 }
 
 #[cfg(test)]
