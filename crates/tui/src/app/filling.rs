@@ -3,6 +3,54 @@
 use crate::pager::Pager;
 use crate::picker::Picker;
 
+/// What fills the screen: one of both at most is shown, the list first.
+#[derive(Debug, Default)]
+pub(super) struct Filling {
+    list: Option<Choosing>,
+    reading: Option<Reading>,
+    /// Whether the terminal shows the alternate screen for it.
+    is_overlaid: bool,
+}
+
+impl Filling {
+    pub(super) fn is_empty(&self) -> bool {
+        self.list.is_none() && self.reading.is_none()
+    }
+
+    pub(super) fn list(&self) -> Option<&Choosing> {
+        self.list.as_ref()
+    }
+
+    pub(super) fn list_mut(&mut self) -> Option<&mut Choosing> {
+        self.list.as_mut()
+    }
+
+    pub(super) fn open_list(&mut self, list: Choosing) {
+        self.list = Some(list);
+    }
+
+    pub(super) fn close_list(&mut self) -> Option<Choosing> {
+        self.list.take()
+    }
+
+    pub(super) fn reading_mut(&mut self) -> Option<&mut Reading> {
+        self.reading.as_mut()
+    }
+
+    pub(super) fn open_reading(&mut self, reading: Reading) {
+        self.reading = Some(reading);
+    }
+
+    pub(super) fn close_reading(&mut self) -> Option<Reading> {
+        self.reading.take()
+    }
+
+    /// Says whether the alternate screen is wanted. Returns whether that is a change.
+    pub(super) fn overlay(&mut self, wants: bool) -> bool {
+        std::mem::replace(&mut self.is_overlaid, wants) != wants
+    }
+}
+
 /// An open list.
 #[derive(Debug)]
 pub(super) struct Choosing {
@@ -30,7 +78,6 @@ pub(super) enum What {
     Agents,
     /// An earlier message of the user's.
     Messages(Vec<Message>),
-    /// The way to go back to one.
     /// A block of code, to be copied.
     Code(Vec<String>),
 }

@@ -9,22 +9,22 @@ use crate::app::dialogs::DialogId;
 
 /// What is known about the way to a model.
 #[derive(Debug, Default)]
-pub(crate) struct Login {
-    pub(crate) configured: Configured,
+pub(in crate::app) struct Login {
+    pub(super) configured: Configured,
     /// Of the thread.
-    pub(crate) provider: String,
-    pub(crate) hold: Hold,
+    pub(super) provider: String,
+    pub(super) hold: Hold,
     /// The message of the command line, until it can be sent.
-    pub(crate) first: Option<String>,
+    pub(super) first: Option<String>,
     /// A login in a browser that has not ended, with its dialog.
-    pub(crate) waiting: Option<(String, DialogId)>,
+    pub(super) waiting: Option<(String, DialogId)>,
     /// The dialog that waits for the model servers of this machine.
-    pub(crate) looking: Option<DialogId>,
+    pub(super) looking: Option<DialogId>,
 }
 
 /// Whether messages wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Hold {
+pub(in crate::app) enum Hold {
     #[default]
     None,
     /// For the server's word on who is logged in.
@@ -35,14 +35,14 @@ pub(crate) enum Hold {
 
 /// What the configuration says.
 #[derive(Debug, Default)]
-pub(crate) struct Configured {
-    pub(crate) provider: String,
+pub(in crate::app) struct Configured {
+    pub(super) provider: String,
     /// Providers that use the account.
     with_account: BTreeSet<String>,
-    pub(crate) has_login_service: bool,
+    pub(super) has_login_service: bool,
     /// `forced_login_method`.
-    pub(crate) forced: Option<String>,
-    pub(crate) uses_keyring: bool,
+    pub(super) forced: Option<String>,
+    pub(super) uses_keyring: bool,
 }
 
 impl Login {
@@ -67,31 +67,31 @@ impl Login {
     }
 
     /// Whether messages wait until it is known how a model can be asked.
-    pub(crate) fn holds(&self) -> bool {
+    pub(in crate::app) fn holds(&self) -> bool {
         self.hold != Hold::None
     }
 
     /// Whether the first frame waits for the server's word on who is logged in.
-    pub(crate) fn is_asking(&self) -> bool {
+    pub(in crate::app) fn is_asking(&self) -> bool {
         self.hold == Hold::Asked
     }
 
     /// The connection is lost, and with it what was in progress.
-    pub(crate) fn reset(&mut self) {
+    pub(in crate::app) fn reset(&mut self) {
         (self.hold, self.waiting, self.looking) = (Hold::None, None, None);
     }
 
     /// Of the thread.
-    pub(crate) fn provider(&self) -> &str {
+    pub(in crate::app) fn provider(&self) -> &str {
         &self.provider
     }
 
     /// Whether the thread has the provider of the configuration, whose models `model/list` lists.
-    pub(crate) fn is_configured_provider(&self) -> bool {
+    pub(in crate::app) fn is_configured_provider(&self) -> bool {
         self.provider == self.configured.provider
     }
 
-    pub(crate) fn uses_account(&self) -> bool {
+    pub(in crate::app) fn uses_account(&self) -> bool {
         self.configured.with_account.contains(&self.provider)
     }
 }

@@ -9,25 +9,60 @@ use crate::app::configuration::Configuration;
 
 /// What was acknowledged, and what was shown since the start.
 #[derive(Debug, Default)]
-pub(crate) struct Notices {
+pub(in crate::app) struct Notices {
     /// `notice.hide_full_access_warning`, or acknowledged since the start.
-    pub(crate) hides_full_access: bool,
-    pub(crate) hides_world_writable: bool,
-    pub(crate) hides_limits: bool,
+    pub(super) hides_full_access: bool,
+    pub(super) hides_world_writable: bool,
+    pub(super) hides_limits: bool,
     /// `notice.model_migrations`: the successors that were accepted.
-    pub(crate) migrations: BTreeMap<String, String>,
+    pub(super) migrations: BTreeMap<String, String>,
     /// Models with `notice.hide_<model>_migration_prompt`.
-    pub(crate) kept_models: BTreeSet<String>,
+    pub(super) kept_models: BTreeSet<String>,
     /// `tui.model_availability_nux`: how often each model was announced.
-    pub(crate) announced: BTreeMap<String, u64>,
+    pub(super) announced: BTreeMap<String, u64>,
     /// The limits that the server reported last.
-    pub(crate) limits: Option<RateLimitSnapshot>,
-    pub(crate) has_hinted: bool,
+    pub(super) limits: Option<RateLimitSnapshot>,
+    pub(super) has_hinted: bool,
     /// Folders that were warned of.
-    pub(crate) warned: BTreeSet<PathBuf>,
+    pub(super) warned: BTreeSet<PathBuf>,
+    /// The model that was named last and is not in the list.
+    doubted_model: Option<String>,
+    /// Whether the news of models were looked at.
+    has_checked_models: bool,
 }
 
 impl Notices {
+    /// Keeps that this model was named and is not in the list.
+    pub(in crate::app) fn doubt_model(&mut self, model: String) {
+        self.doubted_model = Some(model);
+    }
+
+    /// The model that was named last and is not in the list.
+    pub(in crate::app) fn take_doubted_model(&mut self) -> Option<String> {
+        self.doubted_model.take()
+    }
+
+    /// Whether the news of models are to be looked at, which they are once.
+    pub(in crate::app) fn takes_model_check(&mut self) -> bool {
+        !std::mem::replace(&mut self.has_checked_models, true)
+    }
+
+    /// Whether the user has answered that `old` has the successor `new`.
+    pub(in crate::app) fn has_answered(&self, old: &str, new: &str) -> bool {
+        let is_accepted = self.migrations.get(old).is_some_and(|accepted| accepted == new);
+        is_accepted || self.kept_models.contains(old)
+    }
+
+    /// How often the model was announced.
+    pub(in crate::app) fn announcements(&self, model: &str) -> u64 {
+        self.announced.get(model).copied().unwrap_or(0)
+    }
+
+    /// The model was announced so many times.
+    pub(in crate::app) fn set_announcements(&mut self, model: String, count: u64) {
+        self.announced.insert(model, count);
+    }
+
     /// Takes what `config/read` answers with.
     pub(in crate::app) fn read(&mut self, config: Configuration<'_>) {
         let is_set = |key: &str| config.flag(key) == Some(true);

@@ -6,16 +6,18 @@ use protocol::ConfigWarningNotification;
 
 /// What is known about trust.
 #[derive(Debug)]
-pub(crate) struct Trust<A> {
+pub(in crate::app) struct Trust<A> {
     /// Working folders that were looked at.
-    pub(crate) checked: BTreeSet<String>,
+    pub(super) checked: BTreeSet<String>,
     /// Warnings of the configuration, until it is known which of them become a question.
-    pub(crate) warnings: Vec<ConfigWarningNotification>,
+    pub(super) warnings: Vec<ConfigWarningNotification>,
     /// Folders that the question is about, with what they have.
-    pub(crate) found: BTreeMap<String, Vec<usize>>,
+    pub(super) found: BTreeMap<String, Vec<usize>>,
     /// Answers that are still to come.
-    pub(crate) pending: usize,
-    pub(crate) then: Option<fn(&mut A)>,
+    pub(super) pending: usize,
+    pub(super) then: Option<fn(&mut A)>,
+    /// Reads the configuration again, after it was changed.
+    pub(super) reload: Option<fn(&mut A)>,
 }
 
 impl<A> Default for Trust<A> {
@@ -26,13 +28,14 @@ impl<A> Default for Trust<A> {
             found: BTreeMap::new(),
             pending: 0,
             then: None,
+            reload: None,
         }
     }
 }
 
 impl<A> Trust<A> {
     /// The connection is lost: what was asked gets no answer.
-    pub(crate) fn reset(&mut self) {
+    pub(in crate::app) fn reset(&mut self) {
         *self = Self { checked: std::mem::take(&mut self.checked), ..Self::default() };
     }
 }
