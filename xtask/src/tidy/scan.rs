@@ -172,7 +172,7 @@ impl Scanner {
     }
 }
 
-/// Whether `code` holds `word` as a whole word.
+/// Returns whether `code` holds `word` as a whole word.
 pub(crate) fn has_word(code: &str, word: &str) -> bool {
     let part = |c: char| c.is_alphanumeric() || c == '_';
     code.match_indices(word).any(|(at, _)| {

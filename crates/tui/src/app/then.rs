@@ -1,4 +1,4 @@
-//! What the answers of calls are for.
+//! The purposes of calls' answers.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::composer::Draft;
 use crate::picker::Need;
 
-/// What the answer of a call is for.
+/// The purpose of a call's answer.
 #[derive(Debug)]
 pub(super) enum Then {
     Configure,
@@ -29,7 +29,7 @@ pub(super) enum Then {
     /// Files for the composer's search with this token.
     Files(u64),
     Skills,
-    /// What a rollback would do.
+    /// The plan of a rollback.
     UndoPlanned,
     /// A rollback of so many turns; this text is to be edited.
     Undone {
@@ -54,7 +54,7 @@ impl Then {
     }
 }
 
-/// What a call for a list is about.
+/// The subject of a call for a list.
 #[derive(Debug)]
 pub(super) enum Listing {
     Threads(Need),
