@@ -26,7 +26,7 @@ pub(crate) const DELTAS: Scenario = Scenario {
 
 /// Requests of one kind in a run.
 const COUNTED: u32 = 50;
-const COUNTED_DELTAS: u32 = 50_000;
+const COUNTED_DELTAS: usize = 50_000;
 
 fn calls_of_requests(run: &Run<'_>) -> Result<Vec<Figure>> {
     let idle = calls(run, 0, 0)?;
@@ -42,7 +42,7 @@ fn calls_of_requests(run: &Run<'_>) -> Result<Vec<Figure>> {
 
 fn calls_of_deltas(run: &Run<'_>) -> Result<Vec<Figure>> {
     let more = calls(run, 0, 1)?.saturating_sub(calls(run, 0, 0)?);
-    let value = more as f64 / f64::from(COUNTED_DELTAS);
+    let value = more as f64 / COUNTED_DELTAS as f64;
     let what = "system calls of a streamed delta";
     Ok(vec![Figure { what, value, unit: "calls", goal: Some(0.05) }])
 }
