@@ -14,12 +14,14 @@ mod programs;
 mod quoted;
 mod scan;
 mod source;
+mod typed;
 
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
 use finding::Finding;
+use typed::Typed;
 
 /// Prints every finding; fails when one of them is an error.
 pub(crate) fn run(root: &Path) -> Result<()> {
@@ -43,6 +45,7 @@ pub(crate) fn imports(root: &Path) -> Result<()> {
 /// Every finding in the checkout at `root`, ordered by file and line.
 pub(crate) fn check(root: &Path) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
+    let typed = Typed::read(root)?;
     let files = files::text_files(root)?;
     for file in &files {
         let bytes = std::fs::read(root.join(file)).with_context(|| file.display().to_string())?;
@@ -50,6 +53,7 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Finding>> {
         findings.extend(source::check(file, &text, root));
         if file.extension().is_some_and(|extension| extension == "rs") {
             findings.extend(causes::check(file, &text));
+            findings.extend(typed.check(file, &text));
         }
     }
     findings.extend(arrows::check(root)?);

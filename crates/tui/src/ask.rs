@@ -22,7 +22,7 @@ mod tests;
 
 use std::cell::{Cell, RefCell};
 
-use jsonrpc::ErrorObject;
+use jsonrpc::{ErrorObject, Method};
 use protocol::elicitation::McpServerElicitationRequestParams;
 use protocol::item::ThreadItem;
 use protocol::tool::{
@@ -103,22 +103,22 @@ impl Ask {
     /// fit, and what this program does not do.
     pub fn new(method: &str, params: Value, context: Context<'_>) -> Result<Self, Box<Answer>> {
         let (title, facts, control) = match method {
-            "item/commandExecution/requestApproval" => {
+            protocol::ItemCommandExecutionRequestApproval::NAME => {
                 chosen(approval::command(read(method, params)?, context.item))
             }
-            "item/fileChange/requestApproval" => {
+            protocol::ItemFileChangeRequestApproval::NAME => {
                 chosen(approval::file_change(&read(method, params)?, context.item))
             }
-            "item/permissions/requestApproval" => {
+            protocol::ItemPermissionsRequestApproval::NAME => {
                 chosen(permissions::request(read(method, params)?))
             }
-            "item/tool/requestUserInput" => {
+            protocol::ItemToolRequestUserInput::NAME => {
                 let questions = Questions::new(read(method, params)?);
                 let title = "The agent asks".to_owned();
                 (title, Vec::new(), Control::Questions(questions))
             }
-            "mcpServer/elicitation/request" => elicitation(method, params)?,
-            "item/tool/call" => return Err(refused_tool(&read(method, params)?)),
+            protocol::McpServerElicitationRequest::NAME => elicitation(method, params)?,
+            protocol::ItemToolCall::NAME => return Err(refused_tool(&read(method, params)?)),
             _ => return Err(refused(ErrorObject::method_not_found(method))),
         };
         let guard = Guard::new(context.now_ms, context.last_key_ms);

@@ -11,7 +11,8 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use jsonrpc::{ErrorObject, Limits};
+use jsonrpc::{ErrorObject, Limits, Method};
+use protocol::UserInput;
 use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -410,8 +411,9 @@ impl<C: Connector> Running<C> {
 
     async fn call(&mut self, tag: Tag, method: &'static str, mut params: Value) {
         if !self.app.environment().server_is_here
+            && matches!(method, protocol::TurnStart::NAME | protocol::TurnSteer::NAME)
             && let Some(input) = params.get_mut("input")
-            && let Err(why) = self.images.embed(input).await
+            && let Err(why) = self.embed_images(input).await
         {
             let result = Err(ErrorObject::internal(why));
             return self.event(Event::Arrived(Arrival::Answer { tag, result }), Due::Now);
@@ -420,6 +422,14 @@ impl<C: Connector> Running<C> {
             Some(link) => link.call(tag, method, params),
             None => self.event(Event::Unsent(tag), Due::Soon),
         }
+    }
+
+    async fn embed_images(&self, input: &mut Value) -> Result<(), String> {
+        let parts = serde_json::from_value::<Vec<UserInput>>(input.take());
+        let mut parts = parts.map_err(|error| error.to_string())?;
+        self.images.embed(&mut parts).await?;
+        *input = serde_json::to_value(parts).map_err(|error| error.to_string())?;
+        Ok(())
     }
 
     fn find_image(&self, source: ImageSource) {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
-use protocol::{CollabAgentState, ThreadTokenUsage, TurnPlanStep};
+use protocol::{CollabAgentState, ReasoningEffort, ThreadTokenUsage, TurnPlanStep};
 
 use crate::cells::Running;
 
@@ -14,7 +14,7 @@ pub(crate) struct Session {
     pub(crate) id: Option<String>,
     pub(crate) name: Option<String>,
     pub(crate) model: String,
-    pub(crate) effort: Option<String>,
+    pub(crate) effort: Option<ReasoningEffort>,
     /// When the agent asks, in a word.
     pub(crate) approval: String,
     /// The access of commands, in a word.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use clap::ValueEnum;
 use jsonrpc::Connection;
-use protocol::{SandboxMode, ThreadStartParams};
+use protocol::{OpeningOverrides, SandboxMode};
 use tokio::runtime::Handle;
 use tui::Kept;
 use tui::app::{Environment as TerminalEnvironment, Start, StartThread};
@@ -145,7 +145,7 @@ async fn open(
     let kept = Kept::new(&environment.home, &cwd);
     let mut terminal = TerminalEnvironment::from_variables(|name| environment.variable(name));
     terminal.started_at = jiff::Timestamp::now().as_second();
-    let start = Start { thread, prompt, overrides: overrides(&options, &environment)? };
+    let start = Start { thread, prompt, overrides: overrides(&options, &environment) };
     let (connector, serving, log, find_servers) = match options.connect.remote()? {
         Some(remote) => (To::Remote(remote), None, None, None),
         None => {
@@ -192,9 +192,9 @@ fn draw(options: tui::Options<To>) -> io::Result<tui::Ended> {
     runtime.block_on(tui::run(options))
 }
 
-/// Parameters that open the thread.
-fn overrides(options: &Options, environment: &Environment) -> anyhow::Result<serde_json::Value> {
-    let params = ThreadStartParams {
+/// The settings that the command line gives the thread.
+fn overrides(options: &Options, environment: &Environment) -> OpeningOverrides {
+    OpeningOverrides {
         cwd: Some(environment.cwd.to_string_lossy().into_owned()),
         model: options.model.clone(),
         model_provider: options.model_provider.clone(),
@@ -203,9 +203,8 @@ fn overrides(options: &Options, environment: &Environment) -> anyhow::Result<ser
             Sandbox::WorkspaceWrite => SandboxMode::WorkspaceWrite,
             Sandbox::DangerFullAccess => SandboxMode::DangerFullAccess,
         }),
-        ..ThreadStartParams::default()
-    };
-    Ok(serde_json::to_value(params)?)
+        ..OpeningOverrides::default()
+    }
 }
 
 /// Looks for the model servers of this machine.

@@ -3,6 +3,7 @@
 
 use std::io::{self, Write};
 
+use jsonrpc::Method;
 use serde_json::json;
 use serde_json::value::RawValue;
 
@@ -33,8 +34,8 @@ impl Answers {
         params: &RawValue,
     ) -> io::Result<Answer> {
         let question = match method {
-            "item/fileChange/requestApproval" => "May this change be made?",
-            "item/commandExecution/requestApproval" => "May this command run?",
+            protocol::ItemFileChangeRequestApproval::NAME => "May this change be made?",
+            protocol::ItemCommandExecutionRequestApproval::NAME => "May this command run?",
             other => {
                 screen.line(Some(Style::Warn), &format!("the demo declines {other}"))?;
                 return Ok(agentd_sdk::decline(other));
