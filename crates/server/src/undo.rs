@@ -33,7 +33,7 @@ const ALIVE_EVERY: Duration = Duration::from_secs(1);
 /// Maximum wait of going back for calls that are ending.
 const QUIET_LIMIT: Duration = Duration::from_secs(2);
 
-/// The records of a home. See the module.
+/// The undo records of a home.
 #[derive(Default)]
 pub(crate) struct UndoRecords {
     /// Not that of other files: a scan of a large folder must not make them wait.
