@@ -15,12 +15,14 @@ mod programs;
 mod quoted;
 mod scan;
 mod source;
+mod typed;
 
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
 use finding::Finding;
+use typed::Typed;
 
 /// Prints every finding and the largest crate; fails when a finding is an error.
 pub(crate) fn run(root: &Path) -> Result<()> {
@@ -45,6 +47,7 @@ pub(crate) fn imports(root: &Path) -> Result<()> {
 /// Every finding in the checkout at `root`, ordered by file and line.
 pub(crate) fn check(root: &Path) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
+    let typed = Typed::read(root)?;
     let files = files::text_files(root)?;
     for file in &files {
         let bytes = std::fs::read(root.join(file)).with_context(|| file.display().to_string())?;
@@ -52,6 +55,7 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Finding>> {
         findings.extend(source::check(file, &text, root));
         if file.extension().is_some_and(|extension| extension == "rs") {
             findings.extend(causes::check(file, &text));
+            findings.extend(typed.check(file, &text));
         }
     }
     findings.extend(arrows::check(root)?);

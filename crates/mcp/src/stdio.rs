@@ -59,7 +59,7 @@ pub(crate) struct StdioTransport {
     writing: Arc<tokio::sync::Mutex<()>>,
     intake: Intake,
     lines: Lines,
-    /// Until when a line that is too long must end.
+    /// Deadline for the end of a line that is too long.
     skip_deadline: Option<Instant>,
     stderr: Lines,
     stderr_lines: usize,

@@ -103,7 +103,7 @@ pub(crate) fn check(file: &Path, text: &str, root: &Path) -> Vec<Finding> {
         return findings;
     }
     let scan = scan(text);
-    let tests_from = if is_test_file(file) { 0 } else { tests_start(&scan) };
+    let tests_from = if is_test_file(file) { 0 } else { scan.tests_start() };
     let mut source = Source { file, scan, tests_from, findings: Vec::new() };
     source.module_file();
     source.module_docs(text);
@@ -288,41 +288,14 @@ impl Source<'_> {
         }
     }
 
-    /// Whether `mark` occurs in a comment on this line or in the comment block right above it.
     fn explained(&self, line: usize, mark: &str) -> bool {
-        if self.scan.comments[line].contains(mark) {
-            return true;
-        }
-        let above = (0..line).rev().take_while(|at| {
-            let code = self.scan.code[*at].trim();
-            let comment = !self.scan.comments[*at].is_empty();
-            code.is_empty() && comment || code.starts_with("#[") || is_continued(code)
-        });
-        above.into_iter().any(|at| self.scan.comments[at].contains(mark))
+        self.scan.explained(line, mark)
     }
 }
 
-/// Whether a statement continues on the next line, as `let x =` does.
-fn is_continued(code: &str) -> bool {
-    ["=", "(", ","].iter().any(|end| code.ends_with(end))
-}
-
-fn is_test_file(file: &Path) -> bool {
+pub(super) fn is_test_file(file: &Path) -> bool {
     let part = |name: &str| file.components().any(|c| c.as_os_str() == name);
     part("tests") || part("benches") || file.ends_with("tests.rs")
-}
-
-/// The line of a trailing `#[cfg(test)] mod …`, else the number of lines.
-fn tests_start(scan: &Scan) -> usize {
-    let lines = scan.code.len();
-    (0..lines)
-        .find(|line| {
-            let next = scan.code.get(line + 1).map_or("", |code| code.trim());
-            scan.code[*line].trim() == "#[cfg(test)]"
-                && next.starts_with("mod ")
-                && next.ends_with('{')
-        })
-        .unwrap_or(lines)
 }
 
 /// Where each function with a body starts (from 0) and how many lines it has, by counting braces.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::finding::Finding;
 use super::scan::{Scan, scan};
-use super::source::{is_test_file, tests_start};
+use super::source::is_test_file;
 
 const RULE: &str = "words";
 
@@ -102,7 +102,7 @@ fn is_document(file: &Path) -> bool {
 
 fn check_source(file: &Path, text: &str) -> Vec<Finding> {
     let scan = scan(text);
-    let end = tests_start(&scan);
+    let end = scan.tests_start();
     let mut findings = Vec::new();
     let comments: Vec<&str> = scan.comments[..end].iter().map(|line| words_of(line)).collect();
     for line in 0..end {
