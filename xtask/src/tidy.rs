@@ -3,6 +3,7 @@
 
 mod arrows;
 mod causes;
+mod crates;
 mod deviations;
 mod docs;
 pub(crate) mod files;
@@ -23,12 +24,13 @@ use anyhow::{Context, Result, bail};
 use finding::Finding;
 use typed::Typed;
 
-/// Prints every finding; fails when one of them is an error.
+/// Prints every finding and the largest crate; fails when a finding is an error.
 pub(crate) fn run(root: &Path) -> Result<()> {
     let findings = check(root)?;
     for finding in &findings {
         println!("{finding}");
     }
+    println!("{}", crates::largest(root)?);
     let errors = findings.iter().filter(|f| !f.warning).count();
     if errors > 0 {
         bail!("tidy found {errors} breaches of the project's rules (listed above)");
@@ -57,6 +59,7 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Finding>> {
         }
     }
     findings.extend(arrows::check(root)?);
+    findings.extend(crates::check(root)?);
     findings.extend(deviations::check(root)?);
     findings.extend(docs::check(root)?);
     findings.extend(formatting::check(root, &files)?);

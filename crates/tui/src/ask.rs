@@ -63,13 +63,13 @@ pub struct Context<'c> {
 #[derive(Clone, Debug)]
 pub struct Ask {
     title: Line,
-    /// What would happen, where, with what rights, and why.
+    /// The proposed action, its place, its rights, and its reason.
     facts: Vec<Line>,
     control: Control,
     guard: Guard,
-    /// What the last key did not do, and why.
+    /// The reason why the last key had no effect.
     notice: Option<String>,
-    /// Whether the next press of the same key accepts what was not all on the screen.
+    /// The key whose next press accepts although not all was on the screen.
     confirms: Option<Key>,
     scroll: Cell<Scroll>,
     /// Title and facts as they were wrapped last, and to how many columns: a command may be long.
@@ -162,7 +162,7 @@ impl Ask {
         }
     }
 
-    /// Whether all facts were on the screen. If not, the same key again accepts.
+    /// Returns whether all facts were on the screen. If not, the same key again accepts.
     fn was_displayed(&mut self, key: Key) -> bool {
         let Scroll { total, seen, .. } = self.scroll.get();
         if total == 0 {

@@ -17,12 +17,12 @@ use crate::image::{FoundImage, ImageSource, NoImage};
 const MAX_BYTES: u64 = 20 << 20;
 /// Bytes at the beginning in which width and height are looked for.
 const START_BYTES: u64 = 256 << 10;
-/// How long a file system may take: what is typed behind a pasted path waits for it.
+/// Time limit of a file system: text that is typed after a pasted path waits for it.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long an image of the clipboard stays that an unsent message of an earlier session has.
+/// Time for which an image of the clipboard stays that an unsent message of an earlier session has.
 const MAX_AGE: Duration = Duration::from_secs(30 * 24 * 3_600);
 
-/// See the module. Clones share what they created.
+/// A finder of images for messages.
 #[derive(Clone, Debug)]
 pub(crate) struct ImageFiles {
     pool: files::Pool,

@@ -26,7 +26,8 @@ impl Scan {
             .unwrap_or(lines)
     }
 
-    /// Whether `mark` occurs in a comment on this line or in the comment block right above it.
+    /// Returns whether `mark` occurs in a comment on this line or in the comment block right above
+    /// it.
     pub(crate) fn explained(&self, line: usize, mark: &str) -> bool {
         if self.comments[line].contains(mark) {
             return true;
@@ -40,7 +41,7 @@ impl Scan {
     }
 }
 
-/// Whether a statement continues on the next line, as `let x =` does.
+/// Returns whether a statement continues on the next line, as `let x =` does.
 fn is_continued(code: &str) -> bool {
     ["=", "(", ","].iter().any(|end| code.ends_with(end))
 }
@@ -205,7 +206,7 @@ impl Scanner {
     }
 }
 
-/// Whether `code` holds `word` as a whole word.
+/// Returns whether `code` holds `word` as a whole word.
 pub(crate) fn has_word(code: &str, word: &str) -> bool {
     let part = |c: char| c.is_alphanumeric() || c == '_';
     code.match_indices(word).any(|(at, _)| {

@@ -72,10 +72,10 @@ impl Typed {
     }
 }
 
-/// What the comment of an exception begins with.
+/// The beginning of an exception's comment.
 const EXCEPTION: &str = "tidy: untyped";
 
-/// Whether the line has an index that is a string literal, which only JSON is read with.
+/// Returns whether the line has an index that is a string literal, which only JSON is read with.
 fn has_index(scan: &Scan, line: usize) -> bool {
     let code = &scan.code[line];
     let is_value = |c: char| c.is_alphanumeric() || matches!(c, '_' | ')' | ']' | '?');

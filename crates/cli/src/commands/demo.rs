@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
     ask: bool,
 }
 
-/// What the turn is asked for. The scripted model does the same whatever it is asked.
+/// The prompt of the turn. The scripted model does the same whatever it is asked.
 const PROMPT: &str = "Look around, add a small file, and tell me what you did.";
 
 const DETAIL: Detail = Detail { is_live: true, output_lines: 15, diff_lines: 40, reasoning: true };
@@ -69,7 +69,7 @@ pub(crate) async fn run(
     Ok(ExitCode::from(code))
 }
 
-/// The terminal and whoever answers at it.
+/// The terminal and the person who answers at it.
 struct Show {
     screen: Transcript<Output>,
     answers: Answers,

@@ -65,7 +65,7 @@ impl Observer for Quiet {
     }
 }
 
-/// How a turn ended.
+/// The end of a turn.
 pub(crate) enum TurnEnd {
     /// By itself.
     Turn(Turn),

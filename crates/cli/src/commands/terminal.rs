@@ -19,7 +19,7 @@ use crate::commands::connect::{self, ConnectArguments, Remote, Serving};
 use crate::commands::{Invalid, eprint, local_provider};
 use crate::environment::Environment;
 
-/// What can stand behind `agentd` without a subcommand.
+/// The arguments of `agentd` without a subcommand.
 #[derive(clap::Args)]
 #[group(skip)]
 pub(crate) struct Arguments {
@@ -57,14 +57,14 @@ struct Options {
     /// The provider to use: `default`, `offline`, or one of config.toml
     #[arg(id = "terminal_model_provider", long = "model-provider", value_name = "ID")]
     model_provider: Option<String>,
-    /// What commands may do
+    /// The access of commands
     #[arg(id = "terminal_sandbox", short = 's', long = "sandbox", value_name = "MODE")]
     sandbox: Option<Sandbox>,
     #[command(flatten)]
     connect: ConnectArguments,
 }
 
-/// What commands may do.
+/// The access of commands.
 #[derive(Clone, Copy, ValueEnum)]
 enum Sandbox {
     /// Read files
@@ -76,7 +76,7 @@ enum Sandbox {
 }
 
 impl Arguments {
-    /// Whether anything was given, which a subcommand does not take.
+    /// Returns whether anything was given, which a subcommand does not take.
     pub(crate) fn are_given(&self) -> bool {
         let Self { prompt, is_continued, options } = self;
         let Options { cd, model, model_provider, sandbox, connect } = options;

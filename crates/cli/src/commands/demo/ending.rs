@@ -1,12 +1,12 @@
-//! What the demo says last: how to connect a client, how to use a real model, and what was missing
-//! on this machine.
+//! The last words of the demo: how to connect a client, how to use a real model, and what was
+//! missing on this machine.
 
 use std::path::Path;
 
 use jsonrpc::{Method, Notification};
 use serde_json::{Value, json};
 
-/// How the refusal of a command begins where no sandbox can be set up.
+/// The beginning of a command's refusal where no sandbox can be set up.
 const NO_SANDBOX: &str = "the sandbox is not available";
 
 /// The lines, ready to print. `not_started` is why the demo's command did not run, if it did not.

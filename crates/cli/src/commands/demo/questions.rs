@@ -19,7 +19,7 @@ pub(super) struct Answers {
 /// The decisions on both kinds of approval (specification: Server-initiated requests).
 const CHOICES: [&str; 4] = ["accept", "acceptForSession", "decline", "cancel"];
 
-/// How often an invalid answer is asked for again.
+/// Maximum number of times that an answer is requested.
 const MAX_TRIES: usize = 5;
 
 impl Answers {
