@@ -5,6 +5,7 @@
 //! in flows: modules of functions over the program, which this one calls.
 
 mod account;
+mod acknowledged;
 mod appearance;
 mod asking;
 mod asks;
@@ -14,12 +15,14 @@ mod choosing;
 mod commands;
 mod completion;
 mod configuration;
+mod credentials;
 mod dialogs;
 mod earlier;
 mod elapsed;
 mod events;
 mod feedback;
 mod filling;
+mod folder_trust;
 mod images;
 mod joining;
 mod keys;
@@ -35,6 +38,7 @@ mod notifications;
 mod opening;
 mod outbox;
 mod output;
+mod pending_images;
 mod plan;
 mod program;
 mod questions;
@@ -55,28 +59,27 @@ use std::path::PathBuf;
 
 use jsonrpc::ErrorObject;
 
+use crate::app::acknowledged::Notices;
 use crate::app::asks::Asks;
 use crate::app::beginning::Beginning;
+use crate::app::credentials::Login;
 use crate::app::filling::Filling;
-use crate::app::images::state::PendingImages;
-use crate::app::login::state::Login;
-use crate::app::notices::state::Notices;
+use crate::app::folder_trust::Trust;
 use crate::app::outbox::Outbox;
 use crate::app::output::Output;
+use crate::app::pending_images::PendingImages;
 use crate::app::server::Server;
 use crate::app::settings::Settings;
-use crate::app::trust::state::Trust;
 use crate::app::writing::Writing;
 use crate::composer::{Composer, Draft};
 use crate::here::Found;
 use crate::palette::Palette;
-use crate::run::Ended;
 use crate::session::Session;
 use crate::terminal::input::{Input, Reply};
 use crate::terminal::screen::{Frame, Size};
 use crate::view::View;
 
-pub use crate::app::events::{Effect, Event, Start, StartThread};
+pub use crate::app::events::{Effect, Ended, Event, Start, StartThread};
 pub use crate::app::program::App;
 pub use crate::app::settings::Environment;
 
@@ -106,19 +109,19 @@ impl App {
         }
     }
 
-    /// What colours mean.
+    /// The colours in use.
     #[must_use]
     pub fn palette(&self) -> Palette {
         self.output.palette()
     }
 
-    /// What the user's shell says.
+    /// The settings of the user's shell.
     #[must_use]
     pub fn environment(&self) -> &Environment {
         &self.environment
     }
 
-    /// Whether the first thread is still being opened.
+    /// True if the first thread is still being opened.
     #[must_use]
     pub fn is_opening(&self) -> bool {
         self.server.is_opening()
@@ -247,7 +250,7 @@ impl App {
         self.outbox.drafts().chain([&present]).flat_map(images::image_paths).collect()
     }
 
-    /// The terminal is gone: there is nobody to ask anything.
+    /// The terminal is gone: no one can be asked anything.
     pub fn terminal_gone(&mut self) -> Ended {
         Ended { code: 129, message: None }
     }

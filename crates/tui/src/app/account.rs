@@ -47,7 +47,7 @@ pub(super) fn show_account(app: &mut App, _: &str) {
     });
 }
 
-/// What is left, a line for each limit.
+/// A line for each limit, with the rest that is left.
 fn limit_lines(app: &App, limits: &RateLimitSnapshot) -> Vec<String> {
     let windows = [&limits.primary, &limits.secondary].into_iter().flatten();
     let mut lines: Vec<String> = windows.map(|it| window(app, it)).collect();

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::app::program::App;
 use crate::terminal::input::Key;
 
-/// Whether an open dialog takes the key.
+/// Offers a key to the dialog in front. Returns whether there is one.
 pub(super) fn dialog_key(app: &mut App, key: Key) -> bool {
     let now = app.now;
     let Some(dialog) = app.asks.dialogs_mut().front_mut() else { return false };
@@ -21,7 +21,7 @@ pub(super) fn dialog_key(app: &mut App, key: Key) -> bool {
     true
 }
 
-/// Whether an open dialog takes what is pasted.
+/// Offers pasted text to the dialog in front. Returns whether there is one.
 pub(super) fn dialog_paste(app: &mut App, text: &str) -> bool {
     let now = app.now;
     let Some(dialog) = app.asks.dialogs_mut().front_mut() else { return false };

@@ -29,17 +29,17 @@ impl<A> Default for Asks<A> {
 }
 
 impl<A> Asks<A> {
-    /// Whether neither the server nor the program asks anything.
+    /// True if neither the server nor the program asks anything.
     pub(super) fn is_empty(&self) -> bool {
         self.questions.is_empty() && self.dialogs.is_empty()
     }
 
-    /// What is on the screen.
+    /// The question or the dialog on the screen.
     pub(super) fn front(&self) -> Option<&Ask> {
         self.questions.front().map(|question| &question.ask).or_else(|| self.dialogs.front())
     }
 
-    /// Whether the server asks something, which comes before all dialogs.
+    /// True if the server asks something, which comes before all dialogs.
     pub(super) fn has_question(&self) -> bool {
         !self.questions.is_empty()
     }

@@ -14,13 +14,13 @@ pub(super) struct Beginning {
     /// Settings of the first thread, which a thread with another provider keeps.
     overrides: OpeningOverrides,
     cwd: PathBuf,
-    /// Whether the answer to `config/read` is still to come.
+    /// True if the answer to `config/read` is still to come.
     is_configuring: bool,
     /// Why the configuration cannot be read, until that is said.
     unread_config: Option<String>,
-    /// Whether the first thread was asked for over this connection.
+    /// True if the first thread was asked for over this connection.
     has_begun: bool,
-    /// Whether the hint about the first keys was shown.
+    /// True if the hint about the first keys was shown.
     has_hinted: bool,
 }
 
@@ -91,7 +91,7 @@ impl Beginning {
         self.unread_config.take()
     }
 
-    /// Whether the hint about the first keys is to be shown, which it is once.
+    /// True if the hint about the first keys is to be shown, which it is once.
     pub(super) fn takes_hint(&mut self) -> bool {
         !std::mem::replace(&mut self.has_hinted, true)
     }

@@ -50,7 +50,7 @@ fn removes(app: &mut App, key: Key) {
     }
 }
 
-/// Whether an open list takes the key.
+/// Offers a key to the open list. Returns whether there is one.
 pub(super) fn chooses(app: &mut App, key: Key) -> bool {
     let Some(choosing) = app.filling.list_mut() else { return false };
     match choosing.picker.key(key) {

@@ -22,7 +22,7 @@ struct Entry {
     name: &'static str,
     argument: &'static str,
     what: &'static str,
-    /// Whether it works while a turn runs.
+    /// True if it works while a turn runs.
     any_time: bool,
     run: fn(&mut App, &str),
 }
@@ -184,7 +184,7 @@ const COMMANDS: &[Entry] = &[
 const NO_HOOKS: &str = "There are no hooks. They are written in hooks.json, in the agent's home or in a \
                         project's .agent folder; `agentd hooks --help` tells more.";
 
-/// What the composer completes.
+/// The commands, for the completion of the composer.
 pub(super) fn command_list() -> Vec<Command> {
     COMMANDS
         .iter()
@@ -228,7 +228,7 @@ pub(super) fn command(app: &mut App, name: &str, rest: &str, draft: Draft) {
     (command.run)(app, rest.trim());
 }
 
-/// Whether the command works while a turn runs, so that it begins none.
+/// True if the command works while a turn runs, so that it begins none.
 fn is_for_any_time(name: &str) -> bool {
     COMMANDS.iter().any(|it| it.name == name && it.any_time)
 }

@@ -171,7 +171,7 @@ fn roll_back(app: &mut App, params: ThreadRollbackParams, text: Option<String>) 
     });
 }
 
-/// What would be done is known.
+/// Shows what a rollback would do, and asks.
 fn undo_planned(app: &mut App, files: Option<&RestoredFiles>) {
     let (restored_count, conflicts, not_restored) = match files {
         Some(files) => (files.restored.len(), &*files.conflicts, &*files.not_restored),
@@ -264,7 +264,7 @@ fn files_of(count: usize) -> String {
     }
 }
 
-/// What the user wrote.
+/// The text of a message.
 fn written(content: &[UserInput]) -> String {
     let texts = content.iter().filter_map(|input| match input {
         UserInput::Text { text, .. } => Some(text.as_str()),

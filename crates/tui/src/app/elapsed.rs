@@ -7,7 +7,7 @@ use crate::text::Style;
 
 /// Milliseconds between two changes.
 const BEAT: u64 = 500;
-/// What the empty composer says.
+/// The hint in the empty composer.
 const HINT: &str = "Write what is to be done, or / for commands";
 const HINT_IN_TURN: &str = "Enter adds to the turn, Tab sends at its end";
 

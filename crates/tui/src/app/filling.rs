@@ -3,12 +3,12 @@
 use crate::pager::Pager;
 use crate::picker::Picker;
 
-/// What fills the screen: one of both at most is shown, the list first.
+/// The views that fill the screen: one of both at most is shown, the list first.
 #[derive(Debug, Default)]
 pub(super) struct Filling {
     list: Option<Choosing>,
     reading: Option<Reading>,
-    /// Whether the terminal shows the alternate screen for it.
+    /// True if the terminal shows the alternate screen for it.
     is_overlaid: bool,
 }
 
@@ -64,7 +64,7 @@ pub(super) struct Choosing {
     pub(super) late_at: Option<u64>,
 }
 
-/// What is chosen.
+/// The kind of rows in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum What {
     Threads,
@@ -99,7 +99,7 @@ pub(super) struct Reading {
     pub(super) of: Of,
 }
 
-/// What it is.
+/// The source of a text.
 #[derive(Debug)]
 pub(super) enum Of {
     /// Lines that are complete.
@@ -108,7 +108,7 @@ pub(super) enum Of {
     Thread {
         id: String,
         cursor: Option<String>,
-        /// Whether its events come for this view alone.
+        /// True if its events come for this view alone.
         is_subscribed: bool,
     },
 }

@@ -1,7 +1,5 @@
 //! Images in a message: from a pasted path, from `/image PATH`, and from the clipboard. The files are
-//! examined outside of the state machine, which meanwhile holds what is typed behind a pasted path.
-
-pub(super) mod state;
+//! examined outside of the state machine, which meanwhile holds the keys after a pasted path.
 
 use std::path::{Path, PathBuf};
 
@@ -30,17 +28,16 @@ pub(super) fn paste_into_composer(app: &mut App, text: String) {
         return app.keep_soon();
     };
     let path = absolute(app, &path);
-    app.images.pasted = Some(text.clone());
+    app.images.examine(text.clone());
     app.output.emit(Effect::FindImage(ImageSource::Pasted { text, path }));
 }
 
-/// Whether an input has to wait until it is known what a paste before it is.
+/// Keeps an input that has to wait until a paste before it is examined. Returns whether it has to.
 pub(super) fn holds(app: &mut App, input: &Input) -> bool {
-    if app.images.pasted.is_none() || matches!(input, Input::Reply(_) | Input::Focus(_)) {
+    if !app.images.is_examining() || matches!(input, Input::Reply(_) | Input::Focus(_)) {
         return false;
     }
-    app.images.held.push_back(input.clone());
-    if app.images.held.len() > MAX_HELD {
+    if app.images.hold(input.clone()) > MAX_HELD {
         release_as_text(app);
     }
     true
@@ -58,7 +55,7 @@ pub(super) fn add_image(app: &mut App, path: &str) {
 
 /// Ctrl+V.
 pub(super) fn paste_image(app: &mut App) {
-    if std::mem::replace(&mut app.images.reads_clipboard, true) {
+    if !app.images.begin_clipboard() {
         return;
     }
     app.notice("Reading the clipboard …");
@@ -74,10 +71,9 @@ pub(super) fn image_found(
     match source {
         ImageSource::Pasted { text, .. } => {
             // It was given up, or is from before.
-            if app.images.pasted.as_ref() != Some(&text) {
+            if !app.images.examined(&text) {
                 return false;
             }
-            app.images.pasted = None;
             match found {
                 Ok(image) => attach(app, &image),
                 Err(why) => {
@@ -88,7 +84,7 @@ pub(super) fn image_found(
                 }
             }
             app.keep_soon();
-            release(app);
+            app.images.release();
         }
         ImageSource::Named(path) => match found {
             Ok(image) => attach(app, &image),
@@ -98,7 +94,7 @@ pub(super) fn image_found(
             Err(NoImage::Because(why)) => app.warning(&why),
         },
         ImageSource::Clipboard => {
-            app.images.reads_clipboard = false;
+            app.images.end_clipboard();
             app.output.clear_notice();
             match found {
                 Ok(image) => attach(app, &image),
@@ -122,17 +118,10 @@ fn attach(app: &mut App, image: &FoundImage) {
 }
 
 fn release_as_text(app: &mut App) {
-    if let Some(text) = app.images.pasted.take() {
+    if let Some(text) = app.images.give_up() {
         app.writing.composer_mut().paste(text);
     }
-    release(app);
-}
-
-/// What came after the paste is taken now, before what came after that.
-fn release(app: &mut App) {
-    let mut released = std::mem::take(&mut app.images.held);
-    released.append(&mut app.images.released);
-    app.images.released = released;
+    app.images.release();
 }
 
 /// A path as a shell in the working folder takes it.

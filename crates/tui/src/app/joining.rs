@@ -16,7 +16,7 @@ use crate::session::Open;
 const PAGE: u32 = 100;
 
 /// Takes the turns in progress from the answer that opened the thread. What is being written has its
-/// text so far; the additions that follow the answer belong behind it.
+/// text so far; the additions that follow the answer belong after it.
 pub(super) fn join(app: &mut App, turns: &[Turn]) {
     for turn in turns.iter().filter(|turn| turn.status == TurnStatus::InProgress) {
         transcript::turn_started(app, turn);
@@ -65,7 +65,7 @@ pub(super) fn load_turns(app: &mut App, cursor: Option<String>) {
 
 fn turns(app: &mut App, page: ThreadTurnsListResponse) {
     app.session.is_loading = false;
-    // What is printed in part comes first, and what has come since the opening behind all turns.
+    // What is printed in part comes first, and what has come since the opening after all turns.
     let open = std::mem::take(&mut app.session.open);
     let (open, mut newer): (Vec<Open>, Vec<Open>) =
         open.into_iter().partition(|open| open.running.has_begun());

@@ -10,7 +10,7 @@ use crate::app::program::App;
 use crate::cells;
 use crate::picker::{Need, PAGE, Picker, Row};
 
-/// How long the rows of the search before stay as they are, in milliseconds: those of the next usually come
+/// Time for which the rows of the search before stay as they are, in milliseconds: those of the next usually come
 /// within a few.
 const LATE: u64 = 150;
 

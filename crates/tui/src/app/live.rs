@@ -48,7 +48,7 @@ pub(super) fn live(app: &App) -> (Vec<Line>, Option<(usize, usize)>) {
     (lines, view.cursor.map(|(row, column)| (first + row, column)))
 }
 
-/// What stands above the composer, in at most `rows` rows: the most important last.
+/// The part above the composer, in at most `rows` rows: the most important last.
 fn above(app: &App, rows: usize) -> Vec<Line> {
     let mut tail = Vec::new();
     tail.extend(terminals::background(app));
@@ -92,7 +92,7 @@ fn open_item(app: &App, open: &Open, context: &Context, rows: usize) -> Vec<Line
     if open.running.is_text() {
         return open.running.open(context, rows);
     }
-    // A message that was sent into the turn, and stands behind the answer that is being written.
+    // A message that was sent into the turn, and stands after the answer that is being written.
     if let (ThreadItem::UserMessage(_), true) = (open.running.item(), open.is_complete) {
         let lines = cells::finished(open.running.item(), context);
         return lines.into_iter().take(rows.min(3)).collect();
@@ -129,7 +129,7 @@ fn working(app: &App) -> Option<Line> {
     Some(line)
 }
 
-/// What waits, above the composer.
+/// The messages that wait, above the composer.
 fn queued(app: &App) -> Vec<Line> {
     let first = |draft: &Draft| draft.shown().lines().next().unwrap_or_default().to_owned();
     let unanswered = app.outbox.sent().unanswered().iter().map(|draft| {

@@ -1,8 +1,6 @@
 //! The way to a model: an account, an API key, a model on this machine, or the offline model. The chooser
 //! opens by itself while there is none, and with `/login`.
 
-pub(super) mod state;
-
 use jsonrpc::ErrorObject;
 use protocol::{
     AccountLoginCancelParams, AccountLoginCompletedNotification, AccountLoginStartParams,
@@ -11,8 +9,8 @@ use protocol::{
 };
 use serde_json::{Value, json};
 
+use crate::app::credentials::Hold;
 use crate::app::events::Effect;
-use crate::app::login::state::Hold;
 use crate::app::program::App;
 use crate::app::{messages, models, opening};
 use crate::ask::{Ask, Offer};
@@ -24,25 +22,23 @@ use crate::text::{Line, Style};
 /// A thread was opened with this provider: finds out whether it can be used, and sends the first message
 /// then.
 pub(super) fn check_login(app: &mut App, provider: &str, first: Option<String>) {
-    provider.clone_into(&mut app.login.provider);
-    app.login.first = first.or(app.login.first.take());
-    app.login.hold = Hold::None;
+    app.login.thread_opened(provider, first);
     if !app.login.uses_account() {
         return can_ask(app);
     }
-    app.login.hold = Hold::Asked;
+    app.login.hold(Hold::Asked);
     app.call::<protocol::AccountRead>(&AccountReadParams::default(), account_known);
 }
 
 fn account_known(app: &mut App, result: Result<AccountReadResponse, ErrorObject>) {
-    app.login.hold = Hold::None;
+    app.login.release();
     match result {
         Ok(AccountReadResponse { account, requires_default_auth }) => {
-            let is_configured = app.login.provider == app.login.configured.provider;
+            let is_configured = app.login.is_configured_provider();
             if account.is_some() || (is_configured && !requires_default_auth) {
                 return can_ask(app);
             }
-            app.login.hold = Hold::Choosing;
+            app.login.hold(Hold::Choosing);
             open_chooser(app, None, true);
         }
         // The first turn says what is wrong, if anything.
@@ -55,9 +51,9 @@ fn account_known(app: &mut App, result: Result<AccountReadResponse, ErrorObject>
 
 /// A model can be asked: what waited for that is sent.
 fn can_ask(app: &mut App) {
-    app.login.hold = Hold::None;
+    app.login.release();
     models::check_models(app);
-    if let Some(first) = app.login.first.take() {
+    if let Some(first) = app.login.take_first() {
         messages::start_turn(app, Draft::plain(first));
     } else if app.session.turn.is_none() && !app.session.is_loading {
         // What was written before there was a thread.
@@ -77,7 +73,7 @@ pub(super) fn log_in(app: &mut App, _: &str) {
 fn open_chooser(app: &mut App, problem: Option<String>, by_itself: bool) {
     let mut facts = Vec::new();
     if app.login.holds() {
-        let provider = &app.login.provider;
+        let provider = app.login.provider();
         let text = format!("There is no account and no API key for the provider `{provider}`.");
         facts.push(Line::plain(text));
     }
@@ -92,7 +88,7 @@ fn open_chooser(app: &mut App, problem: Option<String>, by_itself: bool) {
 }
 
 fn ways(app: &App) -> Vec<Offer> {
-    let configured = &app.login.configured;
+    let configured = app.login.configured();
     let needs_service = "needs the address of a login service: `hosted_base_url` in config.toml";
     let with = |offer: Offer, text: &str| match configured.has_login_service {
         true => offer.with_effect(text),
@@ -139,9 +135,9 @@ fn way_chosen(app: &mut App, reply: Value) {
         Some("local") => look_for_servers(app),
         Some("offline") => use_provider(app, "offline", None),
         _ => {
-            if std::mem::take(&mut app.login.hold) != Hold::None {
+            if app.login.release() {
                 app.info("No model can be asked yet. /login opens the choice again.");
-                match app.login.first.take() {
+                match app.login.take_first() {
                     Some(first) if app.writing.composer().is_empty() => {
                         app.writing.composer_mut().restore(Draft::plain(first));
                     }
@@ -204,22 +200,18 @@ fn show_wait(app: &mut App, facts: Vec<Line>, id: String, address: String) {
             app.output.emit(Effect::Browse(address.clone()));
             return show_wait(app, facts, id, address);
         }
-        app.login.waiting = None;
+        app.login.stop_waiting();
         let params = AccountLoginCancelParams { login_id: id };
         app.call_or_report::<protocol::AccountLoginCancel>(&params, "The login was not canceled");
         open_chooser(app, None, false);
     });
-    app.login.waiting = Some((login, dialog));
+    app.login.wait_for(login, dialog);
 }
 
 /// A login has ended, here or in another client.
 pub(super) fn login_completed(app: &mut App, it: AccountLoginCompletedNotification) -> bool {
-    let Some((id, dialog)) = &app.login.waiting else { return false };
-    if it.login_id.as_ref() != Some(id) {
-        return false;
-    }
-    app.asks.dialogs_mut().close(*dialog);
-    app.login.waiting = None;
+    let Some(dialog) = app.login.completed(it.login_id.as_deref()) else { return false };
+    app.asks.dialogs_mut().close(dialog);
     match it.success {
         true => logged_in(app),
         false => {
@@ -232,7 +224,7 @@ pub(super) fn login_completed(app: &mut App, it: AccountLoginCompletedNotificati
 
 /// Somebody logged in or out, perhaps elsewhere: there may be a way to a model now.
 pub(super) fn account_updated(app: &mut App, is_logged_in: bool) -> bool {
-    let waits = app.login.hold == Hold::Choosing && app.login.waiting.is_none();
+    let waits = app.login.awaits_choice();
     if !waits || !is_logged_in || app.asks.dialogs().is_empty() {
         return false;
     }
@@ -264,7 +256,7 @@ fn enter_key(app: &mut App, problem: Option<String>) {
 }
 
 fn key_place(app: &App) -> String {
-    match app.login.configured.uses_keyring {
+    match app.login.configured().uses_keyring {
         true => "as `cli_auth_credentials_store` says, in the keyring of the system".to_owned(),
         false => format!("in {}/credentials.json", app.folder(app.server.home())),
     }
@@ -295,16 +287,16 @@ fn look_for_servers(app: &mut App) {
     let back = vec![Offer::new("back", 'b', "Go back (Esc)")];
     let ask = Ask::offer("A model on this machine", facts, back);
     let dialog = app.open_dialog(ask, |app, _| {
-        app.login.looking = None;
+        app.login.stop_looking();
         open_chooser(app, None, false);
     });
-    app.login.looking = Some(dialog);
+    app.login.look(dialog);
     app.output.emit(Effect::FindServers);
 }
 
-/// What was found, unless the user has gone back meanwhile.
+/// Shows the servers that were found, unless the user has gone back meanwhile.
 pub(super) fn servers_found(app: &mut App, servers: &[LocalServer]) -> bool {
-    let Some(dialog) = app.login.looking.take() else { return false };
+    let Some(dialog) = app.login.stop_looking() else { return false };
     app.asks.dialogs_mut().close(dialog);
     let (mut facts, mut offers) = (Vec::new(), Vec::new());
     for server in servers {

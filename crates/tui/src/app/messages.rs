@@ -157,7 +157,7 @@ fn give_back(app: &mut App, mut drafts: Vec<Draft>) {
     app.keep_soon();
 }
 
-/// What the server turned out not to have is in the composer again.
+/// Puts messages that the server turned out not to have into the composer again.
 pub(super) fn return_unanswered(app: &mut App) {
     let drafts = app.outbox.sent_mut().take_unanswered();
     give_back(app, drafts);

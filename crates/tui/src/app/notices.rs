@@ -1,8 +1,6 @@
 //! Warnings that the user can hide for good (`notice.*`): full access, folders that everybody can write, and
 //! limits that are nearly used up.
 
-pub(super) mod state;
-
 use std::path::PathBuf;
 
 use protocol::{RateLimitSnapshot, RateLimitWindow, SandboxPolicy};
@@ -14,14 +12,9 @@ use crate::app::program::App;
 use crate::ask::{Ask, Offer};
 use crate::text::Line;
 
-/// From so many per cent of a limit on, there is a hint.
-const NEARLY_USED: i32 = 90;
-/// Below so many, the next time counts as another one.
-const USED_LESS: i32 = 75;
-
 /// Asks before full access is switched on, unless that was acknowledged. `then` switches it on.
 pub(super) fn confirm_full_access(app: &mut App, then: fn(&mut App)) {
-    if app.notices.hides_full_access {
+    if app.notices.hides_full_access() {
         return then(app);
     }
     let facts = vec![
@@ -45,7 +38,7 @@ pub(super) fn confirm_full_access(app: &mut App, then: fn(&mut App)) {
         match reply.as_str() {
             Some("once") => then(app),
             Some("always") => {
-                app.notices.hides_full_access = true;
+                app.notices.hide_full_access();
                 hide(app, "hide_full_access_warning");
                 then(app);
             }
@@ -65,7 +58,7 @@ fn hide(app: &mut App, key: &str) {
 pub(super) fn warn_of_sandbox(app: &mut App, policy: &SandboxPolicy) {
     let mut roots: Vec<PathBuf> = app.session.cwd.iter().cloned().collect();
     match policy {
-        SandboxPolicy::DangerFullAccess {} if !app.notices.hides_full_access => {
+        SandboxPolicy::DangerFullAccess {} if !app.notices.hides_full_access() => {
             app.warning(
                 "Full access: commands run with your rights, without a sandbox. /approvals auto \
                  switches the sandbox on. (notice.hide_full_access_warning hides this.)",
@@ -76,15 +69,15 @@ pub(super) fn warn_of_sandbox(app: &mut App, policy: &SandboxPolicy) {
         }
         _ => {}
     }
-    if app.environment.server_is_here && !app.notices.hides_world_writable {
-        roots.retain(|root| !app.notices.warned.contains(root));
+    if app.environment.server_is_here && !app.notices.hides_world_writable() {
+        roots.retain(|root| !app.notices.is_warned_of(root));
         app.output.emit(Effect::CheckWritable(roots));
     }
 }
 
 /// Warns of folders that every user of the machine can write.
 pub(super) fn writable_by_all(app: &mut App, folders: Vec<PathBuf>) -> bool {
-    if folders.is_empty() || app.notices.hides_world_writable {
+    if folders.is_empty() || app.notices.hides_world_writable() {
         return false;
     }
     let names: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
@@ -94,7 +87,7 @@ pub(super) fn writable_by_all(app: &mut App, folders: Vec<PathBuf>) -> bool {
          (notice.hide_world_writable_warning hides this.)",
         names.join(", ")
     ));
-    app.notices.warned.extend(folders);
+    app.notices.warned_of(folders);
     true
 }
 
@@ -106,12 +99,8 @@ pub(super) fn limits_updated(app: &mut App, limits: RateLimitSnapshot) -> bool {
         Some(window) => (window.used_percent, account::window(app, window)),
         None => (0, String::new()),
     };
-    if used < USED_LESS {
-        app.notices.has_hinted = false;
-    }
-    let hints = used >= NEARLY_USED && !app.notices.has_hinted && !app.notices.hides_limits;
+    let hints = app.notices.takes_limit_hint(used);
     if hints {
-        app.notices.has_hinted = true;
         let name = limits.limit_name.as_deref().or(limits.limit_id.as_deref());
         let name = name.map(|name| format!(" ({name})")).unwrap_or_default();
         app.warning(&format!(
@@ -119,14 +108,14 @@ pub(super) fn limits_updated(app: &mut App, limits: RateLimitSnapshot) -> bool {
              model or a lower effort. (notice.hide_rate_limit_model_nudge hides this.)"
         ));
     }
-    app.notices.limits = Some(limits);
+    app.notices.set_limits(limits);
     let is_shown = app.settings.status_line.iter().any(|item| item == "limits");
     hints || is_shown
 }
 
-/// What the status line says about limits.
+/// The limits as the status line shows them.
 pub(super) fn limits_left(app: &App) -> Option<String> {
-    let limits = app.notices.limits.as_ref()?;
+    let limits = app.notices.limits()?;
     let left = |window: &RateLimitWindow| {
         let left = 100 - window.used_percent.clamp(0, 100);
         let minutes = window.window_duration_mins.and_then(|it| u64::try_from(it).ok());

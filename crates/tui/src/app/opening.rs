@@ -8,13 +8,12 @@ use protocol::{
 };
 
 use crate::app::configuration::Configuration;
-use crate::app::events::{Effect, StartThread};
+use crate::app::events::{Effect, Ended, StartThread};
 use crate::app::program::{App, word};
 use crate::app::status::detail;
 use crate::app::{completion, joining, lists, login, notices, trust};
 use crate::highlight;
 use crate::palette::Palette;
-use crate::run::Ended;
 use crate::session::Session;
 use crate::text::{Line, Style};
 
@@ -246,7 +245,7 @@ fn opened(app: &mut App, response: ThreadStartResponse, has_turns: bool) {
     login::check_login(app, &model_provider, prompt);
 }
 
-/// What is shown before a thread's first item.
+/// Prints the headline of a thread, before its first item.
 fn greet(app: &mut App, model: &str, cwd: &str, thread: &Thread, has_turns: bool) {
     let folder = app.folder(cwd);
     let title = Line::new("agentd", Style::BOLD)

@@ -14,7 +14,7 @@ pub(super) struct Outbox {
     sent: Sent,
     /// Settings that the next `turn/start` changes, for later turns, too; its other members are empty.
     overrides: TurnStartParams,
-    /// Whether the queue may go on.
+    /// True if the queue may go on.
     is_released: bool,
 }
 
@@ -49,12 +49,12 @@ impl Outbox {
         self.is_released = true;
     }
 
-    /// Whether the queue was released, once.
+    /// True if the queue was released; asked again, it is not.
     pub(super) fn takes_release(&mut self) -> bool {
         std::mem::take(&mut self.is_released)
     }
 
-    /// What waits or was perhaps not received.
+    /// The messages that wait or were perhaps not received.
     pub(super) fn unreceived(&self) -> impl Iterator<Item = &Draft> {
         self.sent.unanswered().iter().chain(self.queue.drafts())
     }

@@ -1,4 +1,4 @@
-//! What goes out besides the live region: lines that are printed, the notice above the composer, and effects.
+//! The output besides the live region: lines that are printed, the notice above the composer, and effects.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use crate::palette::Palette;
 use crate::terminal::screen::Size;
 use crate::text::{Line, Style};
 
-/// How long a notice is shown, in milliseconds.
+/// Duration of a notice, in milliseconds.
 const NOTICE_MS: u64 = 4_000;
 
 /// The outgoing side of the program, and what it knows about the terminal.

@@ -7,24 +7,23 @@ use jsonrpc::{ErrorObject, Method};
 use protocol::{ConfigBatchWriteParams, ConfigEdit, MergeStrategy};
 use serde_json::Value;
 
+use crate::app::acknowledged::Notices;
 use crate::app::asks::Asks;
 use crate::app::beginning::Beginning;
+use crate::app::credentials::Login;
 use crate::app::dialogs::DialogId;
-use crate::app::events::Effect;
+use crate::app::events::{Effect, Ended};
 use crate::app::filling::Filling;
-use crate::app::images::state::PendingImages;
-use crate::app::login::state::Login;
-use crate::app::notices::state::Notices;
+use crate::app::folder_trust::Trust;
 use crate::app::outbox::Outbox;
 use crate::app::output::Output;
+use crate::app::pending_images::PendingImages;
 use crate::app::server::Server;
 use crate::app::settings::{Environment, Settings};
-use crate::app::trust::state::Trust;
 use crate::app::writing::Writing;
 use crate::ask::Ask;
 use crate::context::Context;
 use crate::palette::Palette;
-use crate::run::Ended;
 use crate::session::Session;
 use crate::text::Line;
 
@@ -211,7 +210,7 @@ impl App {
         }
     }
 
-    /// How cells are rendered now.
+    /// The settings that cells are rendered with now.
     pub(super) fn context(&self) -> Context {
         Context {
             columns: self.output.columns(),
@@ -224,14 +223,14 @@ impl App {
         }
     }
 
-    /// How long something has lasted, in milliseconds, where that is shown. `before_ms` is how long it had
+    /// The duration of something, in milliseconds, where that is shown. `before_ms` is how long it had
     /// lasted when it was first seen.
     pub(super) fn elapsed(&self, started_ms: u64, before_ms: u64) -> Option<u64> {
         let elapsed = || self.now.saturating_sub(started_ms).saturating_add(before_ms);
         self.settings.animations.then(elapsed)
     }
 
-    /// What is written is kept in the agent's home after a rest.
+    /// Has the message kept in the agent's home, after a time without changes.
     pub(super) fn keep_soon(&mut self) {
         self.writing.keep_soon(self.now);
     }
@@ -246,7 +245,7 @@ impl App {
         self.output.emit(Effect::Quit(Ended { code: 0, message }));
     }
 
-    /// How to come back to the thread.
+    /// The command that comes back to the thread.
     pub(super) fn farewell(&self) -> Option<String> {
         let id = self.session.id.as_ref().filter(|_| self.session.has_turns)?;
         Some(format!("To continue: agentd resume {id}"))

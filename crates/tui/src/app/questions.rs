@@ -50,7 +50,7 @@ pub(super) fn resolved(app: &mut App, id: &RequestId) -> bool {
     was_open
 }
 
-/// Whether a question takes the key.
+/// Offers a key to the question in front. Returns whether there is one.
 pub(super) fn question_key(app: &mut App, key: Key) -> bool {
     if !app.asks.has_question() {
         return false;

@@ -43,7 +43,7 @@ pub(super) fn read_lines(app: &mut App, title: &str, lines: Vec<Line>) {
     app.filling.open_reading(Reading { pager: Pager::of_lines(title, lines), of: Of::Lines });
 }
 
-/// Whether the open view takes the key.
+/// Offers a key to the open view. Returns whether there is one.
 pub(super) fn reads(app: &mut App, key: Key) -> bool {
     let context = app.context();
     let Some(reading) = app.filling.reading_mut() else { return false };

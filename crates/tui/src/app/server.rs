@@ -78,7 +78,7 @@ impl<A: 'static> Server<A> {
         }
     }
 
-    /// Whether an attempt is due, which then is no longer.
+    /// True if an attempt is due; asked again, it is not.
     pub(super) fn takes_retry(&mut self, now: u64) -> bool {
         let is_due = self.retry_at().is_some_and(|at| now >= at);
         if let (true, Connection::Lost { retry_at, .. }) = (is_due, &mut self.connection) {
@@ -95,7 +95,7 @@ impl<A: 'static> Server<A> {
         &mut self.calls
     }
 
-    /// What takes the answer of a call; `None` if the connection was lost since it was sent.
+    /// Removes and returns the function that takes the answer of a call; `None` if the connection was lost since it was sent.
     pub(super) fn answered(&mut self, tag: Tag) -> Option<OnAnswer<A>> {
         self.calls.answered(tag)
     }

@@ -35,7 +35,7 @@ fn commands(app: &App) -> impl Iterator<Item = (&Open, &CommandExecutionItem)> {
     })
 }
 
-/// Whether a command outlived the turn that began it.
+/// True if a command outlived the turn that began it.
 pub(super) fn is_in_background(app: &App, open: &Open) -> bool {
     let is_command = matches!(open.running.item(), ThreadItem::CommandExecution(_));
     is_command && !open.is_complete && app.session.turn_id() != Some(&*open.turn_id)

@@ -117,7 +117,7 @@ pub(super) fn decide_texts(app: &mut App, turn_id: &str, is_attempt: bool) {
 
 /// Prints what can be: finished items, and the finished part of a text that is being written. While
 /// such a text stands half in the terminal, others wait, so that it stays in one piece; and what began
-/// after a text comes behind it, as in the thread.
+/// after a text comes after it, as in the thread.
 pub(super) fn print_finished(app: &mut App) {
     if app.session.is_loading {
         return;

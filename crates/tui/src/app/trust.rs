@@ -1,7 +1,5 @@
 //! Trust in a folder: where it has something that only counts in a trusted one, the user is asked once.
 
-pub(super) mod state;
-
 use protocol::config::{ConfigLayer, ConfigLayerSource};
 use protocol::{
     ConfigReadParams, ConfigReadResponse, ConfigWarningNotification, FsGetMetadataParams,
@@ -15,7 +13,7 @@ use crate::ask::{Ask, Offer};
 use crate::palette::Palette;
 use crate::text::Line;
 
-/// What counts only in a trusted folder, and what that means.
+/// Files and folders that count only in a trusted folder, each with its effect.
 const PARTS: &[(&str, &str)] = &[
     (
         ".agent/config.toml",
@@ -33,18 +31,14 @@ const MAX_FOLDERS: usize = 8;
 
 /// Keeps a warning until the configuration is known.
 pub(super) fn config_warning(app: &mut App, warning: ConfigWarningNotification) {
-    app.trust.warnings.push(warning);
+    app.trust.keep_warning(warning);
     if !app.beginning.is_configuring() {
         print_config_warnings(app);
     }
 }
 
 fn print_config_warnings(app: &mut App) {
-    for it in std::mem::take(&mut app.trust.warnings) {
-        let is_asked = it.path.as_ref().is_some_and(|path| app.trust.found.contains_key(path));
-        if is_asked {
-            continue;
-        }
+    for it in app.trust.take_warnings() {
         let place = it.path.map(|path| format!(" ({path})")).unwrap_or_default();
         let details = it.details.map(|text| format!("\n{text}")).unwrap_or_default();
         app.warning(&format!("{}{place}{details}", it.summary));
@@ -60,19 +54,17 @@ pub(super) fn check_trust(
     then: fn(&mut App),
     reload: fn(&mut App),
 ) {
-    if !app.trust.checked.insert(cwd) {
+    if !app.trust.look_at(cwd) {
         print_config_warnings(app);
         return then(app);
     }
     let folders = unknown_folders(app, config);
-    app.trust.found = folders.iter().map(|it| (it.clone(), Vec::new())).collect();
+    app.trust.set_folders(&folders);
     print_config_warnings(app);
     if folders.is_empty() {
         return then(app);
     }
-    app.trust.then = Some(then);
-    app.trust.reload = Some(reload);
-    app.trust.pending = folders.len() * PARTS.len();
+    app.trust.expect(folders.len() * PARTS.len(), then, reload);
     for folder in folders {
         for (part, (name, _)) in PARTS.iter().enumerate() {
             let params = FsGetMetadataParams { path: format!("{folder}/{name}") };
@@ -102,19 +94,14 @@ fn unknown_folders(app: &App, config: &ConfigReadResponse) -> Vec<String> {
 }
 
 fn part_known(app: &mut App, folder: &str, part: usize, is_there: bool) {
-    if is_there && let Some(parts) = app.trust.found.get_mut(folder) {
-        parts.push(part);
-    }
-    app.trust.pending -= 1;
-    if app.trust.pending == 0 {
+    if app.trust.part_known(folder, part, is_there) {
         ask_for_trust(app);
     }
 }
 
 fn ask_for_trust(app: &mut App) {
     let mut facts = Vec::new();
-    for (folder, parts) in &mut app.trust.found {
-        parts.sort_unstable();
+    for (folder, parts) in app.trust.found() {
         facts.push(Line::new(format!("{folder} has:"), Palette::STRONG));
         facts.extend(parts.iter().map(|part| {
             let (name, what) = PARTS[*part];
@@ -135,7 +122,7 @@ fn ask_for_trust(app: &mut App) {
         Offer::new("later", 'l', "Do not trust it now (Esc)")
             .with_effect("asked again at the next start"),
     ];
-    let title = match app.trust.found.len() {
+    let title = match app.trust.found().len() {
         1 => "Do you trust this folder?",
         _ => "Do you trust these folders?",
     };
@@ -143,7 +130,7 @@ fn ask_for_trust(app: &mut App) {
 }
 
 fn trust_chosen(app: &mut App, reply: Value) {
-    let folders: Vec<String> = std::mem::take(&mut app.trust.found).into_keys().collect();
+    let folders = app.trust.take_folders();
     let names = folders.join(", ");
     let Some(level) = reply.as_str().filter(|level| *level != "later") else {
         app.info(&format!("Not trusted for now: {names}."));
@@ -156,7 +143,7 @@ fn trust_chosen(app: &mut App, reply: Value) {
         match stored {
             Ok(file) if is_trusted => {
                 app.info(&format!("Trusted from now on: {names} (`projects` in {file})."));
-                if let Some(reload) = app.trust.reload {
+                if let Some(reload) = app.trust.reload() {
                     reload(app);
                 }
             }
@@ -172,7 +159,7 @@ fn trust_chosen(app: &mut App, reply: Value) {
 }
 
 fn go_on(app: &mut App) {
-    if let Some(then) = app.trust.then.take() {
+    if let Some(then) = app.trust.take_then() {
         then(app);
     }
 }
@@ -180,7 +167,7 @@ fn go_on(app: &mut App) {
 /// A thread of another folder than that of the start: asks about that one.
 pub(super) fn check_trust_of(app: &mut App, cwd: &str, reload: fn(&mut App)) {
     // A question that is open comes first; this folder is asked about the next time.
-    if app.trust.checked.contains(cwd) || !app.trust.found.is_empty() {
+    if app.trust.is_settled(cwd) {
         return;
     }
     let params = ConfigReadParams {

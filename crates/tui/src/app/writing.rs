@@ -5,9 +5,9 @@ use crate::history::{History, Search, SearchOutcome};
 use crate::terminal::input::{Code, Key};
 use crate::view::View;
 
-/// How long a message rests before it is kept, in milliseconds.
+/// Time without a change after which a message is kept, in milliseconds.
 const KEEP_AFTER: u64 = 1_000;
-/// How long Ctrl+C and Esc are remembered, in milliseconds.
+/// Time for which Ctrl+C and Esc are remembered, in milliseconds.
 const TWICE_WITHIN: u64 = 2_000;
 
 /// The composer and what belongs to it.
@@ -17,7 +17,7 @@ pub(super) struct Writing {
     /// Earlier messages; none before they were needed.
     history: Option<History>,
     search: Option<Search>,
-    /// What was sent before the earlier messages were read.
+    /// Messages that were sent before the earlier ones were read.
     typed: Vec<Draft>,
     /// The key that waits for them.
     waiting: Option<Key>,
@@ -25,7 +25,7 @@ pub(super) struct Writing {
     keep_at: Option<u64>,
     /// Token of the composer's search that was sent last.
     searched: Option<u64>,
-    /// Whether the terminal marks what is pasted.
+    /// True if the terminal marks what is pasted.
     marks_pastes: bool,
     /// When a key was pressed last.
     last_key: Option<u64>,
@@ -35,7 +35,7 @@ pub(super) struct Writing {
     quits_until: u64,
 }
 
-/// What became of a key that may be about earlier messages.
+/// The outcome of a key that may be about earlier messages.
 pub(super) enum Recall {
     /// It is for something else.
     Ignored,
@@ -86,7 +86,7 @@ impl Writing {
         self.composer.restore(Draft::plain(text));
     }
 
-    /// What is written is kept in the agent's home after a rest.
+    /// Has the message kept in the agent's home, after a time without changes.
     pub(super) fn keep_soon(&mut self, now: u64) {
         self.keep_at = Some(now + KEEP_AFTER);
     }
@@ -96,7 +96,7 @@ impl Writing {
         self.keep_at
     }
 
-    /// Whether it is time to keep the message, once.
+    /// True if it is time to keep the message; asked again, it is not.
     pub(super) fn takes_keeping(&mut self, now: u64) -> bool {
         let is_due = self.keep_at.is_some_and(|at| now >= at);
         if is_due {
@@ -137,14 +137,14 @@ impl Writing {
         self.last_key
     }
 
-    /// Whether Esc was pressed for the second time. If not, the next one may be that.
+    /// True if Esc was pressed for the second time. If not, the next one may be that.
     pub(super) fn is_second_esc(&mut self, now: u64) -> bool {
         let is_second = now < self.edits_until;
         self.edits_until = if is_second { 0 } else { now + TWICE_WITHIN };
         is_second
     }
 
-    /// Whether Ctrl+C was pressed for the second time. If not, the next one may be that.
+    /// True if Ctrl+C was pressed for the second time. If not, the next one may be that.
     pub(super) fn is_second_ctrl_c(&mut self, now: u64) -> bool {
         let is_second = now < self.quits_until;
         if !is_second {
@@ -153,7 +153,7 @@ impl Writing {
         is_second
     }
 
-    /// What is in the composer was changed by hand.
+    /// Ends the walk through earlier messages: the one in the composer was changed.
     pub(super) fn end_walk(&mut self) {
         if let Some(history) = &mut self.history {
             history.end_walk();
