@@ -250,7 +250,7 @@ impl App {
         self.outbox.drafts().chain([&present]).flat_map(images::image_paths).collect()
     }
 
-    /// The terminal is gone: no one can be asked anything.
+    /// The terminal is gone: no question can be answered.
     pub fn terminal_gone(&mut self) -> Ended {
         Ended { code: 129, message: None }
     }

@@ -1,4 +1,4 @@
-//! What can be typed after a slash.
+//! The commands after a slash.
 
 use protocol::{
     AskForApproval, HooksListParams, OpeningOverrides, ReasoningEffort, ReviewStartParams,
@@ -128,13 +128,7 @@ const COMMANDS: &[Entry] = &[
         true,
         plan::plan,
     ),
-    entry(
-        "ps",
-        "",
-        "list the commands that run, with their output",
-        true,
-        terminals::show_terminals,
-    ),
+    entry("ps", "", "list running commands, with their output", true, terminals::show_terminals),
     entry("queue", "", "list, edit and remove the messages that wait", true, messages::show_queue),
     entry("quit", "", "quit", true, |app, _| app.quit()),
     entry(
@@ -401,7 +395,7 @@ fn set_goal(app: &mut App, rest: &str) {
         }),
         "clear" => app
             .call_and_show::<protocol::ThreadGoalClear>(&ThreadIdParams { thread_id }, |_| {
-                "This thread has no goal any more.".to_owned()
+                "This thread no longer has a goal.".to_owned()
             }),
         goal => {
             let objective = Some(goal.to_owned());

@@ -1,4 +1,4 @@
-//! What is known about the way to a model.
+//! The known facts about the way to a model.
 
 use std::collections::BTreeSet;
 

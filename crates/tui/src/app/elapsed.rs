@@ -1,5 +1,5 @@
-//! What changes on the screen by time alone, while a turn runs (`tui.animations`): a mark and the seconds.
-//! Without it, nothing does: a screen reader reads each change aloud.
+//! The parts of the screen that change by time alone, while a turn runs (`tui.animations`): a mark
+//! and the seconds. Without it, nothing does: a screen reader reads each change aloud.
 
 use crate::app::program::App;
 use crate::palette::Palette;

@@ -114,7 +114,7 @@ pub enum Effect {
     Export {
         /// Where.
         path: PathBuf,
-        /// What.
+        /// The text.
         text: String,
     },
     /// Read the messages of earlier sessions.

@@ -1,4 +1,4 @@
-//! What fills the screen: a list to choose from, or a text.
+//! The content that fills the screen: a list to choose from, or a text.
 
 use crate::pager::Pager;
 use crate::picker::Picker;

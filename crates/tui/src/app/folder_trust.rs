@@ -1,4 +1,4 @@
-//! What is known about trust. `A` is what goes on when the user has answered.
+//! The known facts about trust. `A` is what goes on when the user has answered.
 
 use std::collections::{BTreeMap, BTreeSet};
 

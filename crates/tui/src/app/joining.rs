@@ -1,4 +1,4 @@
-//! The thread as it is when it is opened, also in the middle of a turn, and again after a reconnection:
+//! The thread as it is when it is opened, even in the middle of a turn, and again after a reconnection:
 //! what runs comes with the answer that opens it, as it is at that place among the events, and the finished
 //! turns come page by page. Until the last page has come, nothing else is printed.
 
@@ -112,7 +112,7 @@ fn show_turn(app: &mut App, turn: &Turn, newer: &mut Vec<Open>) {
 /// All turns are there, or cannot be read.
 fn loaded(app: &mut App) {
     app.session.is_loading = false;
-    // What the server does not know any longer was cut off by its end.
+    // Items that the server no longer knows were cut off by its end.
     for open in app.session.open.iter_mut().filter(|open| !open.is_confirmed) {
         open.running.end();
         (open.is_complete, open.is_undecided) = (true, false);

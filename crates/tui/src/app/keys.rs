@@ -1,4 +1,4 @@
-//! What keys do: the question in front takes them first, then the composer, then the program.
+//! Handling of keys: the question in front takes them first, then the composer, then the program.
 
 use crate::app::events::Effect;
 use crate::app::program::App;

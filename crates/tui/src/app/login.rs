@@ -136,7 +136,7 @@ fn way_chosen(app: &mut App, reply: Value) {
         Some("offline") => use_provider(app, "offline", None),
         _ => {
             if app.login.release() {
-                app.info("No model can be asked yet. /login opens the choice again.");
+                app.info("No model provider is set up. /login opens the choice again.");
                 match app.login.take_first() {
                     Some(first) if app.writing.composer().is_empty() => {
                         app.writing.composer_mut().restore(Draft::plain(first));
@@ -279,7 +279,7 @@ fn logged_in(app: &mut App) {
 /// Looks for model servers, which only a program on the same machine can.
 fn look_for_servers(app: &mut App) {
     if !app.environment.server_is_here {
-        let text = "The server runs elsewhere, and this program does not see what runs beside it. \
+        let text = "The server runs elsewhere, and this program does not see what runs next to it. \
                     Set `model_provider` to `ollama` or `lmstudio` in its config.toml.";
         return open_chooser(app, Some(text.to_owned()), false);
     }

@@ -1,4 +1,4 @@
-//! What the server sends by itself.
+//! Notifications of the server.
 
 use jsonrpc::{ErrorObject, Notification};
 use protocol::{ErrorNotification, Turn, TurnStatus, WarningNotification};
@@ -187,7 +187,7 @@ fn turn_error(app: &mut App, it: &ErrorNotification) -> bool {
     if turn.is_some_and(|turn| std::mem::take(&mut turn.has_message)) {
         // The message counts, and the model may say the same again.
         transcript::print_finished(app);
-        app.info("The response broke off behind this message: the model is asked to go on.");
+        app.info("The response broke off after this message: the model is asked to continue.");
     }
     if let Some(turn) = &mut app.session.turn {
         let attempt =

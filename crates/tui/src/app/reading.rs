@@ -1,4 +1,4 @@
-//! What is read on the whole screen: the transcript of a thread or of an agent, a long diff.
+//! A text that is read on the whole screen: the transcript of a thread or of an agent, a long diff.
 
 use protocol::{
     SortDirection, ThreadIdParams, ThreadItem, ThreadResumeParams, ThreadTurnsListParams,

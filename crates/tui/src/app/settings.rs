@@ -1,4 +1,4 @@
-//! What the user's shell and the configuration say about the terminal program.
+//! The settings of the user's shell and the configuration for the terminal program.
 
 use std::path::PathBuf;
 

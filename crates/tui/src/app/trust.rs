@@ -109,7 +109,7 @@ fn ask_for_trust(app: &mut App) {
         }));
     }
     facts.push(Line::plain(
-        "If you trust it, all of this counts for threads that work here, also when a file of it \
+        "If you trust it, all of this counts for threads that work here, even when a file of it \
          changes later. Subfolders need a trust of their own.",
     ));
     facts.push(Line::plain(

@@ -29,9 +29,9 @@ pub(super) struct Writing {
     marks_pastes: bool,
     /// When a key was pressed last.
     last_key: Option<u64>,
-    /// Until when a second Esc goes back to an earlier message.
+    /// Deadline for a second Esc to go back to an earlier message.
     edits_until: u64,
-    /// Until when a second Ctrl+C quits.
+    /// Deadline for a second Ctrl+C to quit.
     quits_until: u64,
 }
 
