@@ -40,7 +40,7 @@ pub use file_cache::FileCache;
 pub use key_path::join as dotted_key;
 pub use layer::{Layer, MAX_FILE_BYTES, value_of_argument, version};
 pub use layer_name::LayerName;
-pub use permissions::{PermissionBase, PermissionProfile, PermissionRule};
+pub use permissions::PermissionProfile;
 pub use plugin::PluginParts;
 pub use provider::{HttpProvider, MissingCredential, Provider, Secret, TlsFiles};
 pub use requirements::{

@@ -415,7 +415,9 @@ fn is_users_own(node: &Node) -> bool {
 /// Replaces a profile that allows more than the requirements by the nearest allowed sandbox mode.
 fn constrain_permissions(config: &mut Config, root: &Table, warnings: &mut Vec<Warning>) {
     let Some(profile) = &config.permission_profile else { return };
-    let Some(replaced) = config.requirements.sandbox(profile.mode()) else { return };
+    let Some(replaced) = config.requirements.sandbox(profile.mode(&config.project_root)) else {
+        return;
+    };
     let key = "default_permissions".to_owned();
     let message = format!(
         "{} does not allow the permission profile `{}`; using `{}` instead",

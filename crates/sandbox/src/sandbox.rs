@@ -6,8 +6,9 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use policy::RootedPolicy;
+
 use crate::error::{Error, ErrorKind};
-use crate::policy::Policy;
 use crate::pty::Size;
 
 /// First argument of the program that embeds this crate when it is started as a supervisor, the
@@ -55,9 +56,9 @@ pub struct Spawn {
     /// elsewhere by then.
     pub cwd_is_real: bool,
     /// The complete environment: nothing is inherited. Its `TMPDIR` is the temporary folder of
-    /// [`Policy::WorkspaceWrite`].
+    /// [`policy::SandboxPolicy::WorkspaceWrite`].
     pub env: Vec<(OsString, OsString)>,
-    pub policy: Policy,
+    pub policy: RootedPolicy,
     /// Folders whose protected names must not change either, where they lie in a writable root:
     /// their files configure later commands.
     pub guarded: Vec<PathBuf>,

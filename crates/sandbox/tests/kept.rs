@@ -9,7 +9,8 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use common::{PATH, folder, layers, run, shell};
-use sandbox::{Config, Layer, Policy, ReadAccess, Sandbox, Spawn, THIS_PROGRAM};
+use policy::{ReadAccess, RootedPolicy, SandboxPolicy};
+use sandbox::{Config, Layer, Resolved, Sandbox, Spawn, THIS_PROGRAM};
 
 /// Where the home lies, as `home` of the folder of the test.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -82,14 +83,15 @@ impl Place {
         Self { home, hooks, roots }
     }
 
-    fn policy(&self) -> Policy {
-        Policy::WorkspaceWrite {
+    fn policy(&self) -> RootedPolicy {
+        SandboxPolicy::WorkspaceWrite {
             writable_roots: self.roots.clone(),
             read: ReadAccess::Full,
             network: false,
             exclude_slash_tmp: true,
             exclude_tmpdir: true,
         }
+        .rooted(Path::new("/"))
     }
 }
 
@@ -150,7 +152,8 @@ fn a_check_of_paths_denies_the_home() {
     for kind in HOMES {
         let (_guard, dir) = folder();
         let place = Place::new(kind, &dir);
-        let policy = place.policy().resolve(None).keeping(std::slice::from_ref(&place.home));
+        let policy =
+            Resolved::new(&place.policy(), None).keeping(std::slice::from_ref(&place.home));
         for path in [
             place.hooks.clone(),
             place.home.join("hooks.json"),
@@ -182,7 +185,7 @@ async fn a_command_without_writable_folders_does_not_search_the_home() {
         fs::write(home.join(number.to_string()), "").unwrap();
     }
     let sandbox = keeping(Layer::Auto, &home);
-    for policy in [Policy::DangerFullAccess, common::read_only()] {
+    for policy in [RootedPolicy::FULL_ACCESS, common::read_only()] {
         let spawn = Spawn { cwd: dir.clone(), ..shell("true", policy) };
         assert!(run(&sandbox, spawn).await.ok());
     }

@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use policy::{Access, ReadAccess, RootedPolicy, SandboxPolicy};
 use sandbox::{
     Config, Exit, Layer, OutputBuffer, Policy, ReadAccess, Sandbox, Spawn, Stdin, THIS_PROGRAM,
 };
@@ -34,7 +35,7 @@ pub fn bubblewrap() -> bool {
     layers().contains(&Layer::Bubblewrap)
 }
 
-pub fn command(argv: &[&str], policy: Policy) -> Spawn {
+pub fn command(argv: &[&str], policy: RootedPolicy) -> Spawn {
     Spawn {
         argv: argv.iter().map(OsString::from).collect(),
         cwd: PathBuf::from("/"),
@@ -49,22 +50,29 @@ pub fn command(argv: &[&str], policy: Policy) -> Spawn {
     }
 }
 
-pub fn shell(script: &str, policy: Policy) -> Spawn {
+pub fn shell(script: &str, policy: RootedPolicy) -> Spawn {
     command(&["sh", "-c", script], policy)
 }
 
-pub fn read_only() -> Policy {
-    Policy::ReadOnly { read: ReadAccess::Full, network: false }
+pub fn read_only() -> RootedPolicy {
+    RootedPolicy::READ_ONLY
 }
 
-pub fn workspace(root: &Path) -> Policy {
-    Policy::WorkspaceWrite {
+pub fn profile(rules: Vec<(PathBuf, Access)>, platform_defaults: bool) -> RootedPolicy {
+    let name = "p".to_owned();
+    SandboxPolicy::Profile { name, rules, platform_defaults, network: false, managed: false }
+        .rooted(Path::new("/"))
+}
+
+pub fn workspace(root: &Path) -> RootedPolicy {
+    SandboxPolicy::WorkspaceWrite {
         writable_roots: vec![root.to_owned()],
         read: ReadAccess::Full,
         network: false,
         exclude_slash_tmp: true,
         exclude_tmpdir: true,
     }
+    .rooted(Path::new("/"))
 }
 
 pub struct Finished {

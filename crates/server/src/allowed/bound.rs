@@ -210,6 +210,7 @@ mod tests {
 
     fn bound(sandbox: SandboxPolicy) -> PolicyBound {
         let (approval, reviewer) = (ApprovalPolicy::Never, ApprovalsReviewer::User);
+        let sandbox = sandbox.rooted(Path::new("/"));
         PolicyBound { approval, reviewer, sandbox, planning: None }
     }
 

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use sandbox::Resolved;
 use serde_json::Value;
 use session::{AgentJob, JobOutput, ToolError};
 
@@ -56,13 +57,14 @@ pub(super) async fn read_plan(
     job: &AgentJob,
     call: Value,
 ) -> Result<(JobPlan, Vec<TableRow>), ToolError> {
-    let (cwd, tmpdir) = (caller.settings.cwd.clone(), loader.options.tmpdir());
+    let cwd = caller.settings.cwd.clone();
+    let tmpdir = command_tmpdir(&loader.options, &caller.config);
     let confinement = caller.settings.sandbox().confinement(&cwd);
     let (config, job) = (caller.config.clone(), job.clone());
     let home = [loader.options.home.clone()];
     let path = cwd.join(&job.csv_path);
     let read = loader.files.run(&path, move || {
-        let policy = confinement.resolve(tmpdir.as_deref());
+        let policy = Resolved::new(&confinement, tmpdir.as_deref());
         let policy = policy.guarding(&config.trusted_folders).keeping(&home);
         JobPlan::read(&job, &call, &cwd, policy)
     });

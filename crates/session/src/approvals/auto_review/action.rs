@@ -5,7 +5,6 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::document;
-use crate::context::sandbox_text;
 use crate::port::agents::AgentJob;
 use crate::port::approval::NetworkTarget;
 use crate::port::auto_review::{ReviewedAction, ShownPermissions};
@@ -296,9 +295,4 @@ impl Action {
 
 fn shown(text: &str) -> String {
     visible::text(text).into_owned()
-}
-
-/// The sandbox of a thread, in words.
-pub(super) fn sandbox(settings: &Settings) -> String {
-    sandbox_text(&settings.in_force())
 }
