@@ -20,6 +20,7 @@ mod add_plugins;
 mod check;
 pub mod docs;
 pub mod edit;
+mod environment;
 mod error;
 mod file_cache;
 mod key_path;
@@ -41,6 +42,7 @@ pub mod table;
 mod trust;
 mod value;
 
+pub use environment::Environment;
 pub use error::{
     Error, Invalid, Origin, SourceFile, SourceRange, Strictness, Warning, WarningKind,
 };
@@ -56,7 +58,7 @@ pub use requirements::{
     RequiredRule, Requirements,
 };
 pub use resolve::{Config, Resolved, resolve};
-pub use stack::{CONFIG_FILE, Environment, Overrides, PROJECT_FOLDER, Stack, StackLayer};
+pub use stack::{CONFIG_FILE, Overrides, PROJECT_FOLDER, Stack, StackLayer};
 pub use table::{
     Access, Agents, ApprovalPolicy, ApprovalsReviewer, EnvironmentInherit, Granular, NetworkMode,
     NetworkPermissions, OssProvider, Personality, ReasoningEffort, ReasoningSummary, SandboxMode,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use serde_json::Value as Json;
 
+use crate::environment::Environment;
 use crate::error::{Error, Origin, Warning, WarningKind};
 use crate::key_path::{self, join};
 use crate::kind::Setting;
@@ -18,7 +19,7 @@ use crate::permissions::{self, PermissionProfile};
 use crate::plugin::PluginParts;
 use crate::provider::{Provider, Providers, providers};
 use crate::requirements::{FileHooks, Replaced, Requirements};
-use crate::stack::{Environment, Stack};
+use crate::stack::Stack;
 use crate::suggest::closest;
 use crate::table::{
     AgentRole, ApprovalsReviewer, Features, Keys, Stage, WebSearch, WebSearchTool, stage,

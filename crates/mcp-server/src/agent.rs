@@ -9,7 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::suspended::Suspended;
+use crate::agent::suspended::Suspended;
 use crate::turn::{self, RunningTurn, Task};
 
 /// Calls at once, those that wait for the client's input included; one more is refused.

@@ -20,7 +20,7 @@ use crate::agent::Agent;
 use crate::http::Session;
 use crate::outcome::Outcome;
 use crate::question::Reply;
-use crate::suspended::SuspendedCall;
+use crate::agent::suspended::SuspendedCall;
 use crate::turn::{Ask, RunningTurn, TurnEvent};
 use crate::{arguments, tools};
 

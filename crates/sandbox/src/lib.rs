@@ -40,6 +40,7 @@ mod output;
 mod platform;
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "no command runs there"))]
 mod process;
+mod program;
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "no command runs there"))]
 mod protect;
 mod pty;
@@ -62,12 +63,10 @@ pub use error::{Error, ErrorKind};
 pub use output::{DEFAULT_OUTPUT_CAP, OutputBuffer};
 pub use platform::PLATFORM_READABLE;
 pub use process::{CHUNK_BYTES, Chunk, Control, Exit, LINGER, OUTPUT_CHUNKS, Process, Stream};
+pub use program::{SUPERVISE_ARGUMENT, THIS_PROGRAM, find_program};
 pub use pty::Size;
 pub use resolved::Resolved;
-pub use sandbox::{
-    Config, Layer, LayerStatus, SUPERVISE_ARGUMENT, Sandbox, Spawn, Stdin, THIS_PROGRAM,
-    find_program,
-};
+pub use sandbox::{Config, Layer, LayerStatus, Sandbox, Spawn, Stdin};
 #[cfg(target_os = "linux")]
 pub use supervise::supervisor_main;
 pub use utf8::Utf8Stream;

@@ -137,11 +137,6 @@ pub(crate) fn read_start(path: &Path) -> Result<String, Fault> {
     Ok(valid.to_owned())
 }
 
-/// The error without the path, which the problem has.
-pub(crate) fn unreadable(error: files::Error) -> Fault {
-    Fault::new(None, error.into_io().to_string())
-}
-
 /// Without a name, the folder's is taken.
 fn name(front: &FrontMatter, folder: &Path) -> Result<String, Fault> {
     let given = match front.field("name") {

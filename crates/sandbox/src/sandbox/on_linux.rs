@@ -14,20 +14,20 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::sync::{OnceCell, Semaphore, mpsc, watch};
 
-use super::{
-    Config, Layer, LayerStatus, Spawn, Stdin, empty_command, exec_error, find_program, too_long,
-};
+use super::launch::Launcher;
+use super::pipes::Pipes;
+use super::{Config, Layer, LayerStatus, Spawn, Stdin};
 use crate::error::{Error, ErrorKind};
 use crate::linux::detect::{self, Detected};
 use crate::linux::landlock::Ruleset;
-use crate::linux::launch::Launcher;
-use crate::linux::pipes::Pipes;
-use crate::linux::{bubblewrap, handover, seccomp};
+use crate::linux::{bubblewrap, seccomp};
 use crate::output::OutputBuffer;
 use crate::process::{Control, OUTPUT_CHUNKS, Process, Shared};
+use crate::program::{empty_command, exec_error, find_program, too_long};
 use crate::protect::{Placeholder, Protection};
 use crate::pump::Pump;
 use crate::resolved::Resolved;
+use crate::supervise::handover;
 use crate::supervise::request::{Confinement, Narrowing, REPORT_BYTES, Report, Request, Stage};
 
 /// Starts commands under permission policies. A server has one. Creating it does no work: the first
@@ -203,7 +203,9 @@ impl Sandbox {
             place: spawn.cwd.clone(),
         };
         if let Some((egress, socket)) = proxied {
-            tasks::spawn(handover::proxy(egress, socket, shared.ended.clone()));
+            let mut ended = shared.ended.clone();
+            let ended = async move { drop(ended.wait_for(Option::is_some).await) };
+            tasks::spawn(handover::proxy(egress, socket, ended));
         }
         tasks::spawn(pump.run());
         Ok(Process { output: receiver, lapsed: Vec::new(), control: Control { shared } })

@@ -204,6 +204,8 @@ pub(crate) fn replacements(replaced: &[BoundedSetting], by: BoundedBy) -> Vec<St
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use session::{ApprovalPolicy, ApprovalsReviewer, SandboxPolicy};
 
     use super::*;

@@ -19,6 +19,7 @@ use session::{
 use tokio::sync::{mpsc, oneshot};
 
 use crate::allowed::{Allowed, MachineInput};
+use crate::command_environment::command_tmpdir;
 use crate::connection::Peer;
 use crate::error::Error;
 use crate::image_reader::ImageReader;

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-pub use policy::{Access, Permissions, ReadAccess, SandboxPolicy};
+use policy::Permissions;
+pub use policy::{Access, ReadAccess, SandboxPolicy};
 use serde::{Deserialize, Serialize};
 
 /// When the agent pauses for approval (specification: Sandbox policy).

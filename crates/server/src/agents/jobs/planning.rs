@@ -13,6 +13,7 @@ use super::plan::JobPlan;
 use super::storing::unstored;
 use super::table::TableRow;
 use crate::agents::{AgentCaller, Agents};
+use crate::command_environment::command_tmpdir;
 use crate::thread_loader::ThreadLoader;
 
 impl Agents {

@@ -11,7 +11,6 @@ use crate::port::auto_review::{ReviewedAction, ShownPermissions};
 use crate::port::item::{Change, ChangeKind};
 use crate::port::permission::Permissions;
 use crate::port::server_tool::{Connector, ToolEffect, ToolTarget};
-use crate::port::settings::Settings;
 use crate::port::tool::{Assessment, JobOutput, PatchTarget, ToolRequest};
 use crate::processes::OutsideCommand;
 

@@ -1,5 +1,6 @@
 use super::*;
-use crate::port::settings::{Permissions, ReadAccess};
+use crate::port::permission::Permissions;
+use crate::port::settings::ReadAccess;
 
 use SandboxPolicy::{DangerFullAccess, External, ReadOnly};
 
