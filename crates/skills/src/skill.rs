@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::definition::{self, Dependencies, Interface};
 use crate::front_matter::{self, FrontMatter, MAX_FRONT_MATTER_BYTES, Value};
-use crate::problem::{Fault, Problem};
+use crate::problem::{Fault, Problem, unreadable};
 use crate::validate;
 
 /// The file that makes a folder a skill.

@@ -110,6 +110,7 @@ const TABLE: &[(&str, May)] = &[
             "tasks",
         ]),
     ),
+    ("fuzz-targets", EverythingBut(&["cli", "xtask"])),
     ("cli", EverythingBut(&["xtask"])),
     ("testkit", EverythingBut(&["cli", "xtask"])),
     ("xtask", Only(&["protocol", "config", "model", "store", "patch"])),

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rmcp::model::JsonObject;
 
-use crate::agent::Random;
+use super::Random;
 use crate::turn::{Ask, RunningTurn};
 
 /// How long a call waits for the client; then its turn is interrupted. The number of calls is bounded
