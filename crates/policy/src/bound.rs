@@ -245,31 +245,4 @@ mod tests {
             narrower(&workspace(&["/w", "/x"], true, false), &workspace(&["/x"], false, true));
         assert_eq!(both, workspace(&["/x"], false, true));
     }
-
-    #[test]
-    fn an_approval_policy_asks_at_least_as_often_as_its_bound() {
-        use ApprovalPolicy::{Never, OnRequest, UnlessTrusted};
-        for (policy, bound, expected) in [
-            (OnRequest, OnRequest, true),
-            (UnlessTrusted, OnRequest, true),
-            (OnRequest, UnlessTrusted, false),
-            (Never, OnRequest, false),
-            (Never, UnlessTrusted, false),
-            (OnRequest, Never, false),
-            (UnlessTrusted, Never, false),
-            // What the bound refuses is not asked about instead.
-            (OnRequest, granular(false, true), false),
-            (UnlessTrusted, granular(false, true), false),
-            (UnlessTrusted, granular(true, true), true),
-            (Never, granular(false, false), false),
-            (granular(true, false), granular(false, true), false),
-            (granular(false, false), granular(false, true), true),
-            (granular(false, true), OnRequest, true),
-            (OnRequest, granular(true, true), true),
-            (granular(false, false), UnlessTrusted, false),
-            (granular(false, false), Never, false),
-        ] {
-            assert_eq!(asks_as_much(policy, bound), expected, "{policy:?} within {bound:?}");
-        }
-    }
 }

@@ -1,6 +1,6 @@
 //! Programs: the file that a name means, the errors of starting it, and this program as a supervisor.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 

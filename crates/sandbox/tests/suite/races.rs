@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::common::{folder, layers, read_only, run, sandbox, shell, workspace};

@@ -1,7 +1,5 @@
 //! Input and output of commands: pipes, terminals, bounds.
 
-mod common;
-
 use crate::common::{command, layers, read_only, run, sandbox, shell};
 use policy::RootedPolicy;
 use sandbox::{Layer, OutputBuffer, Process, Size, Stdin, Stream};

@@ -4,9 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use policy::{Access, ReadAccess, RootedPolicy, SandboxPolicy};
-use sandbox::{
-    Config, Exit, Layer, OutputBuffer, Policy, ReadAccess, Sandbox, Spawn, Stdin, THIS_PROGRAM,
-};
+use sandbox::{Config, Exit, Layer, OutputBuffer, Sandbox, Spawn, Stdin, THIS_PROGRAM};
 
 pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 

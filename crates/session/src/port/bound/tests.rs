@@ -2,7 +2,7 @@ use super::*;
 use crate::port::permission::Permissions;
 use crate::port::settings::ReadAccess;
 
-use SandboxPolicy::{DangerFullAccess, External, ReadOnly};
+use SandboxPolicy::{DangerFullAccess, ReadOnly};
 
 fn workspace(roots: &[&str], network: bool, exclude_slash_tmp: bool) -> SandboxPolicy {
     SandboxPolicy::WorkspaceWrite {
@@ -43,7 +43,30 @@ fn settings(approval: ApprovalPolicy, sandbox: SandboxPolicy) -> Settings {
 }
 
 #[test]
-fn the_stricter_of_two_approval_policies() {
+fn an_approval_policy_asks_at_least_as_often_as_its_bound() {
+    use ApprovalPolicy::{Never, OnRequest, UnlessTrusted};
+    for (policy, bound, expected) in [
+        (OnRequest, OnRequest, true),
+        (UnlessTrusted, OnRequest, true),
+        (OnRequest, UnlessTrusted, false),
+        (Never, OnRequest, false),
+        (Never, UnlessTrusted, false),
+        (OnRequest, Never, false),
+        (UnlessTrusted, Never, false),
+        // What the bound refuses is not asked about instead.
+        (OnRequest, granular(false, true), false),
+        (UnlessTrusted, granular(false, true), false),
+        (UnlessTrusted, granular(true, true), true),
+        (Never, granular(false, false), false),
+        (granular(true, false), granular(false, true), false),
+        (granular(false, false), granular(false, true), true),
+        (granular(false, true), OnRequest, true),
+        (OnRequest, granular(true, true), true),
+        (granular(false, false), UnlessTrusted, false),
+        (granular(false, false), Never, false),
+    ] {
+        assert_eq!(asks_as_much(policy, bound), expected, "{policy:?} within {bound:?}");
+    }
     assert_eq!(stricter(granular(true, false), granular(false, true)), granular(false, false));
     assert_eq!(stricter(Never, UnlessTrusted), UnlessTrusted);
     assert_eq!(stricter(Never, OnRequest), ApprovalPolicy::Granular(NO_KINDS));
