@@ -16,7 +16,7 @@ use crate::value::{Table, Value};
 pub struct PermissionProfile {
     /// Its name below `permissions`.
     pub name: String,
-    /// What commands may do to files. The deepest rule that covers a path applies.
+    /// The access of commands to files. The deepest rule that covers a path applies.
     pub rules: Vec<ProfileRule>,
     /// The network of its commands, as configured.
     pub network: NetworkPermissions,

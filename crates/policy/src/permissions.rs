@@ -12,12 +12,12 @@ pub struct Permissions {
     pub read: Vec<PathBuf>,
     /// Folders to read and write: real paths.
     pub write: Vec<PathBuf>,
-    /// Whether sockets to the network work.
+    /// True if sockets to the network work.
     pub network: bool,
 }
 
 impl Permissions {
-    /// Whether they permit nothing.
+    /// Returns whether they permit nothing.
     pub fn is_empty(&self) -> bool {
         let Self { read, write, network } = self;
         read.is_empty() && write.is_empty() && !network
@@ -28,7 +28,7 @@ impl Permissions {
         self.read.iter().chain(&self.write).cloned().collect()
     }
 
-    /// Whether `requested` includes all of them. What is requested for writing may be granted for
+    /// Returns whether `requested` includes all of them. What is requested for writing may be granted for
     /// reading only.
     pub fn are_within(&self, requested: &Self) -> bool {
         let can_read = |path| requested.read.contains(path) || requested.write.contains(path);

@@ -38,7 +38,7 @@ pub struct ProfileRule {
 pub struct ProfileFiles {
     /// Absolute paths, as in [`SandboxPolicy::Profile`].
     pub rules: Vec<(PathBuf, Access)>,
-    /// Whether the platform's own programs and libraries can be read.
+    /// True if the platform's own programs and libraries can be read.
     pub platform_defaults: bool,
 }
 

@@ -35,7 +35,7 @@ pub fn add_roots<R: PartialEq>(roots: &mut Vec<R>, cwd: R, more: impl IntoIterat
 pub struct WritableRoot {
     /// Absolute.
     pub path: PathBuf,
-    /// Whether it is `/tmp` or `$TMPDIR`, which a policy includes without naming them.
+    /// True if it is `/tmp` or `$TMPDIR`, which a policy includes without naming them.
     pub temporary: bool,
 }
 

@@ -61,7 +61,7 @@ pub enum SandboxPolicy {
     ReadOnly {
         /// Files that can be read.
         read: ReadAccess,
-        /// Whether sockets to the network work.
+        /// True if sockets to the network work.
         network: bool,
     },
     /// The given roots and the temporary folders can be written, except their protected names.
@@ -70,7 +70,7 @@ pub enum SandboxPolicy {
         writable_roots: Vec<PathBuf>,
         /// Files that can be read.
         read: ReadAccess,
-        /// Whether sockets to the network work.
+        /// True if sockets to the network work.
         network: bool,
         /// Leave `/tmp` read-only.
         exclude_slash_tmp: bool,
@@ -84,28 +84,28 @@ pub enum SandboxPolicy {
         name: String,
         /// Absolute paths.
         rules: Vec<(PathBuf, Access)>,
-        /// Whether the platform's own programs and libraries can be read.
+        /// True if the platform's own programs and libraries can be read.
         platform_defaults: bool,
-        /// Whether sockets to the network work.
+        /// True if sockets to the network work.
         network: bool,
-        /// Whether the network is reached through the managed proxy; `network` is off then.
+        /// True if the network is reached through the managed proxy; `network` is off then.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         managed: bool,
     },
     /// The whole server is confined from outside, so commands are not confined again.
     External {
-        /// Whether the network is reachable.
+        /// True if the network is reachable.
         network: bool,
     },
 }
 
 impl SandboxPolicy {
-    /// Whether commands run without any confinement of ours.
+    /// Returns whether commands run without any confinement of ours.
     pub fn is_unconfined(&self) -> bool {
         matches!(self, Self::DangerFullAccess | Self::External { .. })
     }
 
-    /// Whether there can be files that commands cannot read.
+    /// Returns whether there can be files that commands cannot read.
     pub fn restricts_reading(&self) -> bool {
         match self {
             Self::DangerFullAccess | Self::External { .. } => false,
@@ -116,7 +116,7 @@ impl SandboxPolicy {
         }
     }
 
-    /// Whether sockets to the network work without a proxy.
+    /// Returns whether sockets to the network work without a proxy.
     pub fn network(&self) -> bool {
         match self {
             Self::DangerFullAccess => true,

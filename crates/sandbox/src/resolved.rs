@@ -13,7 +13,7 @@ use crate::real_path::{real_entry, real_path, real_root};
 /// A policy with its writable roots listed.
 #[derive(Clone, Debug, Default)]
 pub struct Resolved {
-    /// Whether commands are confined: false for full access and for an external sandbox.
+    /// True if commands are confined: false for full access and for an external sandbox.
     pub confined: bool,
     /// Empty when unconfined or read-only.
     pub writable: Vec<WritableRoot>,

@@ -1,4 +1,4 @@
-//! What records: a handle to the queue and to the task that sends from it.
+//! The recorder: a handle to the queue and to the task that sends from it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,8 @@ use crate::settings::Settings;
 use crate::span::{Prompt, Span};
 use crate::worker::Worker;
 
-/// See the module. Cheap to clone. When the last clone is dropped, what is in the queue is still sent.
+/// A handle to the queue and to the task that sends from it. Cheap to clone. When the last clone is
+/// dropped, the records in the queue are still sent.
 #[derive(Clone)]
 pub struct Recorder(Arc<Handle>);
 
@@ -32,7 +33,7 @@ impl Recorder {
         let queue = Arc::new(Queue::default());
         let (ending, ended) = watch::channel(());
         let worker = Worker::new(&settings, services.clone(), queue.clone());
-        let task = tasks::spawn(async move {
+        let task = tokio::spawn(async move {
             let _ending = ending;
             worker.run().await;
         });
@@ -40,7 +41,7 @@ impl Recorder {
         Self(Arc::new(Handle { settings, services, queue, ended, task }))
     }
 
-    /// What it was started with.
+    /// Returns the settings that it was started with.
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.0.settings
@@ -52,7 +53,7 @@ impl Recorder {
         self.0.queue.load()
     }
 
-    /// Whether nothing else uses it.
+    /// Returns whether nothing else uses it.
     #[must_use]
     pub fn is_unused(&self) -> bool {
         Arc::strong_count(&self.0) == 1

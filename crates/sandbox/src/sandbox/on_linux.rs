@@ -205,9 +205,9 @@ impl Sandbox {
         if let Some((egress, socket)) = proxied {
             let mut ended = shared.ended.clone();
             let ended = async move { drop(ended.wait_for(Option::is_some).await) };
-            tasks::spawn(handover::proxy(egress, socket, ended));
+            tokio::spawn(handover::proxy(egress, socket, ended));
         }
-        tasks::spawn(pump.run());
+        tokio::spawn(pump.run());
         Ok(Process { output: receiver, lapsed: Vec::new(), control: Control { shared } })
     }
 }

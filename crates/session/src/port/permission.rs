@@ -3,7 +3,7 @@
 
 pub use policy::Permissions;
 
-/// How long a grant lasts.
+/// The lifetime of a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GrantScope {
     /// Until the end of the turn.
@@ -21,11 +21,11 @@ impl GrantScope {
     }
 }
 
-/// What the user grants.
+/// The user's grant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// The permissions.
     pub permissions: Permissions,
-    /// How long they last.
+    /// The lifetime of the permissions.
     pub scope: GrantScope,
 }

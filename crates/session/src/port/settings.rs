@@ -50,7 +50,7 @@ pub enum ApprovalsReviewer {
 }
 
 impl ApprovalsReviewer {
-    /// Whether the clients are asked.
+    /// Returns whether the clients are asked.
     pub fn is_user(&self) -> bool {
         *self == Self::User
     }
@@ -67,7 +67,7 @@ pub enum Mode {
     Plan,
 }
 
-/// What a thread runs with. A turn's overrides become the thread's settings.
+/// The settings of a thread. A turn's overrides become the thread's settings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Settings {
@@ -82,10 +82,10 @@ pub struct Settings {
     /// Who decides about what is asked.
     #[serde(default, skip_serializing_if = "ApprovalsReviewer::is_user")]
     pub reviewer: ApprovalsReviewer,
-    /// What may be touched.
+    /// The access of commands and patches.
     pub sandbox: SandboxPolicy,
-    /// What of `sandbox` was granted beyond the policy that was chosen. Not stored: it ends with the
-    /// loaded thread.
+    /// The part of `sandbox` that was granted beyond the chosen policy. Not stored: it ends with
+    /// the loaded thread.
     #[serde(skip)]
     pub granted: Permissions,
     /// Reasoning effort.
@@ -111,7 +111,7 @@ pub struct Settings {
     pub mode_instructions: Option<String>,
 }
 
-/// What `turn/start` and `thread/resume` may change; `None` leaves a setting as it is.
+/// The settings that `turn/start` and `thread/resume` may change; `None` leaves a setting as it is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Overrides {
     /// See [`Settings::model`].
