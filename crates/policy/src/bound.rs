@@ -6,8 +6,8 @@ use crate::roots::RootedPolicy;
 use crate::sandbox_policy::{ReadAccess, SandboxPolicy};
 
 impl RootedPolicy {
-    /// Returns whether everything that the policy allows is allowed by `bound`. When that is hard to tell, it is
-    /// not.
+    /// Returns whether everything that the policy allows is allowed by `bound`. When that is hard to
+    /// tell, it is not.
     pub fn is_within(&self, bound: &Self) -> bool {
         is_within(self, bound)
     }

@@ -28,8 +28,8 @@ impl Permissions {
         self.read.iter().chain(&self.write).cloned().collect()
     }
 
-    /// Returns whether `requested` includes all of them. What is requested for writing may be granted for
-    /// reading only.
+    /// Returns whether `requested` includes all of them. A folder that is requested for writing may be
+    /// granted for reading only.
     pub fn are_within(&self, requested: &Self) -> bool {
         let can_read = |path| requested.read.contains(path) || requested.write.contains(path);
         self.read.iter().all(can_read)

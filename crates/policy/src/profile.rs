@@ -89,8 +89,8 @@ pub enum Reach {
 }
 
 impl SandboxPolicy {
-    /// The mode that the policy counts as. An external sandbox counts as none, because nobody here knows
-    /// its limits.
+    /// The mode that the policy counts as. An external sandbox counts as none, because its
+    /// limits are unknown.
     pub fn reach(&self) -> Reach {
         match self {
             Self::ReadOnly { .. } => Reach::Read,

@@ -129,7 +129,7 @@ impl Configuration {
         self.settings.in_force(self.context.tmpdir.as_deref())
     }
 
-    /// What a reviewer gets to know besides the action.
+    /// Returns the facts that a reviewer gets besides the action.
     pub(crate) fn facts_for_reviewers<'a>(&'a self, words: &'a UserWords) -> ReviewFacts<'a> {
         ReviewFacts { settings: &self.settings, tmpdir: self.context.tmpdir.as_deref(), words }
     }

@@ -109,7 +109,7 @@ pub(crate) struct ReviewFacts<'a> {
     pub(crate) settings: &'a Settings,
     /// `$TMPDIR` of commands.
     pub(crate) tmpdir: Option<&'a Path>,
-    /// What the user wrote.
+    /// The words of the user.
     pub(crate) words: &'a UserWords,
 }
 
