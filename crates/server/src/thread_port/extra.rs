@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use session::{ApprovedAction, DynamicTool, Settings};
 use store::ThreadRecord;
 
-use crate::agents::AgentIdentity;
+use crate::thread_port::AgentIdentity;
 
 /// See the module.
 #[derive(Clone, Default, Serialize, Deserialize)]

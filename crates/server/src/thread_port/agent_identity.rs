@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use session::PolicyBound;
 
-use super::limits::TreeLimits;
+use crate::thread_port::TreeLimits;
 
 /// See the module.
 #[derive(Clone, Debug, Serialize, Deserialize)]
