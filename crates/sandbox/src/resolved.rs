@@ -205,7 +205,7 @@ impl Resolved {
         self
     }
 
-    /// What the protected names of the writable roots protect.
+    /// Returns the paths that the protected names of the writable roots protect.
     pub(crate) fn protected_paths(&self) -> Result<ProtectedPaths, Error> {
         if let Some(settled) = &self.settled {
             return settled.protected.clone();

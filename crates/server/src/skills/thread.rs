@@ -1,4 +1,4 @@
-//! What a thread's model is offered of skills: the catalog, written anew only when something changed.
+//! The skills that a thread's model is offered: the catalog, rewritten only when something changed.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use crate::allowed::Allowed;
 use crate::command_environment::command_tmpdir;
 use crate::error::Error;
 
-/// See the module.
+/// The catalog of skills in a thread.
 pub(crate) struct ThreadSkills {
     skills: Arc<Skills>,
-    /// What the catalog was made from.
+    /// The state that the catalog was made from.
     offered: Option<MadeOf>,
 }
 
@@ -25,7 +25,7 @@ struct MadeOf {
     config: Arc<Config>,
     /// Skills of MCP servers.
     remote: Vec<RemoteSkill>,
-    /// What decides which files the model can read.
+    /// The policy that decides which files the model can read.
     sandbox: SandboxPolicy,
 }
 
@@ -34,7 +34,7 @@ impl ThreadSkills {
         Self { skills, offered: None }
     }
 
-    /// What reads skills.
+    /// Returns the reader of skills.
     pub(crate) fn shared(&self) -> Arc<Skills> {
         self.skills.clone()
     }
