@@ -1,4 +1,4 @@
-//! What the user is asked: the questions of the server, and after them the dialogs of the program's own.
+//! Questions to the user: those of the server, and after them the dialogs of the program's own.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! How the program begins: which thread it opens first, where, and what it waits for before that.
+//! The beginning of the program: the thread that it opens first, where, and what it waits for before that.
 
 use std::path::{Path, PathBuf};
 
