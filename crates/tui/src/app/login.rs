@@ -128,7 +128,7 @@ fn ways(app: &App) -> Vec<Offer> {
 fn way_chosen(app: &mut App, reply: Value) {
     match reply.as_str() {
         Some("browser") => {
-            begin_login(app, &AccountLoginStartParams::Hosted { agent_streamlined_login: false })
+            begin_login(app, &AccountLoginStartParams::Hosted { agent_streamlined_login: false });
         }
         Some("device") => begin_login(app, &AccountLoginStartParams::HostedDeviceCode),
         Some("key") => enter_key(app, None),
