@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, ensure};
 
-use crate::steps::{Done, Outcome, Program};
 use crate::walkthrough;
+use xtask::steps::{Done, Outcome, Program};
 
 /// The folder with the cases: modules in text files, because rustfmt and cargo would take `.rs` for more.
 const CASES: &str = "crates/server/tests/must_not_compile";
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn every_case_has_a_mark() {
-        let root = crate::workspace_root();
+        let root = xtask::workspace_root();
         for case in cases(&root).unwrap() {
             let text = std::fs::read_to_string(&case).unwrap();
             assert!(!expected(&text).is_empty(), "{}", case.display());

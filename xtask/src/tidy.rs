@@ -5,7 +5,6 @@ mod arrows;
 mod causes;
 mod deviations;
 mod docs;
-pub(crate) mod files;
 mod finding;
 mod formatting;
 mod imports;
@@ -18,6 +17,7 @@ mod source;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use xtask::files;
 
 use finding::Finding;
 
@@ -41,7 +41,7 @@ pub(crate) fn imports(root: &Path) -> Result<()> {
 }
 
 /// Every finding in the checkout at `root`, ordered by file and line.
-pub(crate) fn check(root: &Path) -> Result<Vec<Finding>> {
+fn check(root: &Path) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     let files = files::text_files(root)?;
     for file in &files {
@@ -62,20 +62,4 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Finding>> {
     findings.extend(quoted::check(root, &files)?);
     findings.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
     Ok(findings)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn this_checkout_is_tidy() {
-        let errors: Vec<String> = check(&crate::workspace_root())
-            .expect("the checkout can be read")
-            .iter()
-            .filter(|f| !f.warning)
-            .map(ToString::to_string)
-            .collect();
-        assert!(errors.is_empty(), "{}", errors.join("\n"));
-    }
 }

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 
-use crate::markdown::Page;
-use crate::steps::{Done, Outcome, Program};
-use crate::tidy::files::files_below;
+use xtask::files::files_below;
+use xtask::markdown::Page;
+use xtask::steps::{Done, Outcome, Program};
 
 const GUIDE: &str = "CONTRIBUTING.md";
 const REMEDY: &str =
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn walkthroughs_apply_to_this_checkout_within_their_stated_limits() {
-        let changed = changed_files(&crate::workspace_root()).unwrap();
+        let changed = changed_files(&xtask::workspace_root()).unwrap();
         let promised: usize = PROMISES.iter().map(|promise| promise.files).sum();
         assert_eq!(changed.len(), promised, "walk-throughs share no file");
     }

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-use super::files::all_files;
 use super::finding::Finding;
 use super::scan::scan;
+use xtask::files::all_files;
 
 const RULE: &str = "quoted-names";
 /// The documents in which every code span is checked.
