@@ -62,7 +62,6 @@ type Script = dyn Fn(&ReceivedRequest) -> Answer + Send + Sync;
 /// A request that the upstream received.
 #[derive(Clone, Debug)]
 pub(crate) struct ReceivedRequest {
-    pub(crate) method: Method,
     pub(crate) path: String,
     pub(crate) body: Bytes,
     /// How often the same body was received before.
@@ -131,7 +130,7 @@ impl Upstream {
             *count - 1
         };
         let path = head.uri.path_and_query().unwrap().to_string();
-        let received = ReceivedRequest { method: head.method, path, body, before };
+        let received = ReceivedRequest { path, body, before };
         self.received.lock().unwrap().push(received.clone());
         loop {
             let opened = self.opened.notified();

@@ -1,7 +1,7 @@
 //! Runs scenarios on both kinds of store.
 
 /// Creates a test per scenario on a SQLite file of its own, and one test of all of them on
-/// databases of one PostgreSQL server. The caller must have `servers` and `Node` in scope.
+/// databases of one PostgreSQL server. The caller must have `Node` in scope.
 macro_rules! on_both_stores {
     ($($name:ident),* $(,)?) => {
         mod on_sqlite {
@@ -13,7 +13,7 @@ macro_rules! on_both_stores {
 
         #[tokio::test]
         async fn on_postgres() {
-            let server = servers::Postgres::start();
+            let server = $crate::common::servers::Postgres::start();
             $($name(&Node::postgres(&server.url(), stringify!($name)).await).await;)*
         }
     };

@@ -91,7 +91,7 @@ pub(crate) struct Fixture {
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) address: SocketAddr,
     clock: Arc<ManualClock>,
-    folder: TempDir,
+    _folder: TempDir,
 }
 
 /// An organization with data.
@@ -134,7 +134,7 @@ impl Fixture {
         let address = listener.local_addr().unwrap();
         let serving = gateway::serve(Arc::clone(&gateway), listener, std::future::pending());
         tokio::spawn(serving);
-        Self { gateway, address, clock, folder }
+        Self { gateway, address, clock, _folder: folder }
     }
 
     pub(crate) fn advance(&self, microseconds: u64) {
