@@ -67,8 +67,10 @@ fn tests(root: &Path) -> Outcome {
 fn run_tests(root: &Path, names: &[&str]) -> Outcome {
     let notes = Notes::fresh(root)?;
     if Program::exists("cargo-nextest") {
+        let threads = threads().to_string();
         let options = ["nextest", "run", "--no-fail-fast", "--status-level", "slow"];
-        let program = Program::linted(root, &[&options[..], &SCOPE, names].concat());
+        let threads = ["--test-threads", &threads];
+        let program = Program::linted(root, &[&options[..], &SCOPE, &threads, names].concat());
         return notes.taken_by(program).run_tests(steps::nextest);
     }
     println!(
@@ -80,6 +82,12 @@ fn run_tests(root: &Path, names: &[&str]) -> Outcome {
     let filter = if names.is_empty() { &[][..] } else { &["--"] };
     let program = Program::linted(root, &[&options[..], &SCOPE, filter, names].concat());
     notes.taken_by(program).run_tests(steps::libtest)
+}
+
+/// More than there are cores: many tests wait for processes that they started.
+fn threads() -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    cores + cores / 2
 }
 
 /// Compares what the clients of the tests noted with the pages and examples that are made from it.

@@ -13,6 +13,7 @@ mod programs;
 mod quoted;
 mod scan;
 mod source;
+mod test_programs;
 
 use std::path::Path;
 
@@ -60,6 +61,7 @@ fn check(root: &Path) -> Result<Vec<Finding>> {
     findings.extend(links::check(root, &files)?);
     findings.extend(programs::check(root)?);
     findings.extend(quoted::check(root, &files)?);
+    findings.extend(test_programs::check(root)?);
     findings.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
     Ok(findings)
 }

@@ -41,7 +41,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let bench = Bench {
         root,
         options,
-        starter: Starter { parts: dist_build(root, "xtask", "xtask")? },
+        starter: Starter { parts: dist_build(root, "tools", "tools")? },
         programs: programs(root, options)?,
     };
     let mut report = Report::default();

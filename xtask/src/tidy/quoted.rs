@@ -19,7 +19,7 @@ const MAPS: [&str; 2] = ["ARCHITECTURE.md", "CONTRIBUTING.md"];
 /// A span that ends so is a path.
 const EXTENSIONS: [&str; 8] = [".rs", ".toml", ".md", ".json", ".lua", ".txt", ".sh", ".yml"];
 /// A path in a page of the book that begins so names a source.
-const SOURCE_FOLDERS: [&str; 3] = ["crates/", "xtask/", "fuzz/"];
+const SOURCE_FOLDERS: [&str; 4] = ["crates/", "tools/", "xtask/", "fuzz/"];
 /// Names in the documents that belong to other programs or to the system.
 const FOREIGN: [&str; 8] =
     ["apt-get", "bubblewrap", "cargo", "chromium", "kill", "node", "npm", "nginx"];
