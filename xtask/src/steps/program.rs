@@ -101,7 +101,7 @@ impl Program {
     }
 
     /// Runs it and returns its standard error, whether it succeeds or not.
-    pub fn stderr(mut self) -> anyhow::Result<String> {
+    pub fn stderr(mut self) -> Result<String> {
         println!("$ {}", self.shown);
         let output =
             self.command.output().with_context(|| format!("cannot start `{}`", self.shown))?;

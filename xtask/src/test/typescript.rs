@@ -1,7 +1,7 @@
 //! Compiles the generated TypeScript strictly. The compiler comes from npm and stays below the
 //! target folder.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Context;
 use serde_json::json;
