@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 
-use crate::steps::{Program, SCOPE};
+use crate::steps::{PROGRAM_SCOPE, Program};
 
 /// A debug build of `agentd`, made as the tests make it.
 pub fn agentd(root: &Path) -> Result<PathBuf> {
     // Of this program alone: a build of xtask would replace the one that runs.
-    let build = [&["build", "--locked", "--bin", "agentd"][..], &SCOPE].concat();
+    let build = [&["build", "--locked", "--bin", "agentd"][..], &PROGRAM_SCOPE].concat();
     let built = Program::linted(root, &build).succeed("fix the compiler errors above");
     built.map_err(|failed| anyhow!(failed.message))?;
     Ok(target(root).join("debug/agentd"))

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow, ensure};
 
 use crate::walkthrough;
-use xtask::steps::{Done, Outcome, Program, SCOPE};
+use xtask::steps::{Done, Outcome, PROGRAM_SCOPE, Program};
 
 /// The folder with the cases: modules in text files, because rustfmt and cargo would take `.rs` for more.
 const CASES: &str = "crates/server/tests/must_not_compile";
@@ -46,7 +46,7 @@ fn check_case(root: &Path, case: &Path) -> Result<()> {
         ]),
     )?;
     let form = ["--message-format=short", "--color=never"];
-    let arguments = [&walkthrough::BUILD[..], &SCOPE, &form].concat();
+    let arguments = [&walkthrough::BUILD[..], &PROGRAM_SCOPE, &form].concat();
     let program = Program::cargo(&copy.folder, &arguments);
     let output = program.env("CARGO_TARGET_DIR", &copy.target).stderr()?;
     let found = refusals(&output)?;

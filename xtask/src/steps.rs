@@ -18,6 +18,11 @@ pub use program::Program;
 /// The features of every step: the same everywhere, so that nothing is compiled twice.
 pub const SCOPE: [&str; 2] = ["--workspace", "--all-features"];
 
+/// The features of every step for a build of programs alone. An example is among them because cargo leaves
+/// out what dev-dependencies ask of third-party crates when a build has none of tests and examples, and
+/// would compile these crates again.
+pub const PROGRAM_SCOPE: [&str; 4] = ["--workspace", "--all-features", "--example", "readme"];
+
 /// What a step that did not fail reports.
 pub enum Done {
     /// A check without tests of its own.

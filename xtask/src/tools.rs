@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, anyhow};
 use xtask::checkout::target;
-use xtask::steps::{Program, SCOPE};
+use xtask::steps::{PROGRAM_SCOPE, Program};
 
 /// What `tools` parses.
 #[derive(clap::Args)]
@@ -18,7 +18,7 @@ pub(crate) struct Arguments {
 
 /// Builds `tools`, and becomes it.
 pub(crate) fn run(root: &Path, task: &str, arguments: &Arguments) -> Result<()> {
-    let build = [&["build", "--quiet", "--locked", "--bin", "tools"][..], &SCOPE].concat();
+    let build = [&["build", "--quiet", "--locked", "--bin", "tools"][..], &PROGRAM_SCOPE].concat();
     let built = Program::linted(root, &build).succeed("fix the compiler errors above");
     built.map_err(|failed| anyhow!(failed.message))?;
     let program = program(root);

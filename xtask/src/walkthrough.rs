@@ -9,7 +9,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use xtask::files::files_below;
 use xtask::markdown::Page;
-use xtask::steps::{Done, Outcome, Program, SCOPE};
+use xtask::steps::{Done, Outcome, PROGRAM_SCOPE, Program};
 
 const GUIDE: &str = "CONTRIBUTING.md";
 const REMEDY: &str =
@@ -60,7 +60,7 @@ pub(crate) fn check(root: &Path) -> Outcome {
     let run = |arguments: &[&str]| {
         Program::cargo(&folder, arguments).env("CARGO_TARGET_DIR", &target).succeed(REMEDY)
     };
-    run(&[&BUILD[..], &SCOPE].concat())?;
+    run(&[&BUILD[..], &PROGRAM_SCOPE].concat())?;
     run(&["test", "--quiet", "--package", "session", "--lib", "walkthrough"])?;
     Ok(Done::Passed)
 }
