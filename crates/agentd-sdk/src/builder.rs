@@ -145,13 +145,13 @@ impl AgentBuilder {
         self
     }
 
-    /// What the server knows this program as; it must be valid in an HTTP header.
+    /// Sets the name by which the server knows this program; it must be valid in an HTTP header.
     pub fn client_name(mut self, name: impl Into<String>) -> Self {
         self.client_name = name.into();
         self
     }
 
-    /// Until when a server without a complete handshake is given up; a minute by default.
+    /// Time for a server to complete the handshake; a minute by default.
     pub fn start_timeout(mut self, limit: Duration) -> Self {
         self.start_timeout = limit;
         self

@@ -31,7 +31,7 @@ pub enum ModelsAnswer {
 }
 
 impl Provider {
-    /// Whether it is asked for its models: a provider on the network that is sent a
+    /// Returns whether it is asked for its models: so are a provider on the network that is sent a
     /// credential, and a server on this machine.
     #[must_use]
     pub fn lists_models(&self) -> bool {
@@ -124,7 +124,7 @@ async fn ask(
         tracing::warn!(
             target: "model::models",
             "the provider `{}` lists {left_out} entries that are left out: those whose `id` is not a \
-             name of at most 256 bytes without hidden characters, and those behind the first 2000",
+             name of at most 256 bytes without hidden characters, and those after the first 2000",
             provider.id
         );
     }

@@ -1,5 +1,5 @@
-//! Whether a failed request to the model is sent again, and how often. The waits are those of
-//! [`http_client::retry`]; the driver draws the random part.
+//! The decision to retry a failed request to the model, and the number of attempts. The waits are
+//! those of [`http_client::retry`]; the driver draws the random part.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub(crate) struct Attempts {
     stream: u32,
 }
 
-/// What follows a failed try.
+/// The action after a failed attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// Another attempt follows.
@@ -81,7 +81,7 @@ pub(crate) fn given_up(mut failure: Failure, tries: u32) -> Failure {
     failure
 }
 
-/// The largest two units of a duration; seconds with one decimal below ten. Never shorter than it is.
+/// The largest two units of a duration; seconds with one decimal below ten. Rounded up.
 fn duration(duration: Duration) -> String {
     let seconds = u64::try_from(duration.as_millis().div_ceil(1000)).unwrap_or(u64::MAX);
     let minutes = seconds.div_ceil(60);
