@@ -54,7 +54,7 @@ enum Task {
     /// Rewrite the page that names tests of each method, from a run of the server's tests
     #[command(disable_help_flag = true)]
     ProtocolStatus(tools::Arguments),
-    /// Record the examples of the protocol reference anew, in a run of the server's tests
+    /// Record the examples of the protocol reference again, in a run of the server's tests
     #[command(disable_help_flag = true)]
     Examples(tools::Arguments),
     /// Build the site of docs/ into target/book
@@ -63,7 +63,7 @@ enum Task {
     /// Add many stored threads, or a very long one, to a home folder
     #[command(disable_help_flag = true)]
     Fill(tools::Arguments),
-    /// Measure a server of this protocol, or the gateway, beside others
+    /// Measure a server of this protocol, or the gateway, against others
     #[command(disable_help_flag = true)]
     Bench(tools::Arguments),
     /// List the functions that a start runs, for the linker

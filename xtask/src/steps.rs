@@ -23,7 +23,7 @@ pub const SCOPE: [&str; 2] = ["--workspace", "--all-features"];
 /// would compile these crates again.
 pub const PROGRAM_SCOPE: [&str; 4] = ["--workspace", "--all-features", "--example", "readme"];
 
-/// What a step that did not fail reports.
+/// The report of a step that did not fail.
 pub enum Done {
     /// A check without tests of its own.
     Passed,
@@ -33,7 +33,7 @@ pub enum Done {
     Tests(Counts),
 }
 
-/// What went wrong, and the numbers when tests ran.
+/// The error, and the numbers when tests ran.
 pub struct Failed {
     pub message: String,
     pub counts: Counts,
@@ -64,7 +64,7 @@ pub enum When {
     AtOnce,
 }
 
-/// What a run adds up.
+/// The totals of a run.
 #[derive(Default)]
 struct Total {
     counts: Counts,

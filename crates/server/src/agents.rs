@@ -7,49 +7,54 @@
 mod calls;
 mod close;
 mod forest;
-mod identity;
 mod input;
 mod jobs;
-mod limits;
 mod nicknames;
 mod report;
 mod spawn;
+mod start_agents;
+mod start_error;
 mod target;
 mod wait;
 mod words;
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use config::Config;
+use files::Pool;
 use session::{AgentState, Id, Settings, TurnView};
 use telemetry::TraceContext;
 use tokio::sync::watch;
 
 use crate::allowed::{Allowed, ThreadAbove};
+use crate::budget::TurnBudget;
 use crate::configurations::ConfigurationOrigin;
-use crate::connection::{ConnectionId, Peer};
 use crate::convert;
 use crate::error::Error;
 use crate::image_reader::ImageReader;
 use crate::loaded_threads::LoadedThreads;
-use crate::thread::{Command, Extra, TurnBudget};
-use crate::thread_loader::ThreadLoader;
+use crate::options::Options;
+use crate::peer::{ConnectionId, Peer};
+use crate::thread_port::{AgentIdentity, Command, Extra};
 use crate::thread_store::ThreadStore;
 
 pub(crate) use calls::{CallSenders, CallTask, QueuedCall};
 use forest::Forest;
-pub(crate) use identity::AgentIdentity;
 use jobs::{Claims, EphemeralJobs, OpenRows};
+pub(crate) use start_agents::{AgentThread, StartAgents, Starting};
 pub(crate) use words::WordsOfRoots;
 
-/// See the module.
+/// The sub-agents of all threads.
 pub(crate) struct Agents {
     forest: Mutex<Forest>,
     threads: Arc<LoadedThreads>,
     store: Arc<ThreadStore>,
     images: Arc<ImageReader>,
-    /// Set once: the loader starts the threads whose actors call this.
-    loader: OnceLock<Weak<ThreadLoader>>,
+    options: Arc<Options>,
+    /// For the files of jobs.
+    files: Pool,
+    /// Weak, because the threads that it starts hold this.
+    loader: Weak<dyn StartAgents>,
     /// The rows that workers of jobs have.
     rows: OpenRows,
     /// The jobs that are being run.
@@ -69,7 +74,7 @@ pub(crate) struct AgentCaller {
     pub(crate) config: Arc<Config>,
     pub(crate) origin: ConfigurationOrigin,
     pub(crate) extra: Extra,
-    /// Whether the store may have agents of its tree.
+    /// True if the store may have agents of its tree.
     pub(crate) may_have_stored_agents: bool,
     /// For the turns that it starts.
     pub(crate) budget: TurnBudget,
@@ -104,27 +109,26 @@ impl AgentCaller {
 
 impl Agents {
     pub(crate) fn new(
+        loader: Weak<dyn StartAgents>,
         threads: Arc<LoadedThreads>,
         store: Arc<ThreadStore>,
         images: Arc<ImageReader>,
+        options: Arc<Options>,
+        files: Pool,
     ) -> Self {
         Self {
             forest: Mutex::default(),
             threads,
             store,
             images,
-            loader: OnceLock::new(),
+            options,
+            files,
+            loader,
             rows: OpenRows::default(),
             claims: Claims::default(),
             ephemeral_jobs: EphemeralJobs::default(),
             words: WordsOfRoots::default(),
         }
-    }
-
-    /// What loads the threads of agents.
-    pub(crate) fn set_loader(&self, loader: Weak<ThreadLoader>) {
-        // The server calls this once.
-        let _ = self.loader.set(loader);
     }
 
     /// The thread of an agent was loaded.
@@ -151,7 +155,7 @@ impl Agents {
         self.forest().thread_ended(id);
     }
 
-    /// What the store has of the policies of threads above an agent.
+    /// Returns the stored policies of threads above an agent.
     ///
     /// # Errors
     /// It cannot be read.
@@ -159,7 +163,7 @@ impl Agents {
         self.store.threads_above(ids).await
     }
 
-    /// What users wrote in the threads at the roots.
+    /// Returns the users' messages in the threads at the roots.
     pub(crate) fn words(&self) -> &WordsOfRoots {
         &self.words
     }
@@ -181,7 +185,7 @@ impl Agents {
         Ok(())
     }
 
-    /// Whether an agent that a thread started, directly or not, is working.
+    /// Returns whether an agent that a thread started, directly or not, is working.
     pub(crate) fn has_working_descendants(&self, id: &str) -> bool {
         self.forest().has_working_descendants(id)
     }
@@ -191,7 +195,8 @@ impl Agents {
         self.threads.get(root).map(|handle| handle.clients()).unwrap_or_default()
     }
 
-    /// Whether prompts are open outside the server on the loaded threads above an agent.
+    /// Returns for each loaded thread above an agent whether it has open prompts outside the
+    /// server.
     pub(crate) fn pauses_above(&self, id: &str) -> Vec<watch::Receiver<bool>> {
         let identity = self.forest().identity(id).cloned();
         let above = identity.as_ref().map(AgentIdentity::above).unwrap_or_default();
@@ -199,7 +204,7 @@ impl Agents {
         loaded.map(|handle| handle.paused()).collect()
     }
 
-    /// Has the agents of a root send what they ask to a client that subscribes to the root.
+    /// Re-sends the agents' open questions to a client that just subscribed to the root.
     pub(crate) fn show_questions(&self, root: &str, peer: &Arc<Peer>) {
         for id in self.forest().of_root(root) {
             let Some(handle) = self.threads.get(&id) else { continue };

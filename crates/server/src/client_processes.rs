@@ -14,10 +14,10 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 
 use crate::command_runner::CommandRunner;
-use crate::connection::ConnectionId;
 use crate::connections::Connections;
 use crate::error::{Error, start_of};
 use crate::in_flight::{Accepted, InFlight};
+use crate::peer::ConnectionId;
 
 pub(crate) use run::{ClientProcess, ProcessRequest};
 
@@ -38,7 +38,7 @@ pub(crate) enum MethodFamily {
     Process,
 }
 
-/// What a client wants of a running process.
+/// A client's order to a running process.
 pub(crate) enum ProcessOrder {
     /// Another size of its terminal.
     Resize(Size),
@@ -199,7 +199,7 @@ impl ClientProcesses {
         entry.orders.try_send(order).map_err(|_| refused(name, FULL))
     }
 
-    /// Gives a running process input, which waits behind what was given before.
+    /// Gives a running process input, which waits until earlier input is written.
     ///
     /// # Errors
     /// No process has that name, it takes no input, or it leaves too much input unread.

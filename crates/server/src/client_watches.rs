@@ -1,5 +1,5 @@
-//! What clients watch with `fs/watch`. A watch has the client's own name, belongs to its connection and ends
-//! with it.
+//! Watches of clients with `fs/watch`. A watch has the client's own name, belongs to its connection
+//! and ends with it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,8 +9,8 @@ use protocol::FsChanged;
 use protocol::fs::FsChangedNotification;
 use tokio::task::AbortHandle;
 
-use crate::connection::{ConnectionId, Gate, Peer};
 use crate::error::{Error, start_of};
+use crate::peer::{ConnectionId, Gate, Peer};
 
 /// Watches of one connection. The next one is refused.
 const MAX_WATCHES: usize = 256;
@@ -64,7 +64,7 @@ impl ClientWatches {
         Self { watcher, table: Arc::default() }
     }
 
-    /// What watches, for all clients.
+    /// Returns the watcher for all clients.
     pub(crate) fn watcher(&self) -> &Watcher {
         &self.watcher
     }

@@ -4,14 +4,9 @@
 
 mod actions;
 mod changes;
-mod installed;
 mod list;
 mod marketplaces;
-mod parts;
-mod servers;
 mod skills_of;
-mod sources;
-mod stamp;
 mod wire;
 
 use std::collections::HashMap;
@@ -26,8 +21,8 @@ use protocol::plugin::{PluginDetail, PluginInstallResponse, PluginListResponse};
 
 use crate::configurations::Configurations;
 use crate::error::{Error, ErrorKind};
+use crate::installed_plugins::{InstalledPlugins, sources};
 use crate::skills::Skills;
-pub(crate) use installed::InstalledPlugins;
 use list::{Known, root_of};
 
 /// Time limit of work that may fetch a repository, with the wait for other such work.
@@ -35,7 +30,7 @@ const TIMEOUT: Duration = Duration::from_mins(5);
 /// Plugins whose contents are remembered as they were shown.
 const MAX_SHOWN: usize = 1_000;
 
-/// See the module.
+/// The installed plugins and marketplaces, and the work on them.
 pub(crate) struct Plugins {
     installed: Arc<InstalledPlugins>,
     files: Pool,
@@ -113,7 +108,7 @@ impl Plugins {
     }
 
     /// The details of an installed plugin by its id, from its record and its installed files: its marketplace
-    /// need not be there any more.
+    /// need not exist.
     ///
     /// # Errors
     /// It is not installed, or its files cannot be read.

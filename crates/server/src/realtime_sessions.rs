@@ -13,16 +13,16 @@ use realtime::{Input, Settings};
 use tokio::sync::{mpsc, watch};
 
 use crate::accounts::Accounts;
-use crate::connection::{ConnectionId, Gate, Peer};
 use crate::error::Error;
+use crate::peer::{ConnectionId, Gate, Peer};
 use crate::provider::provider;
-use crate::thread::{ProviderAccess, ThreadHandle};
+use crate::thread_port::{ProviderAccess, ThreadHandle};
 use session::Session;
 
 /// Inputs that may wait for the provider: some seconds of audio. At the bound they are refused.
 const MAX_INPUTS: usize = 32;
 
-/// See the module.
+/// The realtime sessions of threads.
 pub(crate) struct RealtimeSessions {
     client: model::Client,
     accounts: Arc<Accounts>,
@@ -32,7 +32,7 @@ pub(crate) struct RealtimeSessions {
 /// A session as others know it.
 struct Running {
     connection: ConnectionId,
-    /// Whether audio is taken here; that of a call goes to the provider directly.
+    /// True if audio is taken here; that of a call goes to the provider directly.
     takes_audio: bool,
     inputs: mpsc::Sender<Input>,
     /// Ends it: why.

@@ -3,7 +3,6 @@
 
 mod answers;
 mod elicitations;
-pub(crate) mod permissions;
 pub(crate) mod user_input;
 
 use std::collections::BTreeMap;
@@ -15,9 +14,9 @@ use session::{Id, ToolAnswer, ToolContent};
 use tokio::sync::mpsc;
 
 use crate::allowed::MachineInput;
-use crate::connection::{ConnectionId, Peer};
 use crate::direct_requests::DirectRequests;
-use crate::thread::Command;
+use crate::peer::{ConnectionId, Peer};
+use crate::thread_port::Command;
 use crate::warnings;
 
 pub(crate) use answers::{Amendable, Question};
@@ -52,7 +51,7 @@ enum Client {
     Unsubscribed,
 }
 
-/// What an answer to a request, or the lack of one, is for its thread.
+/// The result of an answer to a request, or of the lack of one, for its thread.
 pub(crate) enum Settled {
     /// The session asked.
     Session(MachineInput),
@@ -60,7 +59,7 @@ pub(crate) enum Settled {
     Elicitation { number: u64, answer: mcp::Answer },
 }
 
-/// What follows from an answer.
+/// The effects of an answer.
 struct Outcome {
     /// For the thread.
     input: Option<(mpsc::Sender<Command>, Settled)>,
@@ -247,7 +246,7 @@ impl ClientRequests {
 }
 
 impl Waiting {
-    /// What follows when no client that could answer gave a valid answer.
+    /// Returns the result when no client that could answer gave a valid answer.
     fn given_up(&mut self, fault: String) -> Option<Settled> {
         let open = self.clients.values().any(|client| *client == Client::Asked);
         let answered = self.clients.values().any(|client| *client == Client::Answered);
@@ -257,7 +256,8 @@ impl Waiting {
     }
 }
 
-/// What the thread is sent. The images of a tool's answer are prepared for the model first.
+/// Returns the command for the thread. The images of a tool's answer are prepared for the model
+/// first.
 fn command(settled: Settled) -> Command {
     match settled {
         Settled::Session(MachineInput::ToolAnswered { request, outcome: Ok(answer) })

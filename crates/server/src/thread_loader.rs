@@ -16,29 +16,28 @@ use serde_json::{Map, Value};
 use session::{Id, Overrides, Restored, Settings, ThreadStart};
 use store::{StoredThread, ThreadRecord};
 
+use crate::agents::Agents;
 use crate::allowed::{Allowed, LimitedMachine, PresentPolicies, ThreadBound};
 use crate::config_source::Loaded;
 use crate::configurations::{ConfigurationOrigin, Configurations};
-use crate::connection::Peer;
-use crate::convert;
 use crate::error::Error;
 use crate::loaded_threads::LoadedThreads;
 use crate::mcp_servers::McpServers;
 use crate::options::Options;
-use crate::thread::{Extra, ThreadHandle};
+use crate::peer::Peer;
 use crate::thread_defaults::{Parts, ThreadDefaults};
+use crate::thread_port::{Extra, ThreadHandle};
 use crate::thread_store::{NewThread, ThreadStore};
 use crate::updates::Updates;
-use crate::{git, warnings};
+use crate::{convert, git, warnings};
 
-pub(crate) use agents::AgentThread;
 pub(crate) use fork::Fork;
 pub(crate) use overrides::ClientOverrides;
 
 /// The clients that are sent what is wrong with a thread's configuration.
 pub(crate) type Clients<'a> = &'a [Arc<Peer>];
 
-/// See the module.
+/// The loader of threads.
 pub(crate) struct ThreadLoader {
     pub(crate) options: Arc<Options>,
     pub(crate) files: Pool,
@@ -48,8 +47,10 @@ pub(crate) struct ThreadLoader {
     pub(crate) threads: Arc<LoadedThreads>,
     pub(crate) mcp: Arc<McpServers>,
     pub(crate) updates: Arc<Updates>,
-    /// What the threads above agents may do.
+    /// The present permissions of the threads above agents.
     pub(crate) policies: Arc<PresentPolicies>,
+    /// The agents of the threads that it loads.
+    pub(crate) agents: Arc<Agents>,
     /// Starts the actor of a thread.
     pub(crate) start: Box<dyn Fn(LoadedThread) -> ThreadHandle + Send + Sync>,
 }
@@ -225,7 +226,8 @@ impl ThreadLoader {
         Ok(info.and_then(|info| serde_json::to_string(&info).ok()))
     }
 
-    /// What the thread takes from its configuration; the client is sent what cannot be read.
+    /// Returns the parts that the thread takes from its configuration; the client is sent the
+    /// unreadable ones.
     async fn parts(
         &self,
         clients: Clients<'_>,

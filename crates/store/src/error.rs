@@ -48,7 +48,7 @@ pub enum StoreError {
     FilesChanged {
         /// The file.
         path: PathBuf,
-        /// What happened to it.
+        /// The event that concerned it.
         what: &'static str,
         /// Where the data is, and what to do.
         advice: String,
@@ -102,7 +102,7 @@ pub enum StoreError {
     /// A file or folder of the store cannot be used.
     #[error("cannot {action} {}: {cause}{}", path.display(), advice(cause))]
     Io {
-        /// What failed, as a verb such as "create" or "lock".
+        /// The operation that failed, as a verb such as "create" or "lock".
         action: &'static str,
         /// The file or folder.
         path: PathBuf,
@@ -122,7 +122,7 @@ pub enum StoreError {
     BadOwner {
         /// The name.
         owner: String,
-        /// What is wrong with it.
+        /// The fault.
         reason: &'static str,
     },
     /// The thread does not exist.
@@ -217,7 +217,7 @@ pub enum StoreError {
     /// A thread or a turn has the largest number of parts.
     #[error("{what} has reached its limit of {limit}; start a new thread")]
     TooMany {
-        /// What is full, such as a thread's turns or a turn's items.
+        /// The full thing, such as a thread's turns or a turn's items.
         what: &'static str,
         /// The limit.
         limit: i64,
@@ -227,7 +227,7 @@ pub enum StoreError {
     ImportLine {
         /// From 1.
         line: usize,
-        /// What is wrong.
+        /// The fault.
         why: String,
     },
     /// The lines of a thread cannot be read or written.
@@ -238,7 +238,7 @@ pub enum StoreError {
     Closed,
 }
 
-/// What to do about a file that cannot be used.
+/// Returns advice about a file that cannot be used.
 fn advice(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
@@ -306,7 +306,7 @@ impl Failure {
         }
     }
 
-    /// Whether the error shows damage of the database.
+    /// Returns whether the error shows damage of the database.
     pub(crate) fn shows_damage(&self) -> bool {
         match self {
             Self::Damaged(_) => true,
@@ -319,7 +319,7 @@ impl Failure {
         }
     }
 
-    /// Whether the connection must be replaced before it is used again.
+    /// Returns whether the connection must be replaced before it is used again.
     pub(crate) fn taints_connection(&self) -> bool {
         let Self::Sql(source) = self else { return false };
         matches!(
@@ -335,7 +335,7 @@ impl Failure {
     }
 }
 
-/// Whether a value has a type that is never stored in its column.
+/// Returns whether a value has a type that is never stored in its column.
 fn is_unreadable(error: &rusqlite::Error) -> bool {
     use rusqlite::Error;
     matches!(

@@ -31,13 +31,13 @@ pub struct OpenOptions {
     /// A unique name of this open store, such as a UUID. Turns that it starts are in progress as
     /// long as the store lives.
     pub owner: String,
-    /// What a commit survives.
+    /// The failures that a commit survives.
     pub synchronous: Synchronous,
     /// Largest size of the database file in pages of 4 KiB; commits that need more fail with
     /// [`StoreError::Full`]. `None` sets no limit.
     pub max_pages: Option<u32>,
-    /// Whether to salvage a damaged database into a new one, and keep the damaged file under
-    /// another name. If off, or if another store has the folder open, damage is an error.
+    /// True to salvage a damaged database into a new one, and keep the damaged file under another
+    /// name. If off, or if another store has the folder open, damage is an error.
     pub salvage: bool,
     /// JSON text: the error of a turn whose record is lost and that a salvage recreates. `None`
     /// makes it an interrupted turn.
@@ -272,7 +272,7 @@ impl Store {
         self.read(move |conn| read::items_page(conn, &thread, turn.as_deref(), &query)).await
     }
 
-    /// The model's history in order, from where it last began anew ([`Write::AppendHistory`]). The
+    /// The model's history in order, from where it last started over ([`Write::AppendHistory`]). The
     /// cost does not depend on earlier history.
     ///
     /// # Errors
@@ -318,7 +318,7 @@ impl Store {
         self.read(move |conn| jobs::read::jobs(conn, &thread)).await
     }
 
-    /// At most `limit` rows of a job behind the row `behind`, in order; with `status`, only those
+    /// At most `limit` rows of a job after the row `behind`, in order; with `status`, only those
     /// that have it.
     ///
     /// # Errors
@@ -333,7 +333,7 @@ impl Store {
         self.read(move |conn| jobs::read::items(conn, job, behind, status, limit)).await
     }
 
-    /// How many rows of a job have which status.
+    /// Returns the number of a job's rows in each status.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -341,7 +341,7 @@ impl Store {
         self.read(move |conn| jobs::read::counts(conn, job)).await
     }
 
-    /// What responses used, in the order in which that was added.
+    /// Returns the usage of responses, in the order in which it was added.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -391,7 +391,7 @@ impl Store {
     /// any clone fail with [`StoreError::Closed`].
     ///
     /// # Errors
-    /// The log cannot be moved. It then stays beside the database, and nothing is lost.
+    /// The log cannot be moved. It then stays next to the database, and nothing is lost.
     pub async fn close(&self) -> Result<(), StoreError> {
         self.ask(Job::Close).await?
     }

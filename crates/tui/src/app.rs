@@ -4,9 +4,11 @@
 mod account;
 mod answers;
 mod asking;
+mod calls;
 mod choosing;
 mod commands;
 mod completion;
+mod configuration;
 mod dialogs;
 mod earlier;
 mod elapsed;
@@ -27,38 +29,38 @@ mod pending_images;
 mod plan;
 mod queue;
 mod reading;
+mod sent;
 mod settings;
 mod status;
 mod status_picker;
 mod taking;
 mod terminals;
-mod then;
 mod trust;
 mod turns;
 mod vi;
 mod waiting;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::path::PathBuf;
 
-use jsonrpc::{ErrorObject, Method, RequestId};
-use serde_json::Value;
+use jsonrpc::{ErrorObject, RequestId};
+use protocol::{OpeningOverrides, TurnStartParams};
 
+use crate::app::calls::Calls;
 use crate::app::dialogs::Dialogs;
 use crate::app::filling::{Choosing, Reading};
 use crate::app::login::state::Login;
 use crate::app::notices::state::Notices;
 use crate::app::pending_images::PendingImages;
 use crate::app::queue::Queue;
+use crate::app::sent::Sent;
 use crate::app::settings::Settings;
-use crate::app::then::Then;
 use crate::app::trust::state::Trust;
 use crate::ask::Ask;
 use crate::composer::{Composer, Draft};
 use crate::context::Context;
 use crate::here::Found;
 use crate::history::{History, Search};
-use crate::link::Tag;
 use crate::palette::Palette;
 use crate::run::Ended;
 use crate::session::Session;
@@ -89,7 +91,7 @@ enum Connection {
     },
 }
 
-/// See the module.
+/// The state of the terminal program.
 #[derive(Debug)]
 pub struct App {
     environment: Environment,
@@ -106,7 +108,7 @@ pub struct App {
     /// Earlier messages; none before they were needed.
     history: Option<History>,
     search: Option<Search>,
-    /// What was sent before the earlier messages were read.
+    /// The messages that were sent before the earlier messages were read.
     typed: Vec<Draft>,
     /// The key that waits for them.
     waiting: Option<Key>,
@@ -114,54 +116,52 @@ pub struct App {
     keep_at: Option<u64>,
     /// Messages that wait for the end of the turn.
     queue: Queue,
-    /// Messages of which it is not known whether the server has them.
-    unanswered: Vec<Draft>,
+    sent: Sent,
     images: PendingImages,
     questions: VecDeque<Question>,
     dialogs: Dialogs<Self>,
     login: Login,
     trust: Trust<Self>,
     notices: Notices,
-    /// Whether the answer to `config/read` is still to come.
+    /// True if the answer to `config/read` is still to come.
     is_configuring: bool,
     /// Why the configuration cannot be read, until that is said.
     unread_config: Option<String>,
-    /// Whether the first thread was asked for over this connection.
+    /// True if the first thread was requested over this connection.
     has_begun: bool,
-    /// Whether the hint about the first keys was shown.
+    /// True if the hint about the first keys was shown.
     has_hinted: bool,
     /// The model that was named last and is not in the list.
     doubted_model: Option<String>,
-    /// Whether the news of models were looked at.
+    /// True if the news of models were checked.
     has_checked_models: bool,
     /// The server's home folder.
     agent_home: String,
-    /// Parameters that open a thread, from the command line.
-    opening: Value,
+    /// Settings of the first thread, from the command line.
+    opening: OpeningOverrides,
     choosing: Option<Choosing>,
-    /// What is read on the whole screen.
+    /// The text that is read on the whole screen.
     reading: Option<Reading>,
-    /// Whether the terminal shows the alternate screen for a list or what is read.
+    /// True if the terminal shows the alternate screen for a list or a text.
     is_overlaid: bool,
-    /// Until when a second Esc goes back to an earlier message.
+    /// Deadline for a second Esc to go back to an earlier message.
     edits_until: u64,
-    /// What stands above the composer for a while, until this time.
+    /// The notice above the composer, until this time.
     notice: Option<(Line, u64)>,
-    /// Members of the next `turn/start`, which hold for later turns.
-    overrides: serde_json::Map<String, Value>,
+    /// Settings that the next `turn/start` changes, for later turns, too; its other members are empty.
+    overrides: TurnStartParams,
     /// Token of the composer's search that was sent last.
     searched: Option<u64>,
-    /// Whether the terminal marks what is pasted.
+    /// True if the terminal marks pasted text.
     marks_pastes: bool,
     /// When a key was pressed last.
     last_key: Option<u64>,
     is_focused: bool,
-    /// Until when a second Ctrl+C quits.
+    /// Deadline for a second Ctrl+C to quit.
     quits_until: u64,
     printed: Vec<Line>,
     effects: VecDeque<Effect>,
-    calls: HashMap<Tag, Then>,
-    next_tag: Tag,
+    calls: Calls<Self>,
 }
 
 impl App {
@@ -188,7 +188,7 @@ impl App {
             waiting: None,
             keep_at: None,
             queue: Queue::default(),
-            unanswered: Vec::new(),
+            sent: Sent::default(),
             images: PendingImages::default(),
             questions: VecDeque::new(),
             dialogs: Dialogs::default(),
@@ -207,7 +207,7 @@ impl App {
             is_overlaid: false,
             edits_until: 0,
             notice: None,
-            overrides: serde_json::Map::new(),
+            overrides: TurnStartParams::default(),
             searched: None,
             marks_pastes: false,
             last_key: None,
@@ -215,25 +215,24 @@ impl App {
             quits_until: 0,
             printed: Vec::new(),
             effects: VecDeque::new(),
-            calls: HashMap::new(),
-            next_tag: 0,
+            calls: Calls::default(),
             environment,
         }
     }
 
-    /// What colours mean.
+    /// Returns the meaning of colours.
     #[must_use]
     pub fn palette(&self) -> Palette {
         self.palette
     }
 
-    /// What the user's shell says.
+    /// Returns the settings of the user's shell.
     #[must_use]
     pub fn environment(&self) -> &Environment {
         &self.environment
     }
 
-    /// Whether the first thread is still being opened.
+    /// Returns whether the first thread is still being opened.
     #[must_use]
     pub fn is_opening(&self) -> bool {
         self.connection == Connection::Opening
@@ -333,7 +332,7 @@ impl App {
         Frame { printed, live, cursor }
     }
 
-    /// Whether neither the server nor the program asks anything.
+    /// Returns whether neither the server nor the program asks anything.
     fn is_unasked(&self) -> bool {
         self.questions.is_empty() && self.dialogs.is_empty()
     }
@@ -356,7 +355,7 @@ impl App {
         self.written()
     }
 
-    /// The terminal is gone: there is nobody to ask anything.
+    /// The terminal is gone: no question can be answered.
     pub fn terminal_gone(&mut self) -> Ended {
         Ended { code: 129, message: None }
     }
@@ -366,7 +365,7 @@ impl App {
         Ended { code, message: self.farewell() }
     }
 
-    /// How to come back to the thread.
+    /// Returns the command that resumes the thread.
     fn farewell(&self) -> Option<String> {
         let id = self.session.id.as_ref().filter(|_| self.session.has_turns)?;
         Some(format!("To continue: agentd resume {id}"))
@@ -377,7 +376,7 @@ impl App {
         self.effects.push_back(Effect::Quit(Ended { code: 0, message }));
     }
 
-    /// How cells are rendered now.
+    /// Returns the present settings for rendering cells.
     fn context(&self) -> Context {
         Context {
             columns: self.size.columns,
@@ -390,25 +389,11 @@ impl App {
         }
     }
 
-    fn call<M: Method>(&mut self, params: &M::Params, then: Then) {
-        match serde_json::to_value(params) {
-            Ok(params) => self.call_with(M::NAME, params, then),
-            Err(error) => self.error(&format!("{}: {error}", M::NAME)),
-        }
-    }
-
-    fn call_with(&mut self, method: &'static str, params: Value, then: Then) {
-        let tag = self.next_tag;
-        self.next_tag += 1;
-        self.calls.insert(tag, then);
-        self.effects.push_back(Effect::Call { tag, method, params });
-    }
-
     fn print(&mut self, lines: impl IntoIterator<Item = Line>) {
         self.printed.extend(lines);
     }
 
-    /// Prints a message with a mark, wrapped, with an empty line behind it.
+    /// Prints a message with a mark, wrapped, with an empty line after it.
     fn message(&mut self, mark: &'static str, style: Style, text: &str) {
         let indent = Line::plain("  ");
         for (number, text) in text.lines().enumerate() {

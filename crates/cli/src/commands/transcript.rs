@@ -22,7 +22,7 @@ use crate::commands::transcript::diff::Kind;
 pub(crate) use palette::{Palette, Style, clean};
 pub(crate) use words::{grouped, sandbox_name, seconds, tokens};
 
-/// How much is shown.
+/// The amount of detail.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Detail {
     /// Messages as they arrive, changes before they are approved, room between the parts. Else a
@@ -51,7 +51,7 @@ pub(crate) struct Transcript<W> {
     cwd: PathBuf,
     /// The item whose block was opened last.
     open: Option<String>,
-    /// Whether that block is a message in the middle of its text.
+    /// True if that block is a message in the middle of its text.
     is_streaming: bool,
     /// Newlines at the end of that text, written when more follows.
     newlines: usize,
@@ -82,18 +82,24 @@ impl<W: Write> Transcript<W> {
     /// Of the output, and `InvalidData` for parameters that do not fit their method.
     pub(crate) fn notified(&mut self, method: &str, params: &RawValue) -> io::Result<()> {
         match method {
-            "item/started" => self.started(&read::<protocol::ItemStarted>(params)?.item),
-            "item/completed" => self.completed(&read::<protocol::ItemCompleted>(params)?.item),
-            "item/agentMessage/delta" if self.detail.is_live => {
+            protocol::ItemStarted::NAME => {
+                self.started(&read::<protocol::ItemStarted>(params)?.item)
+            }
+            protocol::ItemCompleted::NAME => {
+                self.completed(&read::<protocol::ItemCompleted>(params)?.item)
+            }
+            protocol::ItemAgentMessageDelta::NAME if self.detail.is_live => {
                 let event = read::<protocol::ItemAgentMessageDelta>(params)?;
                 self.stream(&event.item_id, &event.delta)
             }
-            "turn/plan/updated" => self.plan(&read::<protocol::TurnPlanUpdated>(params)?),
-            "thread/tokenUsage/updated" => {
+            protocol::TurnPlanUpdated::NAME => {
+                self.plan(&read::<protocol::TurnPlanUpdated>(params)?)
+            }
+            protocol::ThreadTokenUsageUpdated::NAME => {
                 self.usage = Some(read::<protocol::ThreadTokenUsageUpdated>(params)?.token_usage);
                 Ok(())
             }
-            "error" => {
+            protocol::TurnErrorEvent::NAME => {
                 let event = read::<protocol::TurnErrorEvent>(params)?;
                 // The last one comes again with the turn's end.
                 if event.will_retry {
@@ -102,16 +108,18 @@ impl<W: Write> Transcript<W> {
                     Ok(())
                 }
             }
-            "configWarning" => {
+            protocol::ConfigWarning::NAME => {
                 let event = read::<protocol::ConfigWarning>(params)?;
                 self.warn(&event.summary, event.details.as_deref())
             }
-            "deprecationNotice" => {
+            protocol::DeprecationNotice::NAME => {
                 let event = read::<protocol::DeprecationNotice>(params)?;
                 self.warn(&event.summary, event.details.as_deref())
             }
-            "hook/completed" => self.hook_end(&read::<protocol::HookCompleted>(params)?.run),
-            "warning" => self.warn(&read::<protocol::Warning>(params)?.message, None),
+            protocol::HookCompleted::NAME => {
+                self.hook_end(&read::<protocol::HookCompleted>(params)?.run)
+            }
+            protocol::Warning::NAME => self.warn(&read::<protocol::Warning>(params)?.message, None),
             _ => Ok(()),
         }
     }
@@ -142,7 +150,7 @@ impl<W: Write> Transcript<W> {
         writeln!(self.out, "{text}")
     }
 
-    /// What is left to say at the end of a turn. The caller shows the answer of one that is
+    /// Writes the last words at the end of a turn. The caller shows the answer of one that is
     /// completed.
     pub(crate) fn finish(&mut self, is_completed: bool) -> io::Result<()> {
         self.end_stream()?;
@@ -155,7 +163,8 @@ impl<W: Write> Transcript<W> {
         self.block(Style::Dim, "tokens", &text)
     }
 
-    /// What a person should know of a hook: what it refused, why it failed, and what it says.
+    /// Writes the facts about a hook for a person: what it refused, why it failed, and what it
+    /// says.
     fn hook_end(&mut self, run: &HookRunSummary) -> io::Result<()> {
         let said = |kinds: &[HookOutputEntryKind]| {
             let entries = run.entries.iter().filter(|entry| kinds.contains(&entry.kind));

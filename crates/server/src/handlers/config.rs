@@ -16,12 +16,11 @@ use protocol::{
 use serde_json::Value;
 
 use crate::config_source::Loaded;
-use crate::connection::Caller;
-use crate::convert;
 use crate::error::{ConfigWriteFault, Error, ErrorKind};
 use crate::folders::{self, absolute};
+use crate::peer::Caller;
 use crate::server::Server;
-use crate::warnings;
+use crate::{convert, warnings};
 
 impl ConfigMethods<Caller> for Server {
     /// Without `cwd`, project configurations do not count. Values are as in the files; those that are
@@ -227,7 +226,7 @@ fn warned(resolved: &Resolved, key: &str) -> Option<String> {
     resolved.warnings.iter().find(about).map(|warning| warning.message.clone())
 }
 
-/// Whether `whole` contains everything in `part`.
+/// Returns whether `whole` contains everything in `part`.
 fn holds(whole: &Value, part: &Value) -> bool {
     match (whole, part) {
         (Value::Object(whole), Value::Object(part)) => part.iter().all(|(key, value)| {

@@ -17,15 +17,16 @@ use session::Overrides;
 use tokio::sync::oneshot;
 
 use crate::allowed::MachineInput;
-use crate::connection::{Caller, Gate, Peer};
 use crate::convert::settings::{wire_approval, wire_reviewer, wire_sandbox};
 use crate::error::Error;
 use crate::handlers::refuse_missing;
 use crate::handlers::turn::{ask, send};
+use crate::peer::{Caller, Gate, Peer};
 use crate::server::Server;
-use crate::thread::EventPosition;
-use crate::thread::{Command, ElicitationChange, Extra, Snapshot, ThreadHandle};
 use crate::thread_loader::{ClientOverrides, Fork};
+use crate::thread_port::{
+    Command, ElicitationChange, EventPosition, Extra, Snapshot, ThreadHandle, wire,
+};
 use crate::undo::FileRollback;
 use crate::{convert, folders, image_reader};
 
@@ -153,7 +154,7 @@ impl ThreadMethods<Caller> for Server {
         }
         let turns = if params.include_turns { self.all_turns(id).await? } else { Vec::new() };
         if let Some(snapshot) = loaded {
-            return Ok(ThreadReadResponse { thread: convert::thread::loaded(&snapshot, turns) });
+            return Ok(ThreadReadResponse { thread: wire::loaded(&snapshot, turns) });
         }
         Ok(ThreadReadResponse { thread: self.stored_thread(id, turns).await? })
     }
@@ -281,7 +282,7 @@ impl ThreadMethods<Caller> for Server {
             done.map_err(|error| error.with_info(AgentErrorInfo::ThreadRollbackFailed))?;
         let turns = self.all_turns(&params.thread_id).await?;
         let snapshot = handle.snapshot().await.ok_or_else(Error::unloaded)?;
-        let thread = convert::thread::loaded(&snapshot, turns);
+        let thread = wire::loaded(&snapshot, turns);
         Ok(ThreadRollbackResponse { thread, files: restored.map(convert::files::restored) })
     }
 
@@ -351,7 +352,7 @@ impl ThreadMethods<Caller> for Server {
 }
 
 impl Server {
-    /// What a client sets when it opens a thread, with its folder checked.
+    /// Returns the client's settings for opening a thread, with its folder checked.
     async fn client_overrides(
         &self,
         given: OpeningOverrides,
@@ -432,16 +433,16 @@ impl Server {
     pub(crate) async fn stored_thread(&self, id: &str, turns: Vec<Turn>) -> Result<Thread, Error> {
         let found = self.services.store.get().await?.thread(id).await?;
         let found = found.ok_or_else(|| Error::unknown_thread(id))?;
-        Ok(convert::thread::stored(&found, ThreadStatus::NotLoaded, turns))
+        Ok(wire::stored(&found, ThreadStatus::NotLoaded, turns))
     }
 }
 
-/// How a connection subscribes to a thread.
+/// The parameters of a connection's subscription to a thread.
 pub(crate) struct Attaching {
     pub(crate) overrides: Overrides,
-    /// What the client saw last.
+    /// The last event that the client saw.
     pub(crate) since: Option<EventPosition>,
-    /// Whether it is sent `thread/started`.
+    /// True if it is sent `thread/started`.
     pub(crate) announce: bool,
     /// Holds notifications back until the response is queued.
     pub(crate) gate: Gate,
@@ -468,7 +469,7 @@ fn response(
         peer.is_experimental().then(|| active_profile(snapshot)).flatten();
     let effort = settings.effort.as_deref().map(serde_json::Value::from);
     ThreadStartResponse {
-        thread: convert::thread::loaded(snapshot, turns),
+        thread: wire::loaded(snapshot, turns),
         model: settings.model.clone(),
         model_provider: settings.provider.clone(),
         service_tier: settings.service_tier.clone(),
@@ -505,7 +506,7 @@ fn active_profile(snapshot: &Snapshot) -> Option<ActivePermissionProfile> {
     })
 }
 
-/// Whether and how `thread/rollback` restores files.
+/// Returns the way in which `thread/rollback` restores files, if it does.
 fn file_rollback(params: &ThreadRollbackParams) -> Result<Option<FileRollback>, Error> {
     match (params.restore_files, params.dry_run, params.overwrite_changes) {
         (true, true, _) => Ok(Some(FileRollback::Preview)),

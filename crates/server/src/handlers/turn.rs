@@ -13,20 +13,19 @@ use session::{Answer, Author, Mode, Overrides, UserContent};
 use tokio::sync::oneshot;
 
 use crate::allowed::MachineInput;
-use crate::bounds;
-use crate::connection::{Caller, Gate};
-use crate::convert;
+use crate::budget::TurnBudget;
 use crate::convert::settings::{
     check_model, check_service_tier, client_approval, client_reviewer, client_sandbox, name,
 };
 use crate::error::Error;
-use crate::folders;
 use crate::handlers::refuse_missing;
 use crate::image_reader::{self, ImageReader};
 use crate::mcp_servers::ResourceImages;
+use crate::peer::{Caller, Gate};
 use crate::server::{Server, Services};
 use crate::skills::{SkillInputs, may_use_skills};
-use crate::thread::{AnswerSender, Command, ThreadHandle, TurnBudget, TurnStart};
+use crate::thread_port::{AnswerSender, Command, ThreadHandle, TurnStart};
+use crate::{bounds, convert, folders};
 
 /// The service tier that stands for none.
 const DEFAULT_TIER: &str = "default";
@@ -203,10 +202,10 @@ fn output_schema(schema: &serde_json::Value) -> Result<Arc<str>, Error> {
     Ok(schema.to_string().into())
 }
 
-/// What the images of an input are prepared for.
+/// The target that the images of an input are prepared for.
 struct ImageTarget {
     bounds: Bounds,
-    /// Most bytes of all of them together.
+    /// Maximum total bytes.
     total: usize,
     /// Folder of relative paths.
     cwd: PathBuf,
@@ -251,7 +250,8 @@ async fn user_content(
     Ok(content)
 }
 
-/// What images of mentioned resources are prepared with, and the most bytes of all images of the input.
+/// Returns the settings for preparing images of mentioned resources, and the maximum bytes of all
+/// images of the input.
 async fn resource_images<'s>(
     services: &'s Services,
     handle: &ThreadHandle,

@@ -1,9 +1,10 @@
-//! What the hooks and MCP servers of a plugin would run or reach, in sentences for whoever decides about it.
+//! The actions that the hooks and MCP servers of a plugin would take, in sentences for the person
+//! who decides about it.
 
 use config::PluginParts;
 use hooks::{Handler, Hook, Origin, Source};
 
-use super::servers;
+use crate::installed_plugins::servers;
 use crate::thread_hooks::key_in_plugin;
 
 /// The hooks of a plugin, and what cannot be read of their files.
@@ -27,7 +28,7 @@ pub(super) fn hooks_of(parts: &PluginParts) -> (Vec<Hook>, Vec<String>) {
     (found, problems)
 }
 
-/// See the module.
+/// Returns the actions that the hooks and MCP servers of a plugin would take, a sentence each.
 pub(super) fn actions(parts: &PluginParts) -> Vec<String> {
     let (hooks, problems) = hooks_of(parts);
     let servers = parts.servers.iter().map(|(name, entry)| servers::action(name, entry));

@@ -10,11 +10,10 @@ use protocol::plugin::{
     PluginSummary,
 };
 
-use super::installed::{InstalledPlugin, InstalledSet, is_enabled};
-use super::sources;
 use super::wire::{self, State};
+use crate::installed_plugins::{InstalledPlugin, InstalledSet, is_enabled, sources};
 
-/// What is installed, and what the configuration says of it.
+/// An installed plugin and its configuration.
 pub(super) struct Known<'k> {
     pub(super) installed: &'k InstalledSet,
     pub(super) config: &'k Config,
@@ -91,7 +90,8 @@ impl Known<'_> {
         response.marketplace_load_errors.extend(damaged);
     }
 
-    /// What of a fetched repository keeps a plugin from being installed, and why.
+    /// Returns the part of a fetched repository that keeps a plugin from being installed, and the
+    /// reason.
     fn obstacle(&self, entry: &Entry, marketplace: &Marketplace) -> Option<(&Path, &str)> {
         let Source::Local { path } = &entry.source else { return None };
         let of_home = self.installed.marketplaces.iter();

@@ -6,10 +6,10 @@ use jsonrpc::{Notification, encode_notification};
 use protocol::{ThreadRealtimeError, ThreadRealtimeErrorNotification};
 use serde::Serialize;
 
-use crate::connection::Peer;
-use crate::thread::ThreadHandle;
+use crate::peer::Peer;
+use crate::thread_port::ThreadHandle;
 
-/// See the module.
+/// The audience of a realtime session.
 #[derive(Clone)]
 pub(super) struct Audience {
     pub(super) thread: String,

@@ -16,9 +16,9 @@ use tokio::sync::{mpsc, watch};
 use super::audience::Audience;
 use super::words::Words;
 use super::{Closed, NewSession};
-use crate::thread::ThreadHandle;
+use crate::thread_port::ThreadHandle;
 
-/// See the module.
+/// The thread on the screen.
 pub(super) struct Session {
     new: NewSession,
     client: Client,

@@ -6,13 +6,14 @@ use std::collections::BTreeMap;
 
 use tokio::sync::watch;
 
-use crate::connection::ConnectionId;
 use crate::error::Error;
+use crate::peer::ConnectionId;
+use crate::thread_port::ElicitationChange;
 
 /// Prompts that one connection may count.
 const MAX_PROMPTS: u64 = 1_000;
 
-/// See the module.
+/// The prompts to the user that pause a turn.
 pub(crate) struct Elicitations {
     /// By connection, none of them zero.
     open: BTreeMap<ConnectionId, u64>,
@@ -21,19 +22,12 @@ pub(crate) struct Elicitations {
     paused: watch::Sender<bool>,
 }
 
-/// A change of the count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ElicitationChange {
-    Increment,
-    Decrement,
-}
-
 impl Elicitations {
     pub(crate) fn new() -> Self {
         Self { open: BTreeMap::new(), is_asking: false, paused: watch::Sender::new(false) }
     }
 
-    /// Whether a prompt is open.
+    /// Returns a receiver of whether a prompt is open.
     pub(crate) fn paused(&self) -> watch::Receiver<bool> {
         self.paused.subscribe()
     }
@@ -73,7 +67,7 @@ impl Elicitations {
         Ok(self.count())
     }
 
-    /// Whether a turn waits for the answer to a question of an MCP server.
+    /// Sets whether a turn waits for the answer to a question of an MCP server.
     pub(super) fn set_asking(&mut self, is_asking: bool) {
         self.is_asking = is_asking;
         self.publish();
@@ -97,8 +91,8 @@ impl Elicitations {
 
 #[cfg(test)]
 mod tests {
-    use super::ElicitationChange::{Decrement, Increment};
     use super::*;
+    use crate::thread_port::ElicitationChange::{Decrement, Increment};
 
     #[test]
     fn each_connection_takes_back_its_own_increments() {

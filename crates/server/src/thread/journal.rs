@@ -1,5 +1,5 @@
-//! What is durable of a thread: its records are on disk before anything of them is carried out. Ends
-//! of turns that could not be stored are stored later (`missing`).
+//! The durable part of a thread: its records are on disk before anything of them is carried out.
+//! Ends of turns that could not be stored are stored later (`missing`).
 
 mod missing;
 mod writes;
@@ -9,18 +9,17 @@ use std::sync::Arc;
 use session::{Effect, Fragment, Id, Millis, Record, TurnError, TurnView};
 use store::{ThreadChanges, ThreadRecord, TurnsQuery, Write};
 
-use crate::convert;
-use crate::convert::event;
+use crate::convert::{self, event};
 use crate::error::Error;
 use crate::options::Options;
 use crate::recovery::{self, ClosedItem, OrphanOutcome};
-use crate::thread::extra::Extra;
 use crate::thread::step::Step;
+use crate::thread_port::Extra;
 use crate::thread_store::ThreadStore;
 
 use missing::MissingEnds;
 
-/// See the module.
+/// The durable part of a thread.
 pub(crate) struct Journal {
     id: Id,
     /// As the store has it.
@@ -232,7 +231,7 @@ impl Journal {
     }
 }
 
-/// Whether [`Journal::note`] changes anything.
+/// Returns whether [`Journal::note`] changes anything.
 fn changes_loaded(record: &Record) -> bool {
     match record {
         Record::TurnStarted { .. }

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use session::{Answer, Refusal};
 
-use crate::connection::Gate;
 use crate::error::Error;
-use crate::thread::handle::AnswerSender;
+use crate::peer::Gate;
+use crate::thread_port::AnswerSender;
 
-/// See the module.
+/// The requests that wait for the machine's reply.
 #[derive(Default)]
 pub(crate) struct Replies {
     waiting: HashMap<u64, WaitingRequest>,

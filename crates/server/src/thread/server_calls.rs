@@ -11,13 +11,13 @@ use telemetry::TraceContext;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::allowed::MachineInput;
-use crate::mcp_servers::{read_skill_file, reads_skill_file};
-use crate::thread::handle::Command;
+use crate::panics::{self, Panic};
+use crate::server_skills::{read_skill_file, reads_skill_file};
 use crate::thread::inspect::AnswerImages;
-use crate::thread::panics::{self, Panic};
+use crate::thread_port::Command;
 use crate::undo::{self, CallRecorder};
 
-/// See the module.
+/// The calls of MCP servers' tools.
 pub(crate) struct ServerCalls {
     thread: String,
     sender: mpsc::Sender<Command>,
@@ -26,7 +26,7 @@ pub(crate) struct ServerCalls {
     running: HashMap<u64, oneshot::Sender<()>>,
 }
 
-/// What surrounds a call.
+/// The surroundings of a call.
 pub(super) struct CallPlace {
     pub(super) turn: String,
     /// Records what it changes.

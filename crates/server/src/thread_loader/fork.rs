@@ -8,7 +8,7 @@ use store::{StoredThread, ThreadRecord};
 use super::{ClientOverrides, Clients, ThreadLoader, limit, totals};
 use crate::convert;
 use crate::error::Error;
-use crate::thread::{Extra, ThreadHandle};
+use crate::thread_port::{Extra, ThreadHandle};
 use crate::thread_store::NewThread;
 
 /// Where a fork ends, and whether it is kept.

@@ -1,7 +1,10 @@
-//! What the server sends by itself.
+//! Notifications of the server.
+
+use std::borrow::Cow;
 
 use jsonrpc::{Notification, RequestId};
 use protocol::{ErrorNotification, ThreadItem, Turn, TurnStatus, WarningNotification};
+use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -11,6 +14,13 @@ use crate::cells::{self, Delta, Running};
 use crate::link::Arrival;
 use crate::session::{ActiveTurn, Open};
 use crate::text::Line;
+
+/// The item that a question is about.
+#[derive(Deserialize)]
+struct About<'m> {
+    #[serde(borrow, rename = "itemId")]
+    item_id: Option<Cow<'m, str>>,
+}
 
 impl App {
     /// Takes what came from the server; returns whether the frame may have changed.
@@ -226,7 +236,7 @@ impl App {
 
     /// Prints what can be: finished items, and the finished part of a text that is being written. While
     /// such a text stands half in the terminal, others wait, so that it stays in one piece; and what began
-    /// after a text comes behind it, as in the thread.
+    /// after a text comes after it, as in the thread.
     pub(super) fn print_finished(&mut self) {
         if self.session.is_loading {
             return;
@@ -318,7 +328,7 @@ impl App {
         if turn.is_some_and(|turn| std::mem::take(&mut turn.has_message)) {
             // The message counts, and the model may say the same again.
             self.print_finished();
-            self.info("The response broke off behind this message: the model is asked to go on.");
+            self.info("The response broke off after this message: the model is asked to continue.");
         }
         if let Some(turn) = &mut self.session.turn {
             let attempt = it
@@ -333,13 +343,13 @@ impl App {
         if self.questions.iter().any(|question| question.id == id) {
             return;
         }
-        let params = serde_json::from_str::<Value>(params.get()).unwrap_or_default();
-        let item = params["itemId"]
-            .as_str()
-            .and_then(|id| self.session.open.iter().find(|it| it.id == id));
+        let about = serde_json::from_str::<About<'_>>(params.get()).ok();
+        let item_id = about.and_then(|about| about.item_id);
+        let item = item_id.and_then(|id| self.session.open.iter().find(|it| *it.id == *id));
         let item = item.map(|open| open.running.item());
+        let params = serde_json::from_str::<Value>(params.get()).unwrap_or_default();
         let context = ask::Context { now_ms: self.now, last_key_ms: self.last_key, item };
-        match Ask::new(method, params.clone(), context) {
+        match Ask::new(method, params, context) {
             Ok(ask) => {
                 self.notify("approval-requested", "The agent waits for your answer");
                 self.questions.push_back(Question { id, ask });

@@ -5,7 +5,6 @@
 use protocol::{CommandExecutionItem, ThreadIdParams, ThreadItem};
 
 use crate::app::App;
-use crate::app::then::Then;
 use crate::cells;
 use crate::palette::Palette;
 use crate::picker::Row;
@@ -28,7 +27,7 @@ impl App {
         })
     }
 
-    /// Whether a command outlived the turn that began it.
+    /// Returns whether a command outlived the turn that began it.
     pub(super) fn is_in_background(&self, open: &Open) -> bool {
         let is_command = matches!(open.running.item(), ThreadItem::CommandExecution(_));
         is_command && !open.is_complete && self.session.turn_id() != Some(&*open.turn_id)
@@ -101,16 +100,16 @@ impl App {
 
     /// `/stop`.
     pub(super) fn stop_terminals(&mut self, _: &str) {
-        let Some(thread_id) = self.session.id.clone() else {
-            return self.notice("The thread is still being opened.");
-        };
+        let Some(thread_id) = self.thread_id() else { return };
         // A command of this turn may be in the background, too, which only the server knows.
         if self.commands().count() == 0 {
             return self.notice("No command runs.");
         }
         let params = ThreadIdParams { thread_id };
-        let then = Then::Done("The commands of the background were not ended");
-        self.call::<protocol::ThreadBackgroundTerminalsClean>(&params, then);
+        self.call_or_report::<protocol::ThreadBackgroundTerminalsClean>(
+            &params,
+            "The commands of the background were not ended",
+        );
         self.notice("Ending the commands of the background.");
     }
 

@@ -5,7 +5,7 @@ use tui::app::{Effect, Environment, Event, Start};
 use tui::here::{Found, LocalServer};
 use tui::terminal::input::{Code, Input, Key};
 
-use crate::harness::{Bench, initialized, opened};
+use crate::harness::{Bench, initialized, metadata, opened};
 
 fn opened_with(provider: &str) -> Value {
     let mut it = opened(&json!([]));
@@ -258,7 +258,7 @@ fn the_offline_model_is_chosen_and_a_start_without_a_model_is_possible() {
     let start = Start { prompt: Some("do it".to_owned()), ..Start::default() };
     let mut bench = without_account(80, 24, json!({}), start);
     bench.key(Key::plain(Code::Esc));
-    assert!(bench.printed.contains("No model can be asked yet."), "{}", bench.printed);
+    assert!(bench.printed.contains("No model provider is set up."), "{}", bench.printed);
     assert!(bench.shown().contains("› do it"), "{}", bench.shown());
     assert!(bench.calls.is_empty());
 }
@@ -301,7 +301,7 @@ fn logging_out_asks_and_says_what_happened() {
     let mut bench = Bench::open(80, 24);
     bench.send("/logout");
     bench.answer("account/read", json!({ "account": null, "requiresDefaultAuth": false }));
-    assert!(bench.printed.contains("Nobody is logged in."), "{}", bench.printed);
+    assert!(bench.printed.contains("No account is logged in."), "{}", bench.printed);
 }
 
 fn untrusted(entry: Value) -> Value {
@@ -319,7 +319,7 @@ pub(crate) fn asks_for_trust(columns: usize, rows: usize) -> Bench {
     bench.answer("config/read", untrusted(json!({})));
     for is_there in [true, false, true, false, false, false] {
         match is_there {
-            true => bench.answer("fs/getMetadata", json!({})),
+            true => bench.answer("fs/getMetadata", metadata()),
             false => {
                 bench.refuse("fs/getMetadata", "no such file");
                 Value::Null
@@ -339,7 +339,7 @@ Do you trust this folder?
   asking, and MCP servers, which are programs that run with your rights
   .agent/hooks.json  programs that run during turns, each only after you trust
   it by itself
-If you trust it, all of this counts for threads that work here, also when a file
+If you trust it, all of this counts for threads that work here, even when a file
   of it changes later. Subfolders need a trust of their own.
 If not, none of it is read or run. Everything else works the same: the agent
   reads and writes files here as the sandbox and your approvals allow.
@@ -423,7 +423,7 @@ fn a_thread_of_another_folder_is_asked_about_too() {
     config["layers"][0]["name"]["dotAgentFolder"] = json!("/other/.agent");
     assert_eq!(bench.answer("config/read", config)["cwd"], "/other");
     for _ in 0..6 {
-        bench.answer("fs/getMetadata", json!({}));
+        bench.answer("fs/getMetadata", metadata());
     }
     bench.now += 1_000;
     press(&mut bench, 't');

@@ -3,6 +3,7 @@
 
 use std::io::{self, ErrorKind, Stderr, Write};
 
+use jsonrpc::Notification;
 use protocol::{
     AgentMessageItem, CommandExecutionStatus, ItemCompletedNotification, MessagePhase,
     PatchApplyStatus, ThreadItem, ThreadStartResponse,
@@ -18,7 +19,7 @@ use crate::commands::transcript::{Style, Transcript, sandbox_name};
 /// Follows a turn.
 pub(super) struct Report {
     pub(super) answer: Answer,
-    /// Whether something was refused because no approval can be requested.
+    /// True if something was refused because no approval can be requested.
     pub(super) has_declined: bool,
     /// The last reasons of hooks: why a prompt was not sent, or a turn ended or went on.
     pub(super) hook_reasons: Option<String>,
@@ -102,7 +103,7 @@ impl Report {
 
 impl Observer for Report {
     fn notified(&mut self, method: &str, params: &RawValue) -> io::Result<()> {
-        if method == "item/completed" {
+        if method == protocol::ItemCompleted::NAME {
             let received: ItemCompletedNotification = serde_json::from_str(params.get())?;
             self.note(received.item);
         }

@@ -1,4 +1,4 @@
-//! How far a job has come, for its clients.
+//! The progress of a job, for its clients.
 
 use serde_json::{Value, json};
 use store::JobItemCounts;
@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::allowed::MachineInput;
-use crate::thread::Command;
+use crate::thread_port::Command;
 
 /// Sends the progress of one call to its thread.
 pub(in crate::agents) struct ProgressSender {

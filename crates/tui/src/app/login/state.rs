@@ -1,12 +1,13 @@
-//! What is known about the way to a model.
+//! The known facts about the way to a model.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use crate::app::configuration::Configuration;
 use crate::app::dialogs::DialogId;
 
-/// What is known about the way to a model.
+/// The known facts about the way to a model.
 #[derive(Debug, Default)]
 pub(crate) struct Login {
     pub(crate) configured: Configured,
@@ -21,7 +22,7 @@ pub(crate) struct Login {
     pub(crate) looking: Option<DialogId>,
 }
 
-/// Whether messages wait.
+/// The hold on messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Hold {
     #[default]
@@ -32,7 +33,7 @@ pub(crate) enum Hold {
     Choosing,
 }
 
-/// What the configuration says.
+/// The configuration's settings.
 #[derive(Debug, Default)]
 pub(crate) struct Configured {
     pub(crate) provider: String,
@@ -46,12 +47,12 @@ pub(crate) struct Configured {
 
 impl Login {
     /// Takes what `config/read` answers with.
-    pub(crate) fn read(&mut self, config: &BTreeMap<String, Value>) {
-        let text = |key: &str| config.get(key).and_then(Value::as_str).map(str::to_owned);
-        let providers = config.get("model_providers").and_then(Value::as_object);
+    pub(in crate::app) fn read(&mut self, config: Configuration<'_>) {
+        let text = |key: &str| config.text(key).map(str::to_owned);
         let mut with_account = BTreeSet::from(["default".to_owned()]);
-        for (id, provider) in providers.into_iter().flatten() {
-            if provider["requires_default_auth"] == true {
+        for (id, provider) in config.table("model_providers") {
+            let needs_account = provider.get("requires_default_auth");
+            if needs_account.and_then(Value::as_bool) == Some(true) {
                 with_account.insert(id.clone());
             }
         }
@@ -65,12 +66,12 @@ impl Login {
         };
     }
 
-    /// Whether messages wait until it is known how a model can be asked.
+    /// Returns whether messages wait until the way to a model is known.
     pub(crate) fn holds(&self) -> bool {
         self.hold != Hold::None
     }
 
-    /// Whether the first frame waits for the server's word on who is logged in.
+    /// Returns whether the first frame waits for the server's answer on who is logged in.
     pub(crate) fn is_asking(&self) -> bool {
         self.hold == Hold::Asked
     }
@@ -85,7 +86,8 @@ impl Login {
         &self.provider
     }
 
-    /// Whether the thread has the provider of the configuration, whose models `model/list` lists.
+    /// Returns whether the thread has the provider of the configuration, whose models `model/list`
+    /// lists.
     pub(crate) fn is_configured_provider(&self) -> bool {
         self.provider == self.configured.provider
     }

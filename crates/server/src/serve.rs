@@ -1,8 +1,5 @@
-//! One connection: its handshake, the order in which its requests are handled, and its end
+//! Serves one connection: its handshake, the order in which its requests are handled, and its end
 //! (specification: Lifecycle rules, Errors, Versioning).
-
-mod caller;
-mod peer;
 
 use std::any::Any;
 use std::sync::Arc;
@@ -20,12 +17,10 @@ use tokio::task::JoinSet;
 use tracing::Instrument;
 
 use crate::error::{Error, ErrorKind};
+use crate::peer::{Caller, ConnectionId, Peer};
 use crate::server::Server;
-use crate::thread::Command;
+use crate::thread_port::Command;
 use crate::{salvage_report, warnings};
-
-pub(crate) use caller::{Caller, Gate, held_gate};
-pub(crate) use peer::{ConnectionId, Peer};
 
 /// Requests of one connection that may be handled concurrently. At the bound the connection is not
 /// read until one of them is answered.
@@ -35,7 +30,7 @@ const LAST_READ: Duration = Duration::from_secs(30);
 /// A connection is not read while it leaves this many bytes of answers unread.
 const UNREAD_ANSWERS: usize = 1 << 20;
 
-/// What happens to the server when a connection ends.
+/// The effect of a connection's end on the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AtEnd {
     /// It continues.
@@ -211,7 +206,7 @@ impl Server {
                     drop(permit);
                 });
                 if ordering == Ordering::Begins {
-                    // Also when it ends without having begun.
+                    // Even when it ends without having begun.
                     let _ = has_begun.await;
                 }
             }
@@ -268,7 +263,7 @@ async fn next_request(peer: &Peer, requests: &mut Inbox) -> Option<Incoming> {
     requests.recv().await
 }
 
-/// Whether a request may be handled at all: the handshake and the experimental gate.
+/// Checks that a request may be handled at all: the handshake and the experimental gate.
 fn admit(
     peer: &Peer,
     method: &str,

@@ -1,11 +1,11 @@
-//! What makes a thread an agent. It is stored with the thread.
+//! The identity of an agent's thread. It is stored with the thread.
 
 use serde::{Deserialize, Serialize};
 use session::PolicyBound;
 
-use super::limits::TreeLimits;
+use crate::thread_port::TreeLimits;
 
-/// See the module.
+/// The facts that make a thread an agent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct AgentIdentity {
@@ -27,7 +27,7 @@ pub(crate) struct AgentIdentity {
     /// The job whose row it works on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) job: Option<String>,
-    /// Whether it began with the history of its parent.
+    /// True if it began with the history of its parent.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) has_parents_history: bool,
     /// The policies of its parent when it was started: no configuration gives it more.
@@ -47,7 +47,7 @@ impl AgentIdentity {
         }
     }
 
-    /// Whether `thread` started it, directly or not.
+    /// Returns whether `thread` started it, directly or not.
     pub(crate) fn descends_from(&self, thread: &str) -> bool {
         self.above().contains(&thread)
     }

@@ -1,4 +1,4 @@
-//! What is stored with a thread beyond its settings, as JSON of our own.
+//! The stored state of a thread beyond its settings, as JSON of our own.
 
 use std::sync::Arc;
 
@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use session::{ApprovedAction, DynamicTool, Settings};
 use store::ThreadRecord;
 
-use crate::agents::AgentIdentity;
+use crate::thread_port::AgentIdentity;
 
-/// See the module.
+/// The stored state of a thread beyond its settings.
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Extra {
@@ -39,7 +39,7 @@ pub(crate) struct Extra {
     /// Tools that the client runs.
     #[serde(skip_serializing_if = "<[DynamicTool]>::is_empty")]
     pub(crate) dynamic_tools: Arc<[DynamicTool]>,
-    /// What makes the thread an agent.
+    /// The identity that makes the thread an agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) agent: Option<AgentIdentity>,
 }
@@ -51,8 +51,8 @@ impl Extra {
         extra.unwrap_or_default()
     }
 
-    /// Whether the thread leaves notes and gets those of others. Agents, and threads that a client
-    /// starts to work on notes, do not.
+    /// Returns whether the thread leaves notes and gets those of others. Agents, and threads that a
+    /// client starts to work on notes, do not.
     pub(crate) fn takes_part_in_memories(&self, config: &Config) -> bool {
         let is_own = !matches!(
             self.thread_source,
