@@ -1,4 +1,4 @@
-//! What the developer tasks of this package and those of `tools` share: steps and the programs that they start,
+//! Shared parts of the developer tasks of this package and of `tools`: steps and the programs that they start,
 //! the files of the checkout, pages of Markdown. No part of the product, so unlike the crates it may start
 //! programs and print.
 #![allow(clippy::disallowed_methods, clippy::print_stdout, clippy::print_stderr)]

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, anyhow};
 use xtask::checkout::target;
 use xtask::steps::{PROGRAM_SCOPE, Program};
 
-/// What `tools` parses.
+/// Arguments that `tools` parses.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]

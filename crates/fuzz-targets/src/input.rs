@@ -1,4 +1,4 @@
-//! How targets read their input.
+//! Reading of inputs, for the targets.
 
 /// The text at the start of an input, up to the first byte that is not UTF-8.
 pub(crate) fn text(bytes: &[u8]) -> &str {

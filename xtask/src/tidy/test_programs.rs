@@ -52,7 +52,7 @@ fn check_crate(root: &Path, folder: &Path) -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-/// What cargo makes programs of, relative to the folder `tests`.
+/// The files and folders that cargo makes programs of, relative to the folder `tests`.
 fn programs(tests: &Path) -> Result<Vec<String>> {
     if !tests.is_dir() {
         return Ok(Vec::new());
@@ -88,7 +88,7 @@ fn has_doc_tests(source: &Path) -> Result<bool> {
     Ok(false)
 }
 
-/// Whether a doc comment has a block of Rust.
+/// True if a doc comment has a block of Rust.
 fn has_tested_block(text: &str) -> bool {
     let mut is_open = false;
     for line in text.lines().map(str::trim_start) {
