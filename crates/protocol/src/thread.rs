@@ -67,7 +67,7 @@ methods! {
     /// Reads a thread without loading it.
     ThreadRead = "thread/read",
         thread_read(ThreadReadParams) -> ThreadReadResponse,
-        Stable, Independent, [], LongAnswer;
+        Stable, Ordered, [], LongAnswer;
 
     /// Lists stored threads, newest first.
     ThreadList = "thread/list",
@@ -77,7 +77,7 @@ methods! {
     /// Lists a thread's turns, newest first.
     ThreadTurnsList = "thread/turns/list",
         thread_turns_list(ThreadTurnsListParams) -> ThreadTurnsListResponse,
-        Stable, Independent, [], LongAnswer;
+        Stable, Ordered, [], LongAnswer;
 
     /// Reserved by the specification, and always refused as unsupported: `thread/turns/list` returns the items.
     ThreadTurnsItemsList = "thread/turns/items/list",
@@ -87,7 +87,7 @@ methods! {
     /// Lists the items of a thread, or of one of its turns.
     ThreadItemsList = "thread/items/list",
         thread_items_list(ThreadItemsListParams) -> ThreadItemsListResponse,
-        Experimental, Independent, [], LongAnswer;
+        Experimental, Ordered, [], LongAnswer;
 
     /// Lists the ids of loaded threads.
     ThreadLoadedList = "thread/loaded/list",
