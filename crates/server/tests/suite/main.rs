@@ -102,6 +102,7 @@ mod unstored;
 mod updates;
 mod user_shell;
 mod verdicts;
+mod waiting;
 mod web_search;
 
 use serde_json::{Value, json};
