@@ -287,7 +287,7 @@ impl RunningRequests {
         }
     }
 
-    /// Waits for the end of one of them, or for ever when there is none.
+    /// Waits for the end of one of them, or forever when there is none.
     async fn next_end(&mut self) {
         tokio::select! {
             Some(_) = self.completed.join_next() => {}
