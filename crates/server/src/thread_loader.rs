@@ -175,13 +175,14 @@ impl ThreadLoader {
             // Its last turn is being closed.
             ending.ended().await;
         }
-        let now = store.thread(id).await?;
-        let is_loaded = self.threads.get(id).is_some_and(|handle| handle.is_alive());
-        if is_loaded || now.is_none_or(|now| now.record != record) {
+        if self.threads.get(id).is_some_and(|handle| handle.is_alive()) {
             return Ok(None);
         }
-        self.store.lease(id).await?;
-        let last = store.last_turn(id).await?;
+        let (now, last) = self.store.open_thread(id).await?;
+        if now.record != record {
+            self.store.release(id).await;
+            return Ok(None);
+        }
         let (usage, cost) = totals(record.token_usage.as_deref());
         let restored = Restored {
             history: None,

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use protocol::connection::WarningNotification;
 use session::PolicyBound;
-use store::{OpenOptions, Store, StoreError, ThreadRecord, Write};
+use store::{
+    OpenOptions, OpenedThread, Store, StoreError, StoredThread, ThreadRecord, TurnRow, Write,
+};
 use tokio::sync::OnceCell;
 
 use crate::allowed::{Allowed, ThreadAbove};
@@ -113,14 +115,26 @@ impl ThreadStore {
         Ok(self.get().await?.commit(vec![Write::Fork { record, parent, last_turn }]).await?)
     }
 
-    /// Takes the lease of a stored thread that is not loaded. Turns that ended with their server are
-    /// closed.
-    pub(crate) async fn lease(&self, thread: &str) -> Result<(), Error> {
+    /// Takes the lease of a stored thread that is not loaded, and returns the thread with its newest
+    /// turn. Turns that ended with their server are closed.
+    pub(crate) async fn open_thread(
+        &self,
+        thread: &str,
+    ) -> Result<(StoredThread, Option<TurnRow>), Error> {
         let store = self.get().await?;
-        let orphans = store.lease(thread).await?;
+        let OpenedThread { stored, last_turn, orphans } = store.open_thread(thread).await?;
         let now = self.options.clock.now_ms();
         recovery::close(store, orphans, now, &OrphanOutcome::Interrupted).await?;
-        Ok(())
+        Ok((stored, last_turn))
+    }
+
+    /// Writes to a thread that is not loaded, under its lease.
+    pub(crate) async fn write_unloaded(
+        &self,
+        thread: &str,
+        writes: Vec<Write>,
+    ) -> Result<(), Error> {
+        Ok(self.get().await?.write_unloaded(thread, writes).await?)
     }
 
     /// Lets another server have a thread.

@@ -3,14 +3,16 @@
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 
-use crate::error::Failure;
-use crate::rows::{create_thread, find_turn, leased_thread, status_code};
+use crate::failure::Failure;
+use crate::rows::{create_thread, leased_thread, newest_turn, own_turn, status_code};
 use crate::{
     Fragment, StoreError, ThreadChanges, Write, content, jobs, joined, keys, lineage, removal,
     search,
 };
 
-/// Applies one write on behalf of the store named `owner`.
+/// Applies one write on behalf of the store named `owner`, which must hold the lease of the thread
+/// and run the turn. Each arm checks that in this transaction, because another store can have taken
+/// the thread over since the previous commit.
 pub(crate) fn apply(conn: &Connection, owner: &str, write: &Write) -> Result<(), Failure> {
     match write {
         Write::CreateThread(record) => create_thread(conn, owner, record).map(drop),
@@ -28,18 +30,18 @@ pub(crate) fn apply(conn: &Connection, owner: &str, write: &Write) -> Result<(),
             start_turn(conn, owner, thread, turn, *started_at_ms)
         }
         Write::PutItem { thread, turn, item, kind, status, payload } => {
-            let turn = find_turn(conn, thread, turn)?;
+            let turn = own_turn(conn, owner, thread, turn)?;
             put_item(conn, turn, item, kind, status.as_deref(), payload)
         }
         Write::AppendHistory { thread, turn, fragments, anew } => {
             let turn = match turn {
-                Some(turn) => find_turn(conn, thread, turn)?,
-                None => latest_turn_key(conn, owner, thread)?,
+                Some(turn) => own_turn(conn, owner, thread, turn)?,
+                None => newest_turn(conn, owner, thread)?,
             };
             append_history(conn, turn, fragments, *anew)
         }
         Write::FinishTurn { thread, turn, outcome, error, completed_at_ms, duration_ms, usage } => {
-            let key = find_turn(conn, thread, turn)?;
+            let key = own_turn(conn, owner, thread, turn)?;
             let changed = conn
                 .prepare_cached(
                     "UPDATE turn SET status = ?2, owner = NULL, completed_at_ms = ?3,
@@ -202,13 +204,4 @@ fn append_history(
         (last, anew) = (Some(key), false);
     }
     Ok(())
-}
-
-/// The key of the thread's newest turn, or of the position before its first own turn.
-fn latest_turn_key(conn: &Connection, owner: &str, thread: &str) -> Result<i64, Failure> {
-    let thread = leased_thread(conn, owner, thread)?;
-    let ordinal = conn
-        .prepare_cached("SELECT last_ordinal FROM thread WHERE pk = ?1")?
-        .query_row([thread], |row| row.get(0))?;
-    Ok(keys::turn_key(thread, ordinal)?)
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use rusqlite::{Connection, OpenFlags};
 
-use crate::error::Failure;
+use crate::failure::Failure;
 use crate::opening::Opening;
 use crate::paths::{OWNERS, database_path};
 use crate::{StoreError, content, owner, preflight, salvage, schema};

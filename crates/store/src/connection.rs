@@ -12,7 +12,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::hooks::Wal;
 use rusqlite::{Connection, OpenFlags};
 
-use crate::error::Failure;
+use crate::failure::Failure;
 use crate::identity::Identity;
 use crate::paths::{OWNERS, note_damage, restrict};
 use crate::{StoreError, Synchronous, owner, schema};
@@ -120,8 +120,7 @@ impl Target {
             let owners = self.path.with_file_name(OWNERS);
             let holders = if owners.is_dir() { owner::living(&owners, "")? } else { Vec::new() };
             if !holders.is_empty() {
-                let (path, holders) = (self.path.to_path_buf(), holders.join(", "));
-                return Err(StoreError::OlderInUse { path, holders }.into());
+                return Err(StoreError::older_in_use(&self.path, &holders.join(", ")).into());
             }
         }
         if fresh && self.synchronous == Synchronous::Normal {
@@ -224,7 +223,7 @@ impl Link {
 fn check_linked_version() -> Result<(), StoreError> {
     let (number, needed) = NEEDED_SQLITE;
     if rusqlite::version_number() < number {
-        return Err(StoreError::SqliteTooOld { found: rusqlite::version(), needed });
+        return Err(StoreError::sqlite_too_old(rusqlite::version(), needed));
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use sha2::{Digest, Sha256};
 use zstd::bulk::{Compressor, Decompressor};
 
-use crate::error::Failure;
+use crate::failure::Failure;
 
 /// Length from which text is compressed.
 const PACK_FROM: usize = 512;

@@ -93,7 +93,7 @@ impl Identity {
     }
 
     fn fail(&self, path: &Path, what: &'static str, advice: String) -> StoreError {
-        let error = StoreError::FilesChanged { path: path.to_owned(), what, advice };
+        let error = StoreError::files_changed(path, what, &advice);
         self.changed.get_or_init(|| error).clone()
     }
 }

@@ -4,7 +4,7 @@ use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 
 use crate::content::{damaged, is_chunk, load};
-use crate::error::Failure;
+use crate::failure::Failure;
 use crate::joined;
 
 /// Reads every text.

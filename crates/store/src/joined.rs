@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
-use crate::error::Failure;
+use crate::failure::Failure;
 use crate::lineage::Lineage;
 use crate::rows::find_thread;
 use crate::{Fragment, content, keys};

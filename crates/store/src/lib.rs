@@ -11,6 +11,7 @@ mod connection;
 mod content;
 mod cursor;
 mod error;
+mod failure;
 mod identity;
 mod integrity;
 mod jobs;
@@ -40,14 +41,14 @@ mod usage;
 mod writer;
 
 pub use cursor::query_tag;
-pub use error::StoreError;
+pub use error::{Fault, StoreError};
 pub use jobs::{
     Job, JobItem, JobItemCounts, JobItemOutcome, JobItemStatus, JobStatus, JobWrite, MAX_JOB_ITEMS,
     NewJobItem,
 };
 pub use query::{Direction, ListQuery, Page, SortKey, TurnsQuery};
 pub use record::{
-    Fragment, ItemRow, OrphanedTurn, Place, StoredThread, ThreadChanges, ThreadRecord, TurnOutcome,
+    Fragment, ItemRow, OpenedThread, OrphanedTurn, Place, StoredThread, ThreadChanges, ThreadRecord, TurnOutcome,
     TurnRow, TurnStatus, Write,
 };
 pub use salvage::{Kept, Salvage, ThreadLoss};

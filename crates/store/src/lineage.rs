@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::error::Failure;
+use crate::failure::Failure;
 use crate::rows::{create_thread, find_thread, leased_thread};
 use crate::{StoreError, ThreadRecord, keys, removal};
 

@@ -10,7 +10,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::connection::BUSY_TIMEOUT;
-use crate::error::Failure;
+use crate::failure::Failure;
 use crate::paths::{DAMAGED, OWNERS, create_private_file, database_path, lock_path};
 use crate::salvage::{self, Damage, Log, LogIndex, with_suffix};
 use crate::{StoreError, integrity, owner, schema};
@@ -91,7 +91,7 @@ impl Opening {
     /// Checks the database, and completes an interrupted salvage.
     ///
     /// # Errors
-    /// [`StoreError::Corrupt`] if the database must be salvaged.
+    /// [`StoreError::Damaged`] if the database must be salvaged.
     pub(crate) fn verify_files(&mut self) -> Result<(), StoreError> {
         if self.alone && salvage::is_begun(&self.database)? && salvage::finish(&self.database)? {
             return self.note("");
@@ -146,11 +146,16 @@ impl Opening {
             Ok(Content::None) if last.had_tables() => Err(self.lost("its tables are missing")),
             Ok(Content::None) => Ok(()),
             // With such a header, SQLite would write in an unexpected format.
-            Ok(Content::Threads) | Err(StoreError::Sqlite { .. }) if is_foreign_header(&header) => {
+            Ok(Content::Threads) if is_foreign_header(&header) => {
+                Err(self.corrupt("its header is damaged"))
+            }
+            Err(StoreError::Unavailable(fault))
+                if fault.is_of_sqlite() && is_foreign_header(&header) =>
+            {
                 Err(self.corrupt("its header is damaged"))
             }
             Ok(Content::Threads) => Ok(()),
-            Err(StoreError::Foreign { .. }) if last.had_tables() => {
+            Err(StoreError::Foreign(_)) if last.had_tables() => {
                 Err(self.lost("another program's database is at its path"))
             }
             Err(error) => Err(error),
@@ -167,7 +172,7 @@ impl Opening {
         };
         let holders = owner::living(&self.owners, "")?.join(", ");
         let advice = format!("Restore it, or stop that server ({holders}), then start again");
-        Err(StoreError::FilesChanged { path: self.database.clone(), what, advice })
+        Err(StoreError::files_changed(&self.database, what, &advice))
     }
 
     /// Compares the log with its index.
@@ -247,7 +252,7 @@ impl Opening {
     }
 
     fn corrupt(&self, detail: &str) -> StoreError {
-        StoreError::Corrupt { path: self.database.clone(), detail: detail.to_owned() }
+        StoreError::corrupt(&self.database, detail)
     }
 
     fn read(&mut self) -> Result<String, StoreError> {
@@ -294,8 +299,8 @@ fn verify(conn: &Connection, path: &Path, thorough: bool) -> Result<Content, Fai
     if thorough {
         let found: String = conn.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
         if found != "ok" {
-            let detail = found.lines().next_back().unwrap_or_default().to_owned();
-            return Err(StoreError::Corrupt { path: path.to_owned(), detail }.into());
+            let detail = found.lines().next_back().unwrap_or_default();
+            return Err(StoreError::corrupt(path, detail).into());
         }
         if current {
             integrity::check_all(conn)?;

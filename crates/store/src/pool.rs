@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::StoreError;
 use crate::connection::{BUSY_TIMEOUT, Link, Role, Target};
-use crate::error::Failure;
+use crate::failure::Failure;
 
 /// Reader threads; each has a connection.
 const READERS: usize = 2;

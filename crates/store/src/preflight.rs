@@ -35,7 +35,7 @@ fn check_kind(path: &Path, is_right: fn(&FileType) -> bool) -> Result<(), StoreE
             return match fs::symlink_metadata(path) {
                 Ok(found) if found.is_symlink() => {
                     let what = "a dangling symbolic link";
-                    Err(StoreError::NotAFile { path: path.to_owned(), what })
+                    Err(StoreError::not_a_file(path, what))
                 }
                 // Another server made it meanwhile.
                 Ok(_) => check_kind(path, is_right),
@@ -52,5 +52,5 @@ fn check_kind(path: &Path, is_right: fn(&FileType) -> bool) -> Result<(), StoreE
         () if kind.is_file() => "a file, not a folder",
         () => "a pipe, a socket or a device",
     };
-    Err(StoreError::NotAFile { path: path.to_owned(), what })
+    Err(StoreError::not_a_file(path, what))
 }

@@ -8,7 +8,7 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::cursor::{EntryPosition, query_tag};
-use crate::error::Failure;
+use crate::failure::Failure;
 use crate::lineage::Lineage;
 use crate::rows::{find_thread, status_of};
 use crate::{

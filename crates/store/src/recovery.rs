@@ -4,8 +4,9 @@ use std::path::Path;
 
 use rusqlite::{Connection, TransactionBehavior, params};
 
-use crate::error::Failure;
+use crate::failure::Failure;
 use crate::read::items_of;
+use crate::rows::leased_thread;
 use crate::{OrphanedTurn, owner};
 
 /// Claims every turn in progress whose owner is dead. Of concurrent stores, exactly one gets a
@@ -63,6 +64,26 @@ pub(crate) fn claim_of(
     }
     orphans.sort_unstable_by_key(|(turn, _)| *turn);
     Ok(orphans.into_iter().map(|(_, orphan)| orphan).collect())
+}
+
+/// The turns in progress of a thread that `me` runs.
+///
+/// # Errors
+/// `me` does not hold the lease of the thread.
+pub(crate) fn in_progress(
+    conn: &Connection,
+    me: &str,
+    thread: &str,
+) -> Result<Vec<OrphanedTurn>, Failure> {
+    let thread = leased_thread(conn, me, thread)?;
+    let turns = conn
+        .prepare_cached(
+            "SELECT pk FROM turn INDEXED BY turn_in_flight
+             WHERE status = 0 AND thread = ?1 AND owner = ?2 ORDER BY pk",
+        )?
+        .query_map(params![thread, me], |row| row.get(0))?
+        .collect::<Result<Vec<i64>, _>>()?;
+    turns.into_iter().map(|turn| orphan(conn, turn)).collect()
 }
 
 /// Changes and returns only rows that still belong to the dead owner.

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use rusqlite::{Connection, params};
 
-use crate::error::Failure;
+use crate::failure::Failure;
 use crate::rows::leased_thread;
 use crate::{content, jobs, joined, keys, search, usage};
 

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::error::Failure;
+use crate::failure::Failure;
 use crate::{StoreError, ThreadRecord, TurnStatus, keys, search};
 
 /// Row id of a thread.
@@ -21,25 +21,52 @@ pub(crate) fn leased_thread(conn: &Connection, owner: &str, thread: &str) -> Res
         .optional()?;
     match found {
         Some((key, true)) => Ok(key),
-        Some((_, false)) => Err(StoreError::NotLeased { thread: thread.to_owned() }.into()),
+        Some((_, false)) => Err(StoreError::LeaseLost { thread: thread.to_owned() }.into()),
         None => Err(StoreError::ThreadNotFound { thread: thread.to_owned() }.into()),
     }
 }
 
-/// Key of a turn of the thread itself.
-pub(crate) fn find_turn(conn: &Connection, thread: &str, turn: &str) -> Result<i64, Failure> {
-    let found = conn
+/// Key of a turn of the thread itself that `owner` may write to: it holds the lease of the thread,
+/// and runs the turn unless that has ended.
+pub(crate) fn own_turn(
+    conn: &Connection,
+    owner: &str,
+    thread: &str,
+    turn: &str,
+) -> Result<i64, Failure> {
+    let found: Option<(i64, bool)> = conn
         .prepare_cached(
-            "SELECT turn.pk FROM thread CROSS JOIN turn ON turn.thread = thread.pk
+            "SELECT turn.pk, thread.lease IS ?3 AND (turn.status <> 0 OR turn.owner IS ?3)
+             FROM thread CROSS JOIN turn ON turn.thread = thread.pk
              WHERE thread.id = ?1 AND turn.id = ?2",
         )?
-        .query_row([thread, turn], |row| row.get(0))
+        .query_row([thread, turn, owner], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
-    if let Some(key) = found {
-        return Ok(key);
+    match found {
+        Some((key, true)) => Ok(key),
+        Some((_, false)) => Err(StoreError::LeaseLost { thread: thread.to_owned() }.into()),
+        None => {
+            leased_thread(conn, owner, thread)?;
+            let (thread, turn) = (thread.to_owned(), turn.to_owned());
+            Err(StoreError::TurnNotFound { thread, turn }.into())
+        }
     }
-    find_thread(conn, thread)?;
-    Err(StoreError::TurnNotFound { thread: thread.to_owned(), turn: turn.to_owned() }.into())
+}
+
+/// Key of the newest turn of a thread that `owner` may write to, or of the position before its
+/// first own turn.
+pub(crate) fn newest_turn(conn: &Connection, owner: &str, thread: &str) -> Result<i64, Failure> {
+    let found: Option<(i64, i64, bool)> = conn
+        .prepare_cached(
+            "SELECT pk, last_ordinal, lease IS ?2 FROM thread WHERE id = ?1 AND deleted = 0",
+        )?
+        .query_row([thread, owner], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+        .optional()?;
+    match found {
+        Some((thread, ordinal, true)) => Ok(keys::turn_key(thread, ordinal)?),
+        Some((_, _, false)) => Err(StoreError::LeaseLost { thread: thread.to_owned() }.into()),
+        None => Err(StoreError::ThreadNotFound { thread: thread.to_owned() }.into()),
+    }
 }
 
 /// Stores a thread with its lease, and returns its row id.

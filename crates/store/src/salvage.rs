@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
 
-use crate::error::Failure;
+use crate::failure::Failure;
 use crate::{StoreError, jobs, schema, search};
 
 pub(crate) use log::{Log, LogIndex, bytes_of_log};

@@ -1,27 +1,58 @@
 //! The tables, as a list of migrations, and the check that a file is a store of a known version.
 //! Opens nothing.
 
+use std::fmt::Write as _;
 use std::path::Path;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, Row};
+use sha2::{Digest, Sha256};
 
-use crate::error::Failure;
+use crate::failure::Failure;
 use crate::{StoreError, search};
 
 /// Identifies a database as a thread store ("agtd").
 const APPLICATION_ID: i64 = 0x6167_7464;
 
-/// Entry `n` migrates a file from version `n` to `n + 1`. Released entries never change.
-const MIGRATIONS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6];
+/// A version of the tables.
+struct Version {
+    /// Migrates a file from the version before. Never changes once it is released.
+    migration: &'static str,
+    /// Fingerprint of the tables after it, see [`fingerprint`]. A test has the value for a new one.
+    fingerprint: &'static str,
+}
 
-/// For each version, a table that the version before does not have.
-const MARKS: &[&str] = &["thread", "segment", "joined", "job", "usage", "searched_text"];
+/// All versions, from 1 on.
+const VERSIONS: &[Version] = &[
+    Version { migration: VERSION_1, fingerprint: "00ab4a939a2d2564" },
+    Version { migration: VERSION_2, fingerprint: "0e93b13fffd82c28" },
+    Version { migration: VERSION_3, fingerprint: "2aa0a65a7954d4c0" },
+    Version { migration: VERSION_4, fingerprint: "b41a130cf214fcb1" },
+    Version { migration: VERSION_5, fingerprint: "05f548f3a46fd4df" },
+    Version { migration: VERSION_6, fingerprint: "9d3c47572ae0da4c" },
+];
+
+/// The tables of all versions. A file can have others: the search index, which is created later, and
+/// those of other programs.
+const TABLES: &[&str] = &[
+    "thread",
+    "turn",
+    "item",
+    "history",
+    "segment",
+    "chunk",
+    "thread_text",
+    "joined",
+    "job",
+    "job_item",
+    "usage",
+    "searched_text",
+];
 
 /// A larger version is damage of the header.
 const UNLIKELY: i64 = 1 << 16;
 
 /// The version that this program reads and writes.
-pub(crate) const LATEST: i64 = MIGRATIONS.len() as i64;
+pub(crate) const LATEST: i64 = VERSIONS.len() as i64;
 
 // `turn.pk` contains thread and ordinal, `item.pk` and `history.pk` contain turn and position: see
 // `keys`. `parent` and `fork_point` are for forks that share the turns of their parent up to an
@@ -232,9 +263,14 @@ CREATE TABLE searched_text (
 /// # Errors
 /// The file is not a store, is newer, or is damaged: its header and its tables do not agree.
 pub(crate) fn is_current(conn: &Connection, path: &Path) -> Result<bool, Failure> {
+    is_latest_of(VERSIONS, conn, path)
+}
+
+fn is_latest_of(versions: &[Version], conn: &Connection, path: &Path) -> Result<bool, Failure> {
+    let latest = number_of(versions);
     let found: i64 = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
     let application: i64 = conn.pragma_query_value(None, "application_id", |row| row.get(0))?;
-    if application == APPLICATION_ID && found == LATEST {
+    if application == APPLICATION_ID && found == latest {
         return Ok(true);
     }
     let tables: Vec<String> = conn
@@ -247,18 +283,66 @@ pub(crate) fn is_current(conn: &Connection, path: &Path) -> Result<bool, Failure
         return Ok(false);
     }
     if application != APPLICATION_ID && !ours {
-        return Err(StoreError::Foreign { path: path.to_owned() }.into());
+        return Err(StoreError::foreign(path).into());
     }
-    if found > LATEST && found < UNLIKELY && application == APPLICATION_ID {
-        return Err(StoreError::NewerSchema { path: path.to_owned(), found, known: LATEST }.into());
+    if found > latest && found < UNLIKELY && application == APPLICATION_ID {
+        return Err(StoreError::newer_schema(path, found, latest).into());
     }
-    let tables_of = MARKS.iter().rposition(|mark| has(mark)).map_or(0, |at| at + 1);
-    if application != APPLICATION_ID || i64::try_from(tables_of) != Ok(found) {
-        let detail =
-            format!("its header has version {found}, its tables are those of version {tables_of}");
-        return Err(StoreError::Corrupt { path: path.to_owned(), detail }.into());
+    let tables_are_of = version_of_tables(versions, conn)?;
+    if application != APPLICATION_ID || tables_are_of != Some(found) {
+        let are = match tables_are_of {
+            Some(version) => format!("those of version {version}"),
+            None => "of no known version".to_owned(),
+        };
+        let detail = format!("its header has version {found}, its tables are {are}");
+        return Err(StoreError::corrupt(path, &detail).into());
     }
     Ok(false)
+}
+
+fn number_of(versions: &[Version]) -> i64 {
+    i64::try_from(versions.len()).unwrap_or(i64::MAX)
+}
+
+/// The version whose tables the file has.
+fn version_of_tables(versions: &[Version], conn: &Connection) -> Result<Option<i64>, Failure> {
+    let found = fingerprint(conn)?;
+    let at = versions.iter().rposition(|version| version.fingerprint == found);
+    Ok(at.map(|at| i64::try_from(at + 1).unwrap_or(i64::MAX)))
+}
+
+/// A hash of the columns and the indexes of [`TABLES`] in the file.
+fn fingerprint(conn: &Connection) -> Result<String, Failure> {
+    let is_ours = |row: &Row<'_>| Ok(TABLES.contains(&row.get_ref(0)?.as_str()?));
+    let mut text = String::new();
+    let mut columns = conn.prepare(
+        "SELECT tables.name, columns.name, columns.type, columns.\"notnull\", columns.pk,
+             columns.dflt_value
+         FROM sqlite_schema AS tables, pragma_table_info(tables.name) AS columns
+         WHERE tables.type = 'table' AND tables.sql NOT LIKE 'CREATE VIRTUAL%'
+         ORDER BY tables.name, columns.cid",
+    )?;
+    let mut rows = columns.query([])?;
+    while let Some(row) = rows.next()? {
+        if is_ours(row)? {
+            let (name, kind): (String, String) = (row.get(1)?, row.get(2)?);
+            let (not_null, key): (i64, i64) = (row.get(3)?, row.get(4)?);
+            let (table, default): (String, Option<String>) = (row.get(0)?, row.get(5)?);
+            // A `String` takes any text.
+            let _ = writeln!(text, "{table} {name} {kind} {not_null} {key} {default:?}");
+        }
+    }
+    let mut indexes = conn.prepare(
+        "SELECT tbl_name, sql FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL
+         ORDER BY name",
+    )?;
+    let mut rows = indexes.query([])?;
+    while let Some(row) = rows.next()? {
+        if is_ours(row)? {
+            let _ = writeln!(text, "{}", row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?);
+        }
+    }
+    Ok(const_hex::encode(&Sha256::digest(text)[..8]))
 }
 
 /// Reads a page or two of every table and index, to detect damaged roots.
@@ -283,16 +367,97 @@ pub(crate) fn has_no_tables(conn: &Connection) -> Result<bool, Failure> {
 
 /// Migrates the file to the latest version, in one transaction. The caller holds the lock.
 pub(crate) fn migrate(conn: &mut Connection) -> Result<(), Failure> {
+    migrate_to_latest_of(VERSIONS, conn)
+}
+
+fn migrate_to_latest_of(versions: &[Version], conn: &mut Connection) -> Result<(), Failure> {
     let transaction = conn.transaction()?;
     let found: i64 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    for migration in MIGRATIONS.iter().skip(usize::try_from(found).unwrap_or(0)) {
-        transaction.execute_batch(migration)?;
+    for version in versions.iter().skip(usize::try_from(found).unwrap_or(0)) {
+        transaction.execute_batch(version.migration)?;
     }
     if (1..6).contains(&found) {
         search::index_all(&transaction)?;
     }
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
-    transaction.pragma_update(None, "user_version", LATEST)?;
+    transaction.pragma_update(None, "user_version", number_of(versions))?;
     transaction.commit()?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file with the tables of the first `count` versions.
+    fn file(count: usize) -> Connection {
+        let mut conn = Connection::open_in_memory().unwrap();
+        migrate_to_latest_of(&VERSIONS[..count], &mut conn).unwrap();
+        conn
+    }
+
+    #[test]
+    fn each_version_has_its_fingerprint() {
+        for (at, version) in VERSIONS.iter().enumerate() {
+            let found = fingerprint(&file(at + 1)).unwrap();
+            assert_eq!(found, version.fingerprint, "version {}", at + 1);
+            assert_eq!(VERSIONS.iter().filter(|other| other.fingerprint == found).count(), 1);
+        }
+    }
+
+    #[test]
+    fn files_of_other_tables_or_versions_are_recognized() {
+        let path = Path::new("threads.db");
+        for count in 1..VERSIONS.len() {
+            assert!(!is_current(&file(count), path).unwrap(), "{count}");
+            let conn = file(count);
+            conn.pragma_update(None, "user_version", LATEST - 1 - i64::from(count == 5)).unwrap();
+            let error = is_current(&conn, path).unwrap_err().at(path).to_string();
+            assert!(error.contains(&format!("those of version {count}")), "{error}");
+        }
+        let conn = file(3);
+        conn.execute_batch("ALTER TABLE turn ADD COLUMN mine TEXT").unwrap();
+        let error = is_current(&conn, path).unwrap_err().at(path).to_string();
+        assert!(error.contains("of no known version"), "{error}");
+        // What is not ours does not matter.
+        let conn = file(3);
+        conn.execute_batch("CREATE TABLE mine (turn TEXT); CREATE INDEX its ON mine (turn)").unwrap();
+        assert!(!is_current(&conn, path).unwrap());
+    }
+
+    /// Two versions of columns alone, which add no table that would tell them apart.
+    #[test]
+    fn a_version_may_add_a_column_alone() {
+        let path = Path::new("threads.db");
+        let mut versions: Vec<Version> = VERSIONS
+            .iter()
+            .map(|version| Version { ..*version })
+            .collect();
+        for migration in [
+            "ALTER TABLE thread ADD COLUMN node TEXT",
+            "ALTER TABLE turn ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0;
+             CREATE INDEX turn_epoch ON turn (epoch)",
+        ] {
+            let mut conn = file(6);
+            for version in &versions[6..] {
+                conn.execute_batch(version.migration).unwrap();
+            }
+            conn.execute_batch(migration).unwrap();
+            let fingerprint = fingerprint(&conn).unwrap().leak();
+            versions.push(Version { migration, fingerprint });
+            drop(conn);
+
+            for from in 1..versions.len() {
+                conn = Connection::open_in_memory().unwrap();
+                migrate_to_latest_of(&versions[..from], &mut conn).unwrap();
+                assert!(!is_latest_of(&versions, &conn, path).unwrap(), "from {from}");
+                migrate_to_latest_of(&versions, &mut conn).unwrap();
+                assert!(is_latest_of(&versions, &conn, path).unwrap(), "from {from}");
+                assert_eq!(version_of_tables(&versions, &conn).unwrap(), Some(number_of(&versions)));
+                // This version of the program reports a newer one, not damage.
+                let error = is_current(&conn, path).unwrap_err().at(path);
+                assert!(matches!(error, StoreError::Newer(_)), "{error}");
+            }
+        }
+    }
 }

@@ -4,7 +4,7 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::error::Failure;
+use crate::failure::Failure;
 
 /// Matches up to which threads are looked up one by one. With more, a list is walked in its order.
 const MAX_LOOKUPS: usize = 2000;

@@ -10,7 +10,7 @@ use rusqlite::Connection;
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::connection::{Link, Role, Target};
-use crate::error::Failure;
+use crate::failure::Failure;
 use crate::opening::Opening;
 use crate::owner::OwnerLock;
 use crate::paths::{OWNERS, create_private_dir, database_path};
@@ -19,8 +19,9 @@ use crate::salvage::Salvage;
 use crate::writer::{CheckpointDue, Commit, Job, QUEUE, Queued, Writer};
 use crate::{
     Fragment, ItemRow, Job as StoredJob, JobItem, JobItemCounts, JobItemStatus, ListQuery,
-    OrphanedTurn, Page, Place, StoreError, StoredThread, Synchronous, TurnRow, TurnsQuery,
-    UsageQuery, UsageRow, Write, jobs, preflight, read, salvage, threads, usage,
+    OpenedThread, OrphanedTurn, Page, Place, StoreError, StoredThread, Synchronous, TurnRow,
+    TurnsQuery, UsageQuery, UsageRow, Write, jobs, preflight, read, recovery, salvage, threads,
+    usage,
 };
 
 /// Options for opening a store.
@@ -77,6 +78,8 @@ struct Inner {
     pool: Arc<Pool>,
     writer: Option<JoinHandle<()>>,
     in_memory: bool,
+    /// The name under which this store holds leases.
+    owner: Arc<str>,
     /// See [`Store::salvaged`].
     salvaged: Option<Salvage>,
 }
@@ -104,11 +107,12 @@ impl Store {
         let mut opening = Opening::begin(dir)?;
         let mut salvaged = None;
         let conn = match opening.verify_files().and_then(|()| target.prepare()) {
-            Err(StoreError::Corrupt { path, detail }) if options.salvage && opening.alone => {
+            Err(StoreError::Damaged(fault)) if options.salvage && opening.alone => {
                 // From here on, the file was not closed in an orderly way.
                 opening.note_in_use()?;
-                let (damage, error) = (opening.damage(detail), options.lost_turn_error.as_deref());
-                salvaged = Some(salvage::salvage(&path, &damage, error, options.now_ms)?);
+                let (detail, error) = (fault.detail(), options.lost_turn_error.as_deref());
+                let damage = opening.damage(detail);
+                salvaged = Some(salvage::salvage(&target.path, &damage, error, options.now_ms)?);
                 target.prepare()?
             }
             other => other?,
@@ -157,6 +161,7 @@ impl Store {
         let places = Arc::new(Semaphore::new(QUEUE));
         let pool = Arc::new(Pool::new(target.clone()));
         let (path, in_memory) = (Arc::clone(&target.path), target.in_memory);
+        let name = Arc::from(owner.as_str());
         let writer = Writer {
             link: Link::new(target, Role::Writer, Some(conn)),
             jobs: waiting,
@@ -168,8 +173,15 @@ impl Store {
         };
         let thread =
             writer.start().map_err(|error| StoreError::io("start a writer for", &path, error))?;
-        let inner =
-            Inner { jobs: Some(jobs), places, pool, writer: Some(thread), in_memory, salvaged };
+        let inner = Inner {
+            jobs: Some(jobs),
+            places,
+            pool,
+            writer: Some(thread),
+            in_memory,
+            owner: name,
+            salvaged,
+        };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -188,7 +200,7 @@ impl Store {
     }
 
     /// Claims every turn in progress whose process is dead. The caller ends each with
-    /// [`Write::FinishTurn`]. A turn is claimed by only one caller of all processes; if that one
+    /// [`Write::FinishTurn`] in [`Store::write_unloaded`], because a claim takes no lease. A turn is claimed by only one caller of all processes; if that one
     /// dies first, it can be claimed again.
     ///
     /// # Errors
@@ -363,14 +375,37 @@ impl Store {
         self.read(move |conn| read::places(conn, &thread, behind, limit)).await
     }
 
-    /// Takes the lease of a thread, which writing requires, and returns its orphaned turns, which
-    /// the caller ends. May be called again while this store holds the lease, unless the caller
-    /// runs a turn of the thread.
+    /// Takes the lease of a thread, which writing requires, and returns the thread as it is under
+    /// the lease. May be called again while this store holds the lease, unless the caller runs a
+    /// turn of the thread.
     ///
     /// # Errors
-    /// [`StoreError::Leased`] if another living store holds it; [`StoreError::ThreadNotFound`].
-    pub async fn lease(&self, thread: &str) -> Result<Vec<OrphanedTurn>, StoreError> {
-        self.ask(|reply| Job::Lease(thread.to_owned(), reply)).await?
+    /// [`StoreError::LeasedBy`] if another living store holds it; [`StoreError::ThreadNotFound`].
+    pub async fn open_thread(&self, thread: &str) -> Result<OpenedThread, StoreError> {
+        self.ask(|reply| Job::Open(thread.to_owned(), reply)).await?
+    }
+
+    /// Writes to a thread that is not loaded: takes its lease, stores all of `writes`, and releases
+    /// the lease, atomically. A lease that this store had before stays with it.
+    ///
+    /// # Errors
+    /// As for [`Store::open_thread`] and [`Store::commit`]. Then nothing has changed.
+    pub async fn write_unloaded(
+        &self,
+        thread: &str,
+        writes: Vec<Write>,
+    ) -> Result<(), StoreError> {
+        self.ask(|reply| Job::Unloaded(thread.to_owned(), Commit { writes, reply })).await?
+    }
+
+    /// The turns of a thread in progress that this store runs, with their items.
+    ///
+    /// # Errors
+    /// [`StoreError::LeaseLost`] if this store does not hold the lease of the thread;
+    /// [`StoreError::ThreadNotFound`].
+    pub async fn turns_in_progress(&self, thread: &str) -> Result<Vec<OrphanedTurn>, StoreError> {
+        let (me, thread) = (Arc::clone(&self.inner.owner), thread.to_owned());
+        self.read(move |conn| recovery::in_progress(conn, &me, &thread)).await
     }
 
     /// Releases the lease of a thread, so that another store can take it.

@@ -6,7 +6,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params_from_iter};
 
 use crate::cursor::{ThreadPosition, query_tag};
-use crate::error::Failure;
+use crate::failure::Failure;
 use crate::read::{THREAD_COLUMNS, stored_thread};
 use crate::search::{self, Matches, RowIds};
 use crate::{Direction, ListQuery, Page, SortKey, StoredThread};

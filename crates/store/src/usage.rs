@@ -4,7 +4,7 @@
 
 use rusqlite::{Connection, Row, params};
 
-use crate::error::Failure;
+use crate::failure::Failure;
 use crate::rows::leased_thread;
 
 /// What a response used. Token counts and cost are `None` where they are not known.

@@ -13,11 +13,11 @@ use rusqlite::config::DbConfig;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::connection::Link;
-use crate::error::Failure;
+use crate::failure::Failure;
 use crate::opening::Opening;
 use crate::owner::OwnerLock;
 use crate::pool::Pool;
-use crate::{OrphanedTurn, StoreError, Write, apply, joined, lease, recovery};
+use crate::{OpenedThread, OrphanedTurn, StoreError, Write, apply, joined, lease, recovery};
 
 /// Jobs in the queue; further ones wait in their callers.
 pub(crate) const QUEUE: usize = 256;
@@ -44,7 +44,9 @@ pub(crate) enum Job {
     /// Claims orphaned turns.
     Claim(oneshot::Sender<Result<Vec<OrphanedTurn>, StoreError>>),
     /// Takes the lease of a thread.
-    Lease(String, oneshot::Sender<Result<Vec<OrphanedTurn>, StoreError>>),
+    Open(String, oneshot::Sender<Result<OpenedThread, StoreError>>),
+    /// Writes to a thread that is not loaded.
+    Unloaded(String, Commit),
     /// Releases the lease of a thread.
     Release(String, oneshot::Sender<Result<(), StoreError>>),
     /// Joins the history of a thread.
@@ -106,8 +108,16 @@ impl Writer {
                         let claimed = self.claim();
                         let _ = reply.send(claimed);
                     }
-                    Job::Lease(thread, reply) => {
-                        let _ = reply.send(self.lease(&thread));
+                    Job::Open(thread, reply) => {
+                        let _ = reply.send(self.open_thread(&thread));
+                    }
+                    Job::Unloaded(thread, commit) => {
+                        let removes = commit.removes();
+                        let _ = commit.reply.send(self.write_unloaded(&thread, &commit.writes));
+                        if removes {
+                            self.empty_log();
+                        }
+                        self.bound_log();
                     }
                     Job::Release(thread, reply) => {
                         let me = self.owner.clone();
@@ -189,10 +199,16 @@ impl Writer {
         }
     }
 
-    fn lease(&mut self, thread: &str) -> Result<Vec<OrphanedTurn>, StoreError> {
+    fn open_thread(&mut self, thread: &str) -> Result<OpenedThread, StoreError> {
         let owners = self.lock.as_ref().map(|(owners, _)| owners.clone());
         let me = self.owner.clone();
-        self.write(|conn| lease::take(conn, owners.as_deref(), &me, thread))
+        self.write(|conn| lease::open_thread(conn, owners.as_deref(), &me, thread))
+    }
+
+    fn write_unloaded(&mut self, thread: &str, writes: &[Write]) -> Result<(), StoreError> {
+        let owners = self.lock.as_ref().map(|(owners, _)| owners.clone());
+        let me = self.owner.clone();
+        self.write(|conn| lease::write_unloaded(conn, owners.as_deref(), &me, thread, writes))
     }
 
     fn claim(&mut self) -> Result<Vec<OrphanedTurn>, StoreError> {
@@ -248,7 +264,7 @@ impl Writer {
         // Callers are notified after all files are closed.
         drop(self.link);
         if let Some((owners, lock)) = self.lock {
-            if !matches!(result, Err(StoreError::FilesChanged { .. })) {
+            if !matches!(result, Err(StoreError::TakenAway(_))) {
                 note_closed(&owners, &self.owner);
             }
             drop(lock);

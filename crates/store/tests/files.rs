@@ -131,7 +131,7 @@ async fn a_damaged_database_is_set_aside_whole() {
     let living = fs::File::create(dir.path().join("owners/living")).unwrap();
     living.lock().unwrap();
     let error = Store::open(dir.path(), aside(8)).unwrap_err();
-    assert!(matches!(error, StoreError::Corrupt { .. }), "{error}");
+    assert!(matches!(error, StoreError::Damaged(_)), "{error}");
     assert!(dir.path().join("threads.db").exists());
     // Another program's database does not count as damaged.
     let other = tempfile::tempdir().unwrap();
@@ -139,7 +139,7 @@ async fn a_damaged_database_is_set_aside_whole() {
     conn.execute_batch("CREATE TABLE recipes (name TEXT)").unwrap();
     drop(conn);
     let error = Store::open(other.path(), aside(9)).unwrap_err();
-    assert!(matches!(error, StoreError::Foreign { .. }), "{error}");
+    assert!(matches!(error, StoreError::Foreign(_)), "{error}");
 }
 
 #[test]
@@ -175,14 +175,14 @@ async fn damage_is_found_when_read_and_salvaged_at_the_next_start() {
     let store = open(dir.path());
     corrupt(&path, "sqlite_autoindex_thread_1");
     let error = store.thread("a").await.unwrap_err();
-    assert!(matches!(error, StoreError::Corrupt { .. }), "{error}");
+    assert!(matches!(error, StoreError::Damaged(_)), "{error}");
     // The file is not renamed while another process has it open.
     let salvaging = || OpenOptions { salvage: true, now_ms: 7, ..options() };
     let error = Store::open(dir.path(), salvaging()).unwrap_err();
-    assert!(matches!(error, StoreError::Corrupt { .. }), "{error}");
+    assert!(matches!(error, StoreError::Damaged(_)), "{error}");
     store.close().await.unwrap();
     let error = Store::open(dir.path(), options()).unwrap_err();
-    assert!(matches!(error, StoreError::Corrupt { .. }), "left alone unless asked: {error}");
+    assert!(matches!(error, StoreError::Damaged(_)), "left alone unless asked: {error}");
     let store = Store::open(dir.path(), salvaging()).unwrap();
     let salvage = store.salvaged().unwrap();
     assert_eq!((salvage.threads, salvage.lost.len()), (1, 0));
@@ -375,7 +375,7 @@ async fn a_full_disk_is_reported_and_survived() {
         }
         assert!(stored < 60, "the quota does not hold");
     };
-    assert!(matches!(error, StoreError::Full { .. }), "{error}");
+    assert!(matches!(error, StoreError::Full(_)), "{error}");
     assert!(error.to_string().contains("threads.db"), "{error}");
 
     // A small commit succeeds in a group with one that does not fit.
@@ -384,7 +384,7 @@ async fn a_full_disk_is_reported_and_survived() {
     let too_large = vec![append("a", Some("t"), &[&large(stored * 2000)])];
     let (small, too_large) = tokio::join!(store.commit(vec![update]), store.commit(too_large));
     small.unwrap();
-    assert!(matches!(too_large, Err(StoreError::Full { .. })), "{too_large:?}");
+    assert!(matches!(too_large, Err(StoreError::Full(_))), "{too_large:?}");
     drop(store);
 
     let store = open(dir.path());
@@ -415,8 +415,8 @@ async fn a_thread_has_one_writer_at_a_time() {
     let dir = tempfile::tempdir().unwrap();
     let (one, two) = (open(dir.path()), open(dir.path()));
     one.commit(listed(record("a", 1))).await.unwrap();
-    let error = two.lease("a").await.unwrap_err();
-    assert!(matches!(error, StoreError::Leased { .. }), "{error}");
+    let error = two.open_thread("a").await.unwrap_err();
+    assert!(matches!(error, StoreError::LeasedBy { .. }), "{error}");
     let pid = format!("process {}", std::process::id());
     assert!(error.to_string().contains(&pid) && error.to_string().contains("thread a"), "{error}");
     for write in [
@@ -427,22 +427,22 @@ async fn a_thread_has_one_writer_at_a_time() {
         Write::UpdateThread { thread: "a".into(), changes: Box::default() },
     ] {
         let error = two.commit(vec![write]).await.unwrap_err();
-        assert!(matches!(error, StoreError::NotLeased { .. }), "{error}");
+        assert!(matches!(error, StoreError::LeaseLost { .. }), "{error}");
     }
     one.release("a").await.unwrap();
-    assert_eq!(two.lease("a").await.unwrap(), []);
+    assert_eq!(two.open_thread("a").await.unwrap().orphans, []);
     two.commit(vec![start("a", "t2", 5)]).await.unwrap();
-    assert!(one.lease("a").await.is_err());
+    assert!(one.open_thread("a").await.is_err());
     // Its holder dies with a turn in flight: the next store gets both the lease and the turn.
     drop(two);
-    let orphans = one.lease("a").await.unwrap();
+    let orphans = one.open_thread("a").await.unwrap().orphans;
     assert_eq!(orphans.len(), 1);
     assert_eq!(orphans[0].turn, "t2");
     one.commit(vec![finish("a", "t2"), start("a", "t3", 6)]).await.unwrap();
-    let error = one.lease("nothing").await.unwrap_err();
+    let error = one.open_thread("nothing").await.unwrap_err();
     assert!(matches!(error, StoreError::ThreadNotFound { .. }), "{error}");
     one.close().await.unwrap();
-    assert_eq!(open(dir.path()).lease("a").await.unwrap().len(), 1);
+    assert_eq!(open(dir.path()).open_thread("a").await.unwrap().orphans.len(), 1);
 }
 
 #[tokio::test]

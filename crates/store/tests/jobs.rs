@@ -74,7 +74,7 @@ async fn a_job_that_a_crash_cut_short_keeps_its_finished_rows() {
     drop(store);
 
     let store = open(dir.path());
-    store.lease("t").await.unwrap();
+    store.open_thread("t").await.unwrap();
     let found = store.latest_job("t", FINGERPRINT).await.unwrap().unwrap();
     assert_eq!((found.key, found.status, found.ended_at_ms), (key, JobStatus::Running, None));
     assert!(store.latest_job("t", [8; 32]).await.unwrap().is_none());

@@ -80,7 +80,7 @@ async fn joined_records_equal_the_rows() {
     // Pieces are deleted with their rows.
     let store = open(dir.path());
     for thread in ["b", "a", "c"] {
-        store.lease(thread).await.unwrap();
+        store.open_thread(thread).await.unwrap();
         store.commit(vec![Write::DeleteThread { thread: thread.into() }]).await.unwrap();
     }
     store.close().await.unwrap();

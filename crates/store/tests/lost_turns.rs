@@ -112,7 +112,7 @@ async fn lost_turn_records_are_rebuilt() {
         }
         // The threads can continue.
         let id = name(7);
-        store.lease(&id).await.unwrap();
+        store.open_thread(&id).await.unwrap();
         store.commit(vec![start(&id, "next", 9000), finish(&id, "next")]).await.unwrap();
         assert_eq!(store.last_turn(&id).await.unwrap().unwrap().id, "next");
         store.close().await.unwrap();

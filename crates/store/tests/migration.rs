@@ -51,8 +51,8 @@ async fn version_1_keeps_everything() {
     let orphans = store.claim_orphaned_turns().await.unwrap();
     assert_eq!(orphans.len(), 1);
     let (thread, turn) = (orphans[0].thread.clone(), orphans[0].turn.clone());
-    store.commit(vec![finish(&thread, &turn)]).await.unwrap();
-    store.lease(&thread).await.unwrap();
+    store.write_unloaded(&thread, vec![finish(&thread, &turn)]).await.unwrap();
+    store.open_thread(&thread).await.unwrap();
     let writes = vec![
         start(&thread, "new", 1),
         put(&thread, "new", "item", "x"),
@@ -142,7 +142,7 @@ async fn version_3_has_no_jobs_and_takes_them() {
     let listed = ListQuery { limit: 1, ..ListQuery::default() };
     let thread = store.threads(listed).await.unwrap().rows.remove(0).record.id;
     assert_eq!(store.jobs(&thread).await.unwrap(), []);
-    store.lease(&thread).await.unwrap();
+    store.open_thread(&thread).await.unwrap();
     let write = JobWrite::Create {
         id: "job".into(),
         fingerprint: [1; 32],

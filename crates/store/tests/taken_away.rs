@@ -81,12 +81,12 @@ async fn nothing_is_stored_in_removed_files() {
         harm(dir.path());
         let check = |error: StoreError| {
             let text = error.to_string();
-            assert!(matches!(error, StoreError::FilesChanged { .. }), "{what}: {text}");
+            assert!(matches!(error, StoreError::TakenAway(_)), "{what}: {text}");
             assert!(text.contains(expected) && text.contains("restart"), "{what}: {text}");
         };
         check(store.commit(vec![start("a", "t2", 5)]).await.unwrap_err());
         check(store.commit(listed(record("b", 1))).await.unwrap_err());
-        check(store.lease("old3").await.unwrap_err());
+        check(store.open_thread("old3").await.unwrap_err());
         check(store.close().await.unwrap_err());
 
         // The next start reports it.
@@ -127,7 +127,7 @@ async fn a_restored_database_has_everything() {
     store.commit(listed(record("b", 1))).await.unwrap_err();
     // No second database is created beside one that is open.
     let error = Store::open(dir.path(), salvaging()).unwrap_err();
-    assert!(matches!(error, StoreError::FilesChanged { .. }), "{error}");
+    assert!(matches!(error, StoreError::TakenAway(_)), "{error}");
     assert!(error.to_string().contains(&format!("process {}", std::process::id())), "{error}");
     assert!(!database(dir.path()).exists());
     store.close().await.unwrap_err();

@@ -78,7 +78,7 @@ impl Agents {
             return Ok(());
         }
         self.store
-            .lease(id)
+            .open_thread(id)
             .await
             .map_err(|error| ToolError::new(format!("agent {id} cannot be closed: {error}")))?;
         self.store.release(id).await;

@@ -53,6 +53,7 @@ mod lines;
 mod links;
 #[path = "../../../account/tests/suite/login_service.rs"]
 mod login_service;
+mod lost_leases;
 mod managed_network;
 mod mcp_clients;
 mod mcp_http;

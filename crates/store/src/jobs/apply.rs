@@ -5,7 +5,7 @@ use rusqlite::{Connection, params};
 use super::keys::{NUMBER_BITS, item_key};
 use super::record::{JobItemOutcome, JobItemStatus, JobStatus, JobWrite, NewJobItem};
 use crate::StoreError;
-use crate::error::Failure;
+use crate::failure::Failure;
 use crate::rows::leased_thread;
 
 /// Applies one change on behalf of the store named `owner`.

@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::keys::{NUMBER_BITS, item_key};
 use super::record::{Job, JobItem, JobItemCounts, JobItemStatus, JobStatus};
-use crate::error::Failure;
+use crate::failure::Failure;
 use crate::rows::find_thread;
 
 const COLUMNS: &str = "pk, id, status, created_at_ms, ended_at_ms, detail";

@@ -8,7 +8,7 @@ use rusqlite::{Connection, params};
 use super::ThreadLoss;
 use super::refill::{Losses, Lost};
 use super::scan::{Listed, Scan};
-use crate::error::Failure;
+use crate::failure::Failure;
 use crate::lineage::{Lineage, Segment};
 use crate::{content, keys, removal};
 

@@ -10,7 +10,7 @@ use serde::de::IgnoredAny;
 use super::pages::{Page, Pages};
 use super::record::Cells;
 use super::scan::{Found, Scan, Table};
-use crate::error::Failure;
+use crate::failure::Failure;
 use crate::{content, keys};
 
 /// The losses of a turn.

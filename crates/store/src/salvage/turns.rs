@@ -9,7 +9,7 @@ use rusqlite::{Connection, params};
 use super::lineages::{live_threads, lost_turns};
 use super::refill::Losses;
 use super::scan::Scan;
-use crate::error::Failure;
+use crate::failure::Failure;
 use crate::lineage::Lineage;
 use crate::rows::status_code;
 use crate::{TurnStatus, keys};

@@ -85,7 +85,7 @@ impl Server {
         }
         if found.is_some() && !is_loaded {
             // Refused before anything happens when another server has it.
-            self.services.store.lease(id).await?;
+            self.services.store.open_thread(id).await?;
         }
         let was_loaded = self.services.threads.end(id, EndReason::Deleted).await;
         self.services.agents.close_children(id).await;
@@ -93,8 +93,10 @@ impl Server {
             Some(_) => self.write_unloaded(id, Write::DeleteThread { thread: id.to_owned() }).await,
             None => Ok(()),
         };
-        if written.is_ok() {
-            self.forget_changes(id).await;
+        match &written {
+            Ok(()) => self.forget_changes(id).await,
+            // It was taken above.
+            Err(_) => self.services.store.release(id).await,
         }
         let (params, done) = (named(id), written.is_ok());
         self.after_response(caller, move |threads, connections| {
@@ -243,12 +245,7 @@ impl Server {
 
     /// Writes to a thread that is not loaded. The caller holds `loading`.
     pub(super) async fn write_unloaded(&self, id: &str, write: Write) -> Result<(), Error> {
-        self.services.store.lease(id).await?;
-        let store = self.services.store.get().await?;
-        let written = store.commit(vec![write]).await.map_err(Error::from);
-        // A remaining lease ends with this server; a deleted thread has none.
-        let _ = store.release(id).await;
-        written
+        self.services.store.write_unloaded(id, vec![write]).await
     }
 }
 
