@@ -7,6 +7,14 @@
 //! - A [`Stack`] holds the layers that apply in a folder; those of projects only if they are
 //!   trusted.
 //! - [`resolve`] merges a stack, constrains it by the [`Requirements`] and returns the [`Config`].
+//!
+//! # How a change takes effect
+//!
+//! Files (parsed once, read again only when they changed) → [`Stack`] → [`resolve`] → [`Config`].
+//! A thread keeps the files that its configuration came from. When its next turn starts, it
+//! compares their stamps, which reads no contents, and resolves again only when one changed. A
+//! setting that still has the configuration's old value takes the new one; a setting that a client
+//! chose is kept.
 
 mod add_plugins;
 mod check;

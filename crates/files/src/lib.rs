@@ -6,6 +6,12 @@
 //! number of bytes. They can still wait
 //! for the file system, so a caller on an asynchronous runtime reads through a [`Pool`], which
 //! bounds that wait. This crate does not know what a file is for.
+//!
+//! [`open`] opens with `O_NONBLOCK` and `O_NOCTTY` and examines the opened descriptor; a read is
+//! bounded even when the file grows in the meantime. Work in a [`Pool`] that exceeds its time
+//! fails with an error that names the place, its thread is counted as overdue, and other work
+//! takes its slot. No lock is held during a read. In the server, the actor of a thread receives
+//! each result as a command, and has one read in progress at a time.
 
 mod background;
 mod error;

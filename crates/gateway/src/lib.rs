@@ -1,6 +1,12 @@
 //! The hosted API gateway: keys, limits, spend and the change policy in front of upstreams
 //! (specification: Hosted API). This crate is the path of a request; bodies, policy, the store and
 //! the administration are crates of their own.
+//!
+//! `gateway_policy::settings` is one immutable value for each loaded file; a request keeps the one
+//! that it began with. `gateway_store::records` holds typed statements over
+//! `gateway_store::database`, which runs the same SQL on SQLite and PostgreSQL. The **ledger**
+//! writes rows in groups; month sums are written in the same transaction and initialize the spend
+//! meters.
 
 mod account;
 mod api;

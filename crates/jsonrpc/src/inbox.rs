@@ -1,6 +1,10 @@
 //! The queue of incoming messages of one connection, bounded in messages and in bytes. At either
 //! bound the reader waits, and with it eventually the peer; a transport can choose to get back a
 //! request that finds no room instead, and refuse it at once.
+//!
+//! An inbox has two lanes: requests, and answers to the server's own requests, which pass waiting
+//! requests. With lines, a full inbox pauses the reading; with WebSocket, the request is answered
+//! -32001, and so it is when the server-wide `Ingress` is used up.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;

@@ -1,5 +1,12 @@
 //! Where events of `tracing` go: which ones are written, in which format, and to which file. The other
 //! crates only emit events and spans; `cli` installs the subscriber that this crate builds.
+//!
+//! A server logs warnings and errors to `<log_dir>/agentd.log`; the gateway logs from level `info`
+//! on to standard error, and each line passes through `Gateway::redact`. `RUST_LOG` holds levels
+//! by target (`warn,server::turn=debug`; a level without a target leaves libraries at `warn`), and
+//! `LOG_FORMAT=json` writes each line as an object. A server's target is the part that an event
+//! concerns (`server::store`, `server::notify`). An event is inside the span of its thread and
+//! turn and, from level `debug` on, that of the request.
 
 mod file;
 mod format;

@@ -7,6 +7,15 @@
 //!    ▲                      │ ◀── progress, questions, the end ──┘
 //!    └─ elicitation, or input_required (suspended) ◀──┘
 //! ```
+//!
+//! Each tool call has a connection of its own, so a slow MCP client delays no other. The turn runs
+//! in a task (`turn.rs`); dropping the call's side of it interrupts the turn, so every way in
+//! which a call can end (cancellation, a closed request, a lost session) is a drop. `question.rs`
+//! makes forms of the server's requests; anything but explicit consent declines. Without a
+//! handshake, a call that waits for input is kept in `suspended.rs` under a random number that is
+//! valid once. `rmcp` speaks the protocol; the transport over standard input and output
+//! (`stdio.rs`) and what stands before HTTP (`http.rs`: admission, bounds, lives of sessions) are
+//! ours.
 
 mod agent;
 mod arguments;

@@ -3,6 +3,15 @@
 //!
 //! All amounts are integers. A decision in memory reads no clock and takes one lock; a decision
 //! over a shared store takes at most one round trip.
+//!
+//! # How a limit is decided
+//!
+//! [`Limits::reserve`] takes all draws of a request or none. [`Memory`] decides under one lock and
+//! writes each meter into a mapped slot before it answers, so that `kill -9` loses nothing.
+//! [`Redis`] admits from capacity that the node has leased, otherwise with a single call of a
+//! function (`limits.lua`), which counts in integers with the store's clock. Leased capacity
+//! counts as used and does not refill until it is reported, given back or expired. A restarted
+//! store begins with all rates used up.
 
 mod bucket;
 mod decision;

@@ -9,6 +9,11 @@
 //!
 //! The proxy does not see what an allowed server does with a request, nor what is inside of TLS.
 //! With domain fronting, it checks only the name that the command gives to the proxy.
+//!
+//! The network is a namespace that has only loopback. The program itself, started inside in place
+//! of the 4 KB program of `lead/` (see `lead` in `supervise/child.rs`), opens the listeners there
+//! and passes them out. The server accepts their connections, decides with an [`EgressPolicy`],
+//! and asks the thread about hosts on no list.
 
 mod address;
 mod dial;

@@ -1,5 +1,8 @@
 //! Determines which paths inside of writable roots stay read-only, and the placeholders that
 //! prevent the creation of missing ones. The layers enforce it.
+//!
+//! `protect/paths.rs` finds the targets of protected names; this module decides which of them are
+//! read-only, held or pinned.
 
 mod paths;
 mod placeholder;

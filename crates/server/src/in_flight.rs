@@ -1,4 +1,8 @@
 //! Counts accepted work that is not done. The end of the server waits for it.
+//!
+//! A server that shuts down drains first: `session::Input::Drain` lets each turn reach a point
+//! where neither a response nor a tool's work is cut off (`session/src/turn/ending.rs`,
+//! `end_at_safe_point`), and requests in progress are answered.
 
 use std::sync::Arc;
 

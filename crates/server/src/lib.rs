@@ -2,6 +2,9 @@
 //! adapters from model, sandbox, patches and store to the session's effects.
 //!
 //! It reads no environment, no command line and no clock by itself: see [`Options`].
+//!
+//! Every error of the crate is an [`Error`]; its code and data on the wire are chosen in
+//! `error.rs`.
 
 mod account_limits;
 mod accounts;

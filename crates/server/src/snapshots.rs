@@ -5,6 +5,8 @@
 //! The profile runs in a read-only sandbox without a network: what a command may have written into
 //! it does nothing that a command could not. Its variables go through `shell_environment_policy`
 //! like any other. Where something cannot be captured, commands run a login shell of their own.
+//!
+//! The captured environment, functions and aliases are put before later scripts.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};

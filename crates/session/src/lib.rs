@@ -7,6 +7,21 @@
 //! `port` holds the data that crosses the border. Each part owns its state: `turn` (with `sample`
 //! and `calls`), `approvals`, `processes`, `conversation`, `goal`, `configuration`. The tools of
 //! the model are one file each in `tools`.
+//!
+//! # How the parts relate
+//!
+//! Imports run one way: `machine` → `turn` → `sample`, `calls`, `tools`, `approvals`, `processes`,
+//! `conversation`, `goal`, `configuration` → `port`.
+//!
+//! - `port/` holds the data that enters and leaves the crate; it imports no other module of it.
+//! - [`Machine`] holds the running turn, if any, and the `Thread`: the parts that outlive a turn.
+//!   It routes each input to the part concerned. Only `Turn` emits the end of a turn.
+//! - A part owns its state. Its arguments are a `Cx` (time, ids, numbers, bounds, the list of
+//!   effects) and the values that it needs from other parts. It returns what other parts must do:
+//!   an `Exit` of a command, a `Step` of a call. No part has access to the machine.
+//! - A tool of the model is one file in `tools/` and one line in its list. It defines the tool,
+//!   parses its calls, and returns `Step`s, which `turn/steps.rs` carries out without knowledge of
+//!   the tool. The tools of clients implement the same trait, with data in place of code.
 
 mod approvals;
 mod calls;

@@ -6,6 +6,12 @@
 //! ```text
 //! accept ─▶ peer's user ─▶ HTTP: Origin, Host, path ─▶ credentials ─▶ number of connections ─▶ Connection
 //! ```
+//!
+//! `accept.rs` accepts connections and `handshake.rs` checks the request's head (`Origin`, `Host`,
+//! path, credentials: `auth.rs`, `token.rs`). The rest is a stream for the WebSocket of `jsonrpc`,
+//! whose reader holds no buffer between messages and whose writer frames the outbox's messages.
+//! The server gets a `Connection` and does not know its transport. `pending.rs` holds pending
+//! connections: their number is bounded, and at the bound the oldest is closed.
 
 mod accept;
 mod address;

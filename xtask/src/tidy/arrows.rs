@@ -17,8 +17,7 @@ enum May {
 
 use May::{EverythingBut, Only};
 
-/// In the order of ARCHITECTURE.md's map. Who may know both `protocol` and `session` follows from
-/// it: `server`, `cli` and `testkit`.
+/// Only `server`, `cli` and `testkit` know both `protocol` and `session`.
 const TABLE: &[(&str, May)] = &[
     ("files", Only(&[])),
     ("filesystem", Only(&["files"])),

@@ -1,5 +1,5 @@
-//! Documents: required files exist, the table of contents lists every page, and the newest release in the
-//! changelog is the workspace's version. Does not read prose; links are checked in `links.rs`.
+//! Documents: required files exist, the table of contents lists every page, the map stays short, and the newest
+//! release in the changelog is the workspace's version. Words are checked in `words.rs`, links in `links.rs`.
 
 use std::path::{Path, PathBuf};
 
@@ -13,6 +13,9 @@ const REQUIRED: [&str; 6] =
     ["ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md", SUMMARY];
 const SUMMARY: &str = "docs/SUMMARY.md";
 const CHANGELOG: &str = "CHANGELOG.md";
+const MAP: &str = "ARCHITECTURE.md";
+/// Maximum size of the map in bytes: a page that a newcomer reads to its end.
+const MAP_BYTES: usize = 20 * 1024;
 
 pub(crate) fn check(root: &Path) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
@@ -21,6 +24,7 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Finding>> {
     }
     let read = |file: &str| std::fs::read_to_string(root.join(file)).unwrap_or_default();
     findings.extend(check_release(&read(CHANGELOG), &read("Cargo.toml")));
+    findings.extend(check_map(&read(MAP)));
     let listed: Vec<PathBuf> = Page::parse(&read(SUMMARY))
         .links
         .iter()
@@ -35,6 +39,14 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Finding>> {
         }
     }
     Ok(findings)
+}
+
+fn check_map(text: &str) -> Option<Finding> {
+    let bytes = text.len();
+    let message = format!(
+        "{bytes} bytes, at most {MAP_BYTES}: move details to the documentation of the module or to docs/"
+    );
+    (bytes > MAP_BYTES).then(|| Finding::error(Path::new(MAP), 0, "documents", message))
 }
 
 /// The first section of the changelog is `## Unreleased`, the second `## VERSION – YYYY-MM-DD` with the
@@ -66,6 +78,12 @@ fn check_release(changelog: &str, manifest: &str) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_map_has_a_maximum_size() {
+        assert!(check_map(&"a".repeat(MAP_BYTES)).is_none());
+        assert!(check_map(&"a".repeat(MAP_BYTES + 1)).is_some());
+    }
 
     #[test]
     fn the_newest_release_is_the_version_of_the_workspace() {

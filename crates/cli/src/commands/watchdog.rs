@@ -1,4 +1,6 @@
 //! Ends the process in time after a signal, even when its other threads hang.
+//!
+//! It is a thread with a runtime of its own.
 
 use std::time::Duration;
 

@@ -1,5 +1,8 @@
 //! The door to the session's machine. Settings enter it as [`Allowed`] values only: [`MachineInput`]
 //! has the session's inputs but for those that carry settings, which have methods here.
+//!
+//! The limits that the threads above an agent have at present bound it in the same place: every
+//! step of its machine passes `LimitedMachine`, which applies a changed bound first.
 
 use std::ops::Deref;
 use std::path::PathBuf;

@@ -1,5 +1,17 @@
 //! The actor of a loaded thread: takes commands from its mailbox, steps the machine, stores the
 //! records of a batch, and only then carries the other effects out, in order.
+//!
+//! Its state belongs to owners with private fields: `mailbox`, `replies`, `journal` (what is
+//! durable), `broadcast` (subscribers and events), `questions` (open requests to clients),
+//! `reviewer` (requests to the model that reviews approvals), `running_commands`, `inspect` (tool
+//! calls and patches), `configuration`, `model_stream`, `agents` (calls to other agents),
+//! `memories` (the notes that the thread leaves after a rest), and the machine. Only `Server`
+//! holds all services; every other function names those that it uses.
+//!
+//! When a commit fails, nothing in its batch is reported as done: callers get the error, and the
+//! turn fails. Its end is sent (`unstored.rs`, which handles every kind of event), and is stored
+//! as soon as the store works again (`journal/missing.rs`). When an actor panics, its turn fails
+//! in the store and for its clients, and the thread is closed (`panics.rs`).
 
 mod attachment;
 mod clients;

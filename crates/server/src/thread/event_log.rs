@@ -5,6 +5,9 @@
 //! event takes one. So deltas can be joined, and a client that saw the first half of the joined text
 //! is sent the second. Events that a later one supersedes are dropped: the deltas of an item when it
 //! is final, an older status when there is a newer one.
+//!
+//! `handlers/thread/reconnect.rs` answers a client that comes back with the events that it missed,
+//! or with a snapshot of the turns. The log begins when the first client asks for cursors.
 
 use std::collections::VecDeque;
 

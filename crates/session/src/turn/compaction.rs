@@ -4,6 +4,10 @@
 //! What survives: the introduction (settings, developer instructions, the project's document) as it
 //! is now, the user's messages, and what a client pinned. What is summed up: answers, reasoning,
 //! calls and their outputs. Clients keep every item.
+//!
+//! Each fragment of the history has a *mark* that says whether it is generated again, kept or
+//! summarized. The store records where the new history begins, so that a rollback to a point
+//! before it restores the old one.
 
 use std::sync::{Arc, LazyLock};
 
