@@ -59,6 +59,7 @@ mod sandboxed;
 mod server;
 mod skills;
 mod snapshots;
+mod stored;
 mod telemetry;
 mod thread;
 mod thread_defaults;

@@ -17,6 +17,7 @@ use crate::error::{Error, ErrorKind};
 use crate::options::Options;
 use crate::recovery::{self, OrphanOutcome};
 use crate::salvage_report;
+use crate::stored;
 
 /// See the module.
 pub(crate) struct ThreadStore {
@@ -89,9 +90,7 @@ impl ThreadStore {
             let settings = found.map(|found| found.record.settings).unwrap_or_default();
             let stored = match settings.as_str() {
                 "" => None,
-                json => Some(serde_json::from_str(json).map_err(|error| {
-                    Error::failed(format!("the settings of thread {id} cannot be read: {error}"))
-                })?),
+                json => Some(stored::settings(&id, json)?),
             };
             above.push(ThreadAbove { id, stored: stored.as_ref().map(PolicyBound::of) });
         }

@@ -92,8 +92,8 @@ pub use jobs::{
 };
 pub use query::{Direction, ListQuery, Page, SortKey, TurnsQuery};
 pub use record::{
-    Fragment, ItemRow, OpenedThread, OrphanedTurn, Place, StoredThread, ThreadChanges, ThreadRecord, TurnOutcome,
-    TurnRow, TurnStatus, Write,
+    Fragment, ItemRow, OpenedThread, OrphanedTurn, Place, StoredThread, ThreadChanges,
+    ThreadRecord, TurnOutcome, TurnRow, TurnStatus, Write,
 };
 pub use salvage::{Kept, Salvage, ThreadLoss};
 pub use store::{OpenOptions, Store};

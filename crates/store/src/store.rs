@@ -390,11 +390,7 @@ impl Store {
     ///
     /// # Errors
     /// As for [`Store::open_thread`] and [`Store::commit`]. Then nothing has changed.
-    pub async fn write_unloaded(
-        &self,
-        thread: &str,
-        writes: Vec<Write>,
-    ) -> Result<(), StoreError> {
+    pub async fn write_unloaded(&self, thread: &str, writes: Vec<Write>) -> Result<(), StoreError> {
         self.ask(|reply| Job::Unloaded(thread.to_owned(), Commit { writes, reply })).await?
     }
 

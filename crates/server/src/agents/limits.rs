@@ -1,12 +1,10 @@
 //! How many agents may work at once in a tree, and how deep it may grow.
 
 use config::Config;
-use serde::{Deserialize, Serialize};
 use session::ToolError;
 
 /// See the module.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TreeLimits {
     /// `agents.max_threads`.
     pub(crate) max_threads: usize,

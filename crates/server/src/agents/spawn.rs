@@ -4,9 +4,7 @@ use std::sync::{Arc, Weak};
 
 use protocol::{ReasoningEffort, ThreadSource, ThreadStarted};
 use serde_json::json;
-use session::{
-    AgentOutcome, AgentState, Id, Overrides, PolicyBound, Settings, SpawnAgent, ToolError,
-};
+use session::{AgentOutcome, AgentState, Id, Overrides, PolicyBound, SpawnAgent, ToolError};
 
 use super::calls::StartedTurn;
 use super::forest::NewAgent;
@@ -17,6 +15,7 @@ use crate::allowed::MachineInput;
 use crate::connection::Gate;
 use crate::convert;
 use crate::error::Error;
+use crate::stored;
 use crate::thread::{Extra, ThreadHandle};
 use crate::thread_loader::{AgentThread, ThreadLoader};
 
@@ -95,8 +94,8 @@ impl Agents {
         let turn = self.start_turn(&id, &handle, content, caller).await;
         let StartedTurn(_) = turn.map_err(|error| not_started(&error))?;
         starting.keep();
-        let settings: Settings = serde_json::from_str(&record.settings)
-            .map_err(|error| not_started(&Error::failed(error.to_string())))?;
+        let settings =
+            stored::settings(&id, &record.settings).map_err(|error| not_started(&error))?;
         let shown = Id::from(id.as_str());
         Ok(AgentOutcome {
             receivers: vec![shown.clone()],

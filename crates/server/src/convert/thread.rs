@@ -18,7 +18,7 @@ use crate::convert::event;
 use crate::convert::item::action;
 use crate::convert::server_tool;
 use crate::requests::permissions::{self, PermissionsAsked};
-use crate::thread::{Extra, Snapshot};
+use crate::thread::Snapshot;
 
 /// A loaded thread.
 pub(crate) fn loaded(snapshot: &Snapshot, turns: Vec<Turn>) -> Thread {
@@ -52,7 +52,7 @@ fn thread(record: &ThreadRecord, status: ThreadStatus, turns: Vec<Turn>) -> Thre
         cwd: record.cwd.clone(),
         cli_version: record.cli_version.clone(),
         source,
-        thread_source: Extra::read(record).thread_source,
+        thread_source: crate::stored::thread_source(record),
         agent_nickname,
         agent_role,
         forked_from_id: record.forked_from_id.clone(),

@@ -29,7 +29,8 @@ impl OtherServer {
     fn stored(&self) -> (u32, u32, u32, String) {
         let sql = "SELECT (SELECT count(*) FROM turn), (SELECT count(*) FROM item),
                        (SELECT count(*) FROM history), (SELECT min(lease) FROM thread)";
-        let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?));
+        let row =
+            |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?));
         self.database.query_row(sql, [], row).unwrap()
     }
 }

@@ -90,6 +90,7 @@ mod skill_needs;
 mod skills;
 mod special_files;
 mod steering;
+mod stored_facts;
 mod streaming;
 mod telemetry;
 mod threads;

@@ -2,26 +2,21 @@
 
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
-
 use super::settings::{
     ApprovalPolicy, ApprovalsReviewer, Granular, Mode, ReadAccess, SandboxPolicy, Settings,
 };
 
 /// Policies that bound others from above. Every policy within a bound allows no more than it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyBound {
     /// Approvals are asked at least as often.
     pub approval: ApprovalPolicy,
     /// Who decides; the user always may.
-    #[serde(default)]
     pub reviewer: ApprovalsReviewer,
     /// What commands and patches may touch at most. A writable folder is named, also when it is the
     /// working folder: the bounded thread may work elsewhere.
     pub sandbox: SandboxPolicy,
     /// Plan mode, while it lasts; it is not stored.
-    #[serde(skip)]
     pub planning: Option<Planning>,
 }
 

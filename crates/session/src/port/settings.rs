@@ -2,13 +2,10 @@
 
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
-
 use super::permission::Permissions;
 
 /// When the agent pauses for approval (specification: Sandbox policy).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ApprovalPolicy {
     /// Nothing is asked; what would need approval is refused.
     Never,
@@ -21,8 +18,7 @@ pub enum ApprovalPolicy {
 }
 
 /// Which kinds of prompt may surface; the others are answered with a refusal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Granular {
     /// Prompts for leaving the sandbox.
     pub sandbox_approval: bool,
@@ -37,8 +33,7 @@ pub struct Granular {
 }
 
 /// Who decides about approvals.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ApprovalsReviewer {
     /// The user: the clients are asked.
     #[default]
@@ -57,8 +52,7 @@ impl ApprovalsReviewer {
 }
 
 /// What commands may read.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ReadAccess {
     /// Everything.
     #[default]
@@ -73,8 +67,7 @@ pub enum ReadAccess {
 }
 
 /// What a rule of a permission profile grants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Nothing.
     None,
@@ -85,8 +78,7 @@ pub enum Access {
 }
 
 /// What commands and patches may touch (specification: Sandbox policy).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SandboxPolicy {
     /// No confinement.
     DangerFullAccess,
@@ -122,7 +114,6 @@ pub enum SandboxPolicy {
         /// Whether sockets to the network work.
         network: bool,
         /// Whether the network is reached through the managed proxy; `network` is off then.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         managed: bool,
     },
     /// The whole server is confined from outside.
@@ -151,8 +142,7 @@ impl SandboxPolicy {
 }
 
 /// The collaboration mode of a turn.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
     /// The agent works.
     #[default]
@@ -162,8 +152,7 @@ pub enum Mode {
 }
 
 /// What a thread runs with. A turn's overrides become the thread's settings.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// Model id.
     pub model: String,
@@ -174,34 +163,25 @@ pub struct Settings {
     /// When to ask.
     pub approval: ApprovalPolicy,
     /// Who decides about what is asked.
-    #[serde(default, skip_serializing_if = "ApprovalsReviewer::is_user")]
     pub reviewer: ApprovalsReviewer,
     /// What may be touched.
     pub sandbox: SandboxPolicy,
     /// What of `sandbox` was granted beyond the policy that was chosen. Not stored: it ends with the
     /// loaded thread.
-    #[serde(skip)]
     pub granted: Permissions,
     /// Reasoning effort.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effort: Option<String>,
     /// Detail of reasoning summaries.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
     /// Verbosity of the answer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verbosity: Option<String>,
     /// Style of the answer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub personality: Option<String>,
     /// Preferred service tier.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_tier: Option<String>,
     /// Collaboration mode.
-    #[serde(default)]
     pub mode: Mode,
     /// Developer instructions of the mode; `None` means the built-in ones.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode_instructions: Option<String>,
 }
 

@@ -219,7 +219,7 @@ impl Server {
         }
         let store = self.services.store.get().await?;
         let record = store.thread(&id).await?.ok_or_else(|| Error::unknown_thread(&id))?.record;
-        let (without_memories, extra) = (mode == ThreadMemoryMode::Disabled, Extra::read(&record));
+        let (without_memories, extra) = (mode == ThreadMemoryMode::Disabled, Extra::read(&record)?);
         if extra.without_memories
             && !without_memories
             && let Some(turn) = store.last_turn(&id).await?
