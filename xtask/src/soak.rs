@@ -16,20 +16,19 @@ pub(crate) fn run(root: &Path) -> ExitCode {
     steps::run(root, STEPS)
 }
 
-/// A job of 1,000 rows whose server is killed ten times (`crates/cli/tests/agent_jobs.rs`).
+/// A job of 1,000 rows whose server is killed ten times (`crates/cli/tests/suite/agent_jobs.rs`).
 fn jobs(root: &Path) -> Outcome {
-    let test = "a_job_killed_again_and_again_ends_with_each_row_done_once";
-    let options =
-        ["test", "-p", "cli", "--test", "agent_jobs", "--", "--exact", test, "--nocapture"];
+    let test = "agent_jobs::a_job_killed_again_and_again_ends_with_each_row_done_once";
+    let options = ["test", "-p", "cli", "--test", "suite", "--", "--exact", test, "--nocapture"];
     let program = Program::cargo(root, &options);
     program.env("SOAK_JOB_ROWS", "1000").env("SOAK_JOB_KILLS", "10").run_tests(steps::libtest)
 }
 
 /// 50 threads that share a key with a limit of 20 requests a minute, for five minutes
-/// (`crates/cli/tests/pacing.rs`).
+/// (`crates/cli/tests/suite/pacing.rs`).
 fn pacing(root: &Path) -> Outcome {
-    let test = "threads_that_share_a_key_wait_for_its_limit_and_use_all_of_it";
-    let options = ["test", "-p", "cli", "--test", "pacing", "--", "--exact", test, "--nocapture"];
+    let test = "pacing::threads_that_share_a_key_wait_for_its_limit_and_use_all_of_it";
+    let options = ["test", "-p", "cli", "--test", "suite", "--", "--exact", test, "--nocapture"];
     Program::cargo(root, &options)
         .env("SOAK_PACING_THREADS", "50")
         .env("SOAK_PACING_RATE", "20")

@@ -22,13 +22,13 @@ use crate::vault::Vault;
 
 /// Longest API key or token that a caller provides.
 const MAX_TOKEN: usize = 64 << 10;
-/// How long a logout waits for the login service.
+/// Maximum wait for the login service during a logout.
 const REVOCATION_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The time in milliseconds since the Unix epoch.
 pub type Clock = dyn Fn() -> i64 + Send + Sync;
 
-/// What an [`Accounts`] takes from its environment.
+/// The parts of the environment that an [`Accounts`] uses.
 #[derive(Clone)]
 pub struct Options {
     /// The agent's home.
@@ -85,7 +85,7 @@ pub struct Bearer {
     pub account_id: Option<String>,
 }
 
-/// What a read of the stored login comes to.
+/// The result of reading the stored login.
 enum Usable {
     Bearer(Bearer),
     /// The tokens must be refreshed.
@@ -152,7 +152,7 @@ impl Accounts {
                 let (accounts, settings) = (self.clone(), settings.clone());
                 let rejected = rejected.cloned();
                 let task =
-                    tasks::spawn(
+                    tokio::spawn(
                         async move { accounts.refresh(&settings, rejected.as_ref()).await },
                     );
                 task.await.unwrap_or(Err(Error::Panicked))
@@ -233,7 +233,7 @@ impl Accounts {
     pub async fn logout(&self, settings: &Settings) -> Result<bool, Error> {
         let had_external = self.lock_external().take().is_some();
         let (accounts, owned) = (self.clone(), settings.clone());
-        let changed = tasks::spawn(async move {
+        let changed = tokio::spawn(async move {
             let vault = &accounts.inner.vault;
             let locked = vault.wait_for_lock(&owned).await.locked().await?;
             // A damaged file is deleted too.
@@ -269,7 +269,7 @@ impl Accounts {
     /// Stores a login in place of any other.
     pub(crate) async fn store(&self, settings: &Settings, login: Login) -> Result<(), Error> {
         let (accounts, owned) = (self.clone(), settings.clone());
-        let stored = tasks::spawn(async move {
+        let stored = tokio::spawn(async move {
             let vault = &accounts.inner.vault;
             let locked = vault.wait_for_lock(&owned).await.locked().await?;
             vault.write(&owned, Stored::Login(login), None, &locked).await
@@ -308,7 +308,7 @@ impl Accounts {
         let login = self.inner.vault.login(settings).await?;
         let Err(problem) = settings.check(&login) else { return Ok(login) };
         let (accounts, owned) = (self.clone(), settings.clone());
-        let ended = tasks::spawn(async move {
+        let ended = tokio::spawn(async move {
             let vault = &accounts.inner.vault;
             let locked = vault.wait_for_lock(&owned).await.locked().await?;
             // Another process may have stored one that is permitted.

@@ -1,4 +1,4 @@
-//! What is stored of a login, and its form in the file.
+//! The stored form of a login, and its encoding in the file.
 
 use http_client::Secret;
 use serde::{Deserialize, Serialize};
@@ -25,7 +25,7 @@ pub struct HostedLogin {
     pub(crate) refresh_token: Option<Secret>,
     /// When the tokens were requested, by the clock of this machine.
     pub(crate) obtained_at_ms: i64,
-    /// How long the access token is valid, as the service stated it.
+    /// Lifetime of the access token, as the service stated it.
     pub(crate) lifetime_ms: Option<i64>,
     pub(crate) profile: Profile,
 }
@@ -57,16 +57,16 @@ pub(crate) enum Stored {
 }
 
 impl HostedLogin {
-    /// Whether the access token is expected to be valid for a while. Compares durations, not points in
-    /// time, so a clock that is wrong by any constant does no harm. A clock that was set back makes the
-    /// token stale, which costs one refresh.
+    /// Returns whether the access token is expected to be valid for a while. Compares durations,
+    /// not points in time, so a clock that is wrong by any constant does no harm. A clock that was
+    /// set back makes the token stale, which costs one refresh.
     pub(crate) fn is_fresh(&self, now_ms: i64) -> bool {
         let Some(lifetime) = self.lifetime_ms else { return true };
         let margin = MARGIN_MS.min(lifetime / 10);
         self.is_within(now_ms, lifetime.saturating_sub(margin))
     }
 
-    /// Whether the access token has not expired yet.
+    /// Returns whether the access token has not expired yet.
     pub(crate) fn is_valid(&self, now_ms: i64) -> bool {
         self.lifetime_ms.is_none_or(|lifetime| self.is_within(now_ms, lifetime))
     }

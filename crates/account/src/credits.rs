@@ -12,14 +12,14 @@ use crate::settings::Settings;
 /// Below the address of the login service.
 const PATH: &str = "/accounts/send_add_credits_nudge_email";
 
-/// What a workspace has used up.
+/// The resource that a workspace has used up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CreditKind {
     Credits,
     UsageLimit,
 }
 
-/// What became of a request for credits.
+/// The outcome of a request for credits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CreditsRequest {
     /// The owner gets an email.

@@ -9,7 +9,7 @@ pub enum Error {
     /// No credentials are stored.
     #[error("no account is logged in; run `agentd login`, or call `account/login/start`")]
     NotLoggedIn,
-    /// What is asked for needs a hosted login.
+    /// The operation needs a hosted login.
     #[error(
         "this needs an account of the hosted service, and none is logged in; run `agentd login`, or call \
          `account/login/start` with `{{\"type\": \"hosted\"}}`"
@@ -75,7 +75,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the same request may succeed later without a new login.
+    /// Returns whether the same request may succeed later without a new login.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {

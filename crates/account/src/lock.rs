@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::error::Error;
 
-/// How long a process waits for another that refreshes. Longer than a refresh takes at most: two
+/// Maximum wait for another process that refreshes. Longer than a refresh takes at most: two
 /// requests of 30 s, to find the endpoint and to use it.
 const WAIT: Duration = Duration::from_secs(90);
 /// Pauses of that wait, the first and the longest: hundreds of processes that look more often starve the one

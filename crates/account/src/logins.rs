@@ -11,7 +11,7 @@ use crate::oauth::device::DeviceAuthorization;
 use crate::oauth::metadata::Metadata;
 use crate::settings::Settings;
 
-/// How long a browser login waits for the user.
+/// Maximum time for the user to finish a browser login.
 const BROWSER_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 
 /// A login in a browser on this machine.

@@ -1,4 +1,4 @@
-//! What the configuration says about logins, and whether it permits one.
+//! The configuration's settings for logins, and the check of a login against them.
 
 use crate::credentials::{Login, Profile};
 use crate::error::Error;
@@ -27,7 +27,7 @@ pub enum StoreKind {
     Auto,
 }
 
-/// How a user authenticates.
+/// A way to authenticate a user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoginMethod {
     /// With an account of the hosted service.

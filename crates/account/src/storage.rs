@@ -35,7 +35,7 @@ impl Storage {
         self.file.path()
     }
 
-    /// What is stored; `None` when nothing is.
+    /// Reads the stored login; `None` when there is none.
     ///
     /// # Errors
     /// It cannot be read, or is damaged.

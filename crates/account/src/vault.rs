@@ -13,7 +13,7 @@ use crate::lock::{LockWait, Locked};
 use crate::settings::Settings;
 use crate::storage::{Room, Storage};
 
-/// See the module.
+/// Asynchronous access to the stored login of a home.
 #[derive(Debug)]
 pub(crate) struct Vault {
     home: PathBuf,

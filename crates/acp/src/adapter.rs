@@ -36,18 +36,18 @@ use crate::schema::{Version, code as acp_code};
 use crate::session::Session;
 use login::Login;
 
-/// How long the server has to answer the handshake.
+/// Time for the server to answer the handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Messages of the editor that are read before that.
 const MAX_EARLY: usize = 64;
-/// How long interrupted turns have to end after the editor has gone.
+/// Time for interrupted turns to end after the editor has gone.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long an editor that does not read delays the end.
+/// Maximum delay of the end by an editor that does not read.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// The output of running commands is shown at this interval: each time as a whole.
 const OUTPUT_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What the adapter needs to know.
+/// The settings of the adapter.
 pub struct Options {
     /// Bounds of the connection to the server.
     pub limits: Limits,
@@ -57,7 +57,7 @@ pub struct Options {
     pub model: Option<String>,
     /// The provider of new sessions; that of the configuration without.
     pub model_provider: Option<String>,
-    /// Whether version 2 of the protocol, a draft, is spoken with clients that ask for it.
+    /// True if version 2 of the protocol, a draft, is spoken with clients that ask for it.
     pub speaks_v2: bool,
     /// Opens an address in the user's browser; returns whether a browser was started.
     pub browse: Box<dyn Fn(&str) -> bool + Send>,
@@ -174,14 +174,14 @@ async fn until(time: Option<Instant>) {
     }
 }
 
-/// See the module.
+/// The state of the adapter.
 pub(crate) struct Adapter {
     editor: Editor<Self>,
     link: Link<Self>,
     options: Options,
     /// `None` before the handshake.
     client: Option<ClientCapabilities>,
-    /// What the handshake agreed on.
+    /// The version that the handshake agreed on.
     version: Version,
     /// The editor's requests without an answer.
     requests: HashMap<RequestId, Running>,
@@ -197,7 +197,7 @@ pub(crate) struct Adapter {
     flush_at: Option<Instant>,
 }
 
-/// What a request of the editor does, for its cancellation.
+/// The operation of an editor's request, for its cancellation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Running {
     /// A turn of this session.

@@ -12,13 +12,13 @@ use crate::schema::session::CancelRequest;
 use crate::schema::update::SessionNotification;
 use crate::wire;
 
-/// What is done with an answer, on the state `S`.
+/// The continuation that handles an answer, on the state `S`.
 pub(crate) type Then<S> = Box<dyn FnOnce(&mut S, Result<Value, ErrorObject>) + Send>;
 
 /// Number of a question.
 pub(crate) type Question = i64;
 
-/// See the module.
+/// The connection to the editor.
 pub(crate) struct Editor<S> {
     outbox: Outbox,
     next: Question,
@@ -56,7 +56,7 @@ impl<S> Editor<S> {
         question
     }
 
-    /// Tells the editor that no answer is needed any longer; one that still comes is ignored.
+    /// Tells the editor that an answer is no longer needed; one that still comes is ignored.
     pub(crate) fn withdraw(&mut self, question: Question) {
         if self.open.remove(&question).is_some() {
             let params = CancelRequest { request_id: RequestId::Integer(question) };
@@ -64,7 +64,8 @@ impl<S> Editor<S> {
         }
     }
 
-    /// What waits for this answer; `None` for an answer to nothing that is open.
+    /// Returns the continuation that waits for this answer; `None` for an answer to nothing that is
+    /// open.
     pub(crate) fn take(&mut self, id: &RequestId) -> Option<Then<S>> {
         match id {
             RequestId::Integer(id) => self.open.remove(id),

@@ -21,7 +21,7 @@ const UNREAD: [&str; 6] = [
     "account/rateLimits/updated",
 ];
 
-/// What came.
+/// An arrival on the connection.
 pub(crate) enum Arrival<S> {
     Event(Event),
     /// The answer to a call, and what takes it.
@@ -36,7 +36,7 @@ struct Answer<S> {
     position: Position,
 }
 
-/// See the module.
+/// The connection to the server.
 pub(crate) struct Link<S> {
     client: Client,
     events: Events,

@@ -1,4 +1,4 @@
-//! What is known about an open session.
+//! The known state of an open session.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -25,7 +25,7 @@ pub(crate) struct Session {
     pub(crate) pending: VecDeque<Waiting>,
 }
 
-/// What waits until a session is open: it follows the history.
+/// The updates that wait until a session is open: they follow the history.
 pub(crate) struct Held {
     /// The request that opens it.
     pub(crate) request: RequestId,
@@ -63,11 +63,11 @@ pub(crate) struct Waiting {
     pub(crate) state: Sending,
 }
 
-/// How far a message has come on its way to the server.
+/// The progress of a message on its way to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sending {
     Unsent,
-    /// Whether the server takes it is not known yet.
+    /// Sent, and not yet accepted or refused.
     Sent,
     Taken,
 }

@@ -43,7 +43,7 @@ impl Agent {
         Self { shared, server, defaults }
     }
 
-    /// What the server said about itself.
+    /// Returns the server's self-description.
     #[must_use]
     pub fn server(&self) -> &InitializeResponse {
         &self.server

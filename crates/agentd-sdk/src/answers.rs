@@ -1,4 +1,5 @@
-//! What answers the server: the functions of the embedding program. Without one, everything is declined.
+//! The functions of the embedding program that answer the server. Without one, everything is
+//! declined.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -21,7 +22,7 @@ use serde_json::value::RawValue;
 use crate::Tool;
 use crate::decline::{decline, encoded};
 
-/// What the agent asks to be allowed.
+/// An action that the agent asks to have approved.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Approval {

@@ -145,7 +145,7 @@ impl AgentBuilder {
         self
     }
 
-    /// What the server knows this program as; it must be valid in an HTTP header.
+    /// Sets the name by which the server knows this program; it must be valid in an HTTP header.
     pub fn client_name(mut self, name: impl Into<String>) -> Self {
         self.client_name = name.into();
         self

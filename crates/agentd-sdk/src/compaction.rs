@@ -1,5 +1,5 @@
 //! The end of a compaction that was asked for. The response to the request does not name its turn, which is
-//! told from those of other clients by what it begins with.
+//! distinguished from those of other clients by its beginning.
 
 use std::collections::HashSet;
 

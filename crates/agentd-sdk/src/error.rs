@@ -1,4 +1,4 @@
-//! What can go wrong, by kind.
+//! Errors by kind.
 
 use jsonrpc::{CallError, ErrorObject, code};
 use protocol::{AgentErrorInfo, TurnError};
@@ -21,7 +21,7 @@ pub enum Error {
     InvalidConfig {
         /// The dotted key.
         key: String,
-        /// What is wrong with the value.
+        /// The mistake in the value.
         why: String,
     },
     /// The address is of no kind that this crate knows.
@@ -41,7 +41,7 @@ pub enum Error {
         "the server is version {server}, this crate works with {WANTED}: update the older of the two"
     )]
     VersionMismatch {
-        /// What the server says of itself.
+        /// The server's self-description.
         server: String,
     },
     /// The server refused a request.
@@ -51,7 +51,7 @@ pub enum Error {
         method: String,
         /// Why, for programs.
         kind: RefusalKind,
-        /// What the server responded.
+        /// The server's error.
         error: ErrorObject,
     },
     /// The server's response to a request is not what this version of the crate knows: the server may be newer.
@@ -63,7 +63,7 @@ pub enum Error {
         /// Where it differs.
         why: String,
     },
-    /// What was to be sent has no JSON form.
+    /// The message has no JSON form.
     #[error("the parameters cannot be sent: {0}")]
     NotJson(String),
     /// A turn ended with an error.

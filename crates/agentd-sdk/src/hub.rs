@@ -1,4 +1,4 @@
-//! The events of threads, on their way to whoever follows a turn.
+//! The events of threads, on their way to the followers of turns.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -34,7 +34,8 @@ pub(crate) struct TurnNotification {
     pub(crate) notification: Notification,
 }
 
-/// What says where a notification belongs. Other notifications may have anything in these places.
+/// The members that say where a notification belongs. Other notifications may have anything in
+/// these places.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Place<'a> {
@@ -62,7 +63,7 @@ impl Hub {
         receiver
     }
 
-    /// The ids of the turns of a thread that end from now on, whoever reads their events. It ends with the
+    /// The ids of the turns of a thread that end from now on, no matter who reads their events. It ends with the
     /// connection.
     pub(crate) fn ends(&self, thread_id: &str) -> mpsc::UnboundedReceiver<String> {
         let (sender, receiver) = mpsc::unbounded_channel();
@@ -73,7 +74,7 @@ impl Hub {
         receiver
     }
 
-    /// Hands a notification to whoever follows its thread. An error says why it is not the protocol.
+    /// Hands a notification to the follower of its thread. An error says why it is not the protocol.
     pub(crate) fn deliver(&self, notification: Notification) -> Result<(), String> {
         let params = notification.params.get();
         let place: Place<'_> = match params.as_bytes().first() {
@@ -110,7 +111,7 @@ impl Hub {
         Ok(())
     }
 
-    /// Ends every queue, behind what is in it.
+    /// Ends every queue, after its contents.
     pub(crate) fn close(&self) {
         let mut queues = self.lock();
         queues.is_closed = true;

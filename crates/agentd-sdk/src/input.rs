@@ -1,4 +1,4 @@
-//! What a message to the agent consists of.
+//! The contents of a message to the agent.
 
 use protocol::UserInput;
 

@@ -11,7 +11,7 @@ use tokio::sync::{Mutex as Lock, OwnedMutexGuard};
 #[derive(Clone)]
 pub(crate) struct ThreadOrder(Arc<Lock<()>>);
 
-/// Whoever has it is the only one that runs something in its thread.
+/// Its owner is the only one that runs something in its thread.
 pub(crate) struct Place {
     _held: OwnedMutexGuard<()>,
 }

@@ -20,10 +20,10 @@ use crate::Error;
 const LAST_LINES: usize = 20;
 /// Longest of them, in bytes; what follows is not kept.
 const LINE_BYTES: u64 = 2_000;
-/// How long the server may take to exit: after its input was closed, and again after it was signalled.
+/// Time for the server to exit: after its input was closed, and again after it was signalled.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// What to start.
+/// The program to start.
 #[derive(Debug, Default)]
 pub(crate) struct Program {
     pub(crate) path: Option<PathBuf>,
@@ -41,7 +41,7 @@ pub(crate) struct Process {
     tell: mpsc::Sender<Tell>,
 }
 
-/// What ends a server that stays.
+/// The signal that ends a server that stays.
 #[derive(Clone, Copy)]
 enum Tell {
     Terminate,

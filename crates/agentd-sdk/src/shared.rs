@@ -1,4 +1,5 @@
-//! What an agent, its threads and its turns share: the connection, and the task that reads it.
+//! The state that an agent, its threads and its turns share: the connection, and the task that
+//! reads it.
 
 use std::sync::Arc;
 
@@ -16,7 +17,8 @@ use crate::order::Orders;
 use crate::process::Process;
 use crate::{Error, Notification};
 
-/// See the module. Its connection ends with [`Shared::close`], or with the server.
+/// The state that an agent, its threads and its turns share. Its connection ends with
+/// [`Shared::close`], or with the server.
 pub(crate) struct Shared {
     client: Client,
     pub(crate) hub: Hub,
@@ -169,7 +171,7 @@ impl Shared {
         self.give_up(Error::ConnectionLost(why));
     }
 
-    /// Answers a request beside the reading: a callback may take as long as a person does.
+    /// Answers a request in parallel with the reading: a callback may take as long as a person does.
     fn answer(self: Arc<Self>, id: RequestId, method: String, params: Box<RawValue>) {
         tokio::spawn(async move {
             let shared = self.clone();

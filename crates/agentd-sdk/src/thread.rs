@@ -31,7 +31,7 @@ impl Thread {
     }
 
     /// Starts a turn, once the turn or compaction that this agent started before it in the thread has ended,
-    /// also when that one was dropped; [`Turn::steer`] adds to a turn that runs. A function of the agent
+    /// even when that one was dropped; [`Turn::steer`] adds to a turn that runs. A function of the agent
     /// that the running turn waits for, such as a tool, must not wait for a turn of the same thread.
     ///
     /// A turn that another client runs in the thread is not waited for: the new turn joins it, and has its
@@ -82,11 +82,11 @@ impl Thread {
         let params = TurnStartParams { thread_id: self.id.clone(), ..params };
         let (sender, response) = oneshot::channel();
         let shared = self.shared.clone();
-        // Beside this future, which may be dropped: the turn runs all the same.
+        // Outside of this future, which may be dropped: the turn runs all the same.
         tokio::spawn(async move {
             let started = shared.request::<protocol::TurnStart>(&params).await;
             let turn_id = started.as_ref().ok().map(|started| started.turn.id.clone());
-            // Without a receiver nobody follows the turn.
+            // Without a receiver, there is no follower of the turn.
             let _ = sender.send(started);
             if let Some(turn_id) = turn_id {
                 while ends.recv().await.is_some_and(|ended| ended != turn_id) {}

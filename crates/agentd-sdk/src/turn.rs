@@ -25,18 +25,18 @@ pub struct Turn {
     thread_id: String,
     id: String,
     events: mpsc::Receiver<TurnNotification>,
-    /// Whether the server has begun it.
+    /// True if the server has begun it.
     has_begun: bool,
     /// The turn of another client that it joined, whose items are its own from then on; with it those that
     /// joined the same.
     joined: Vec<String>,
     items: Vec<ThreadItem>,
     usage: Option<ThreadTokenUsage>,
-    /// How it ended, or why no further event arrives.
+    /// The end of the turn, or the reason why no further event arrives.
     ended: Option<Result<protocol::Turn, Error>>,
 }
 
-/// What happens in a turn.
+/// An event of a turn.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum TurnEvent {
@@ -46,7 +46,7 @@ pub enum TurnEvent {
     ItemStarted(Box<ThreadItem>),
     /// A part of the turn in its final form.
     ItemCompleted(Box<ThreadItem>),
-    /// What the turn has used so far.
+    /// The turn's usage so far.
     Usage(Box<ThreadTokenUsage>),
     /// The turn has ended; the last event.
     Completed(Box<protocol::Turn>),
@@ -70,9 +70,9 @@ pub struct TurnResult {
     pub text: String,
     /// The parts of the turn that this version of the crate knows.
     pub items: Vec<ThreadItem>,
-    /// What it used.
+    /// The turn's usage.
     pub usage: Option<ThreadTokenUsage>,
-    /// How it ended.
+    /// The turn at its end.
     pub turn: protocol::Turn,
 }
 
@@ -95,7 +95,7 @@ impl Notification {
         self.is::<N>().then(|| read_params(Some(&self.params)))
     }
 
-    /// Whether it is this notification.
+    /// Returns whether it is this notification.
     #[must_use]
     pub fn is<N: Marker>(&self) -> bool {
         self.method == N::NAME
@@ -219,7 +219,7 @@ impl Turn {
         Poll::Ready(None)
     }
 
-    /// Whether an event is one of this turn, or of the turn that it joined, after it did.
+    /// Returns whether an event is one of this turn, or of the turn that it joined, after it did.
     fn concerns(&mut self, event: &TurnNotification) -> bool {
         let Some(turn_id) = event.turn_id.as_deref() else { return false };
         let notification = &event.notification;

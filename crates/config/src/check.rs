@@ -249,7 +249,7 @@ impl Checker<'_> {
     }
 }
 
-/// Whether an alternative accepts values of this shape.
+/// Returns whether an alternative accepts values of this shape.
 fn same_shape(value: &Value, kind: &Kind) -> bool {
     match (value, kind) {
         (Value::Table(_), Kind::Table(_) | Kind::Map(..) | Kind::Profile)
@@ -279,7 +279,7 @@ fn leaf_fits(value: &Value, kind: &Kind) -> bool {
     }
 }
 
-/// Whether `text` is `http://` or `https://` followed by a host.
+/// Returns whether `text` is `http://` or `https://` followed by a host.
 pub(crate) fn is_url(text: &str) -> bool {
     let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     host.is_some_and(|host| {
@@ -294,7 +294,8 @@ fn is_uuid(text: &str) -> bool {
         && groups.iter().all(|group| group.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
-/// Whether people and the model can read `text` as a name, and cannot take it for a thread's id.
+/// Returns whether people and the model can read `text` as a name, and cannot take it for a
+/// thread's id.
 fn is_nickname(text: &str) -> bool {
     !text.trim().is_empty()
         && text.chars().count() <= MAX_NICKNAME
@@ -374,8 +375,8 @@ const TIME_ZONES_WITHOUT_AREA: [&str; 44] = [
     "Zulu",
 ];
 
-/// Whether `name` is one of the database or, with an area of it, could be one: the names in an area
-/// change every year.
+/// Returns whether `name` is one of the database or, with an area of it, could be one: the names in
+/// an area change every year.
 fn is_time_zone(name: &str) -> bool {
     let Some((area, places)) = name.split_once('/') else {
         return TIME_ZONES_WITHOUT_AREA.contains(&name);
@@ -389,7 +390,7 @@ fn is_time_zone(name: &str) -> bool {
         && places.split('/').all(is_place)
 }
 
-/// Whether `name` is that of a host (RFC 1123), without scheme, port and path.
+/// Returns whether `name` is that of a host (RFC 1123), without scheme, port and path.
 fn is_host(name: &str) -> bool {
     let is_label = |label: &str| {
         (1..=63).contains(&label.len())

@@ -16,11 +16,11 @@ pub struct Edit {
     pub key_path: String,
     /// `null` removes the key.
     pub value: Json,
-    /// What happens to the present value.
+    /// The treatment of the present value.
     pub strategy: Strategy,
 }
 
-/// What happens to a value that is already set.
+/// The treatment of a value that is already set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Strategy {
     /// The new value replaces it.

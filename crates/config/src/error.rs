@@ -176,7 +176,7 @@ pub enum Error {
     NotAFile {
         /// Where.
         path: PathBuf,
-        /// What it is.
+        /// The kind of file.
         kind: files::FileKind,
     },
     /// A file is larger than [`crate::MAX_FILE_BYTES`].
@@ -200,7 +200,7 @@ pub enum Error {
     Argument {
         /// The argument.
         argument: String,
-        /// What is wrong.
+        /// The mistake.
         message: String,
     },
     /// A value has the wrong type or is out of bounds.
@@ -213,7 +213,7 @@ pub enum Error {
         origin: Origin,
         /// The full dotted key.
         key: String,
-        /// What is wrong and what to do.
+        /// The mistake and its remedy.
         message: String,
     },
     /// A key that does not exist, where that is an error.
@@ -229,13 +229,13 @@ pub enum Error {
     Requirements {
         /// Where the requirement was written.
         origin: Origin,
-        /// What cannot be satisfied and what to do.
+        /// The requirement that cannot be satisfied, and the remedy.
         message: String,
     },
     /// An edit that cannot be made.
     #[error("{message}")]
     Edit {
-        /// What is wrong, with the key.
+        /// The mistake, with the key.
         message: String,
     },
     /// The file to edit changed since the caller read it.
@@ -253,7 +253,7 @@ pub enum Error {
     Busy {
         /// The lock.
         path: PathBuf,
-        /// How long this program waited.
+        /// The time that this program waited.
         held_for: Duration,
     },
     /// The operating system does not let the file be written.
@@ -261,7 +261,7 @@ pub enum Error {
     Write {
         /// The file or folder.
         path: PathBuf,
-        /// What failed.
+        /// The operation that failed.
         action: &'static str,
         /// Why.
         cause: Arc<std::io::Error>,
@@ -356,9 +356,9 @@ pub struct Invalid {
     pub origin: Origin,
     /// The full dotted key.
     pub key: String,
-    /// What the key accepts.
+    /// The values that the key accepts.
     pub expected: String,
-    /// What was written.
+    /// The value in the file.
     pub found: String,
     /// A known name or key that resembles what was written.
     pub suggestion: Option<String>,
@@ -371,13 +371,13 @@ pub struct Warning {
     pub origin: Origin,
     /// The full dotted key.
     pub key: String,
-    /// What is wrong and what to do, one sentence; for a key that does not exist, only what to do.
+    /// The mistake and its remedy, one sentence; for a key that does not exist, only the remedy.
     pub message: String,
-    /// What it is about.
+    /// The subject of the warning.
     pub kind: WarningKind,
 }
 
-/// What a warning is about.
+/// The subject of a warning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WarningKind {
     /// The key does not exist. Elsewhere this is [`Error::UnknownKey`].
@@ -400,7 +400,7 @@ impl Warning {
         diagnostic(&self.to_string(), Some(&self.origin))
     }
 
-    /// Whether it says what of an installed plugin is left out.
+    /// Returns whether it names a part of an installed plugin that is left out.
     #[must_use]
     pub fn is_of_plugin(&self) -> bool {
         matches!(self.origin, Origin::Folder(_)) && self.key.starts_with("plugins.")

@@ -15,15 +15,15 @@ use crate::value::{Node, Table, Value};
 pub struct OptionEntry {
     /// Its part of the path, as written in a file.
     pub name: &'static str,
-    /// What the key does, as Markdown of one or more lines.
+    /// Description of the key, as Markdown of one or more lines.
     pub doc: &'static str,
-    /// What its value must be.
+    /// The kind of its value.
     pub kind: Kind,
     /// The default as JSON; `None` if the key has none.
     pub default: fn() -> Option<Json>,
     /// Where the key may be set, and when a change takes effect: a union of [`scope`] flags.
     pub scope: u8,
-    /// Whether setting it has an effect.
+    /// The effect of setting it.
     pub effect: Effect,
 }
 
@@ -39,7 +39,7 @@ pub mod scope {
     pub const PINNABLE: u8 = 4;
 }
 
-/// Whether setting a key has an effect.
+/// The effect of setting a key, if it has one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
     /// It has one. A test of the crate that implements it names the key in a comment
@@ -51,7 +51,7 @@ pub enum Effect {
     Group,
 }
 
-/// What a value must be.
+/// The kind of a key's value.
 #[derive(Debug, Clone, Copy)]
 pub enum Kind {
     /// `true` or `false`.
@@ -112,7 +112,7 @@ impl Section {
     }
 }
 
-/// Whether `name` matches `pattern`, in which `<…>` stands for any text.
+/// Returns whether `name` matches `pattern`, in which `<…>` stands for any text.
 pub(crate) fn matches_pattern(pattern: &str, name: &str) -> bool {
     let (Some((start, _)), Some((_, end))) = (pattern.split_once('<'), pattern.rsplit_once('>'))
     else {
@@ -121,7 +121,7 @@ pub(crate) fn matches_pattern(pattern: &str, name: &str) -> bool {
     name.len() > start.len() + end.len() && name.starts_with(start) && name.ends_with(end)
 }
 
-/// What relative paths are resolved against.
+/// The base for relative paths.
 pub(crate) struct ReadContext<'r> {
     /// Base of the relative paths of the command line and of threads.
     pub(crate) cwd: &'r std::path::Path,

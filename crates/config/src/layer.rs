@@ -119,7 +119,7 @@ impl Layer {
         &self.warnings
     }
 
-    /// Whether it sets no key.
+    /// Returns whether it sets no key.
     pub fn is_empty(&self) -> bool {
         self.root.is_empty()
     }

@@ -49,7 +49,8 @@ impl LayerName {
         }
     }
 
-    /// Whether the selected profile overrides the layer: it overrides files, but not that of a role.
+    /// Returns whether the selected profile overrides the layer: it overrides files, but not that
+    /// of a role.
     pub(crate) fn is_below_profile(&self) -> bool {
         self.file().is_some() && !matches!(self, LayerName::Role { .. })
     }

@@ -14,7 +14,7 @@ use crate::value::{Table, Value};
 pub struct PermissionProfile {
     /// Its name below `permissions`.
     pub name: String,
-    /// What commands may do to files. The deepest rule that covers a path applies.
+    /// The access of commands to files. The deepest rule that covers a path applies.
     pub rules: Vec<PermissionRule>,
     /// The network of its commands, as configured.
     pub network: NetworkPermissions,
@@ -23,11 +23,11 @@ pub struct PermissionProfile {
 /// One rule of a profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PermissionRule {
-    /// What `subpath` is relative to.
+    /// The base of `subpath`.
     pub base: PermissionBase,
     /// A relative path without `..`; `None` is the base itself.
     pub subpath: Option<PathBuf>,
-    /// What is allowed there.
+    /// The access that is allowed there.
     pub access: Access,
 }
 

@@ -1,11 +1,11 @@
-//! What an installed plugin adds to a configuration.
+//! The part of a configuration that comes from an installed plugin.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde_json::Value as Json;
 
-/// What one installed plugin adds.
+/// The settings that one installed plugin adds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PluginParts {
     /// `NAME@MARKETPLACE`.

@@ -91,7 +91,7 @@ pub struct HttpProvider {
     pub base_url: String,
     /// The environment variable that holds the credential.
     pub env_key: Option<String>,
-    /// How to get that credential.
+    /// Instructions for getting that credential.
     pub env_key_instructions: Option<String>,
     /// From `env_key`, else from `experimental_bearer_token`, else, with `requires_default_auth`,
     /// the default provider's.
@@ -106,15 +106,15 @@ pub struct HttpProvider {
     /// Default 300 s.
     pub stream_idle_timeout: Duration,
     pub requires_default_auth: bool,
-    /// Whether the credential is the default provider's: without one, the account that is logged in is
-    /// used.
+    /// True if the credential is the default provider's: without one, the account that is logged in
+    /// is used.
     pub uses_default_credential: bool,
-    /// Whether large requests may be compressed (`features.enable_request_compression`): only for
+    /// True if large requests may be compressed (`features.enable_request_compression`): only for
     /// the default provider, which is known to accept them.
     pub compress_requests: bool,
     /// PEM files of this provider.
     pub tls: TlsFiles,
-    /// Whether the provider is tried over a WebSocket first.
+    /// True if the provider is tried over a WebSocket first.
     pub supports_websockets: bool,
     /// The kind of server, if it is one of the two on the user's machine.
     pub local: Option<OssProvider>,
@@ -167,8 +167,8 @@ impl Provider {
         }
     }
 
-    /// Whether it carries out web searches itself: neither the offline model nor a model server of
-    /// the user's machine does.
+    /// Returns whether it carries out web searches itself: neither the offline model nor a model
+    /// server of the user's machine does.
     #[must_use]
     pub fn has_web_search(&self) -> bool {
         matches!(self, Provider::Http(http) if http.local.is_none())
@@ -343,7 +343,7 @@ fn http_provider(
     })
 }
 
-/// How to get the credential of a configured provider.
+/// Returns the instructions for getting the credential of a configured provider.
 fn instructions(keys: &ModelProvider) -> Option<String> {
     const LOG_IN: &str = "log in (`agentd login`)";
     let own = keys.env_key_instructions.clone();

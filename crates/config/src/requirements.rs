@@ -109,7 +109,7 @@ impl Requirements {
         Ok(joined)
     }
 
-    /// Whether nothing is required.
+    /// Returns whether nothing is required.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }

@@ -56,17 +56,17 @@ pub struct Config {
     pub log_dir: PathBuf,
     /// The selected profile.
     pub profile: Option<String>,
-    /// What the administrator requires.
+    /// The administrator's requirements.
     pub requirements: Arc<Requirements>,
     /// The root of the project of the working folder.
     pub project_root: PathBuf,
-    /// Whether the user trusts the working folder.
+    /// True if the user trusts the working folder.
     pub trusted: bool,
     /// Folders whose `.rules` files apply: the user's, then those of trusted projects.
     pub rule_folders: Vec<PathBuf>,
     /// Folders that the user trusts, from the project's root to the working folder.
     pub project_folders: Vec<PathBuf>,
-    /// What installed plugins add, in the order of their ids.
+    /// The settings that installed plugins add, in the order of their ids.
     pub plugin_parts: Arc<[PluginParts]>,
     /// Roles of `agents.<name>` whose file cannot be used, each with the reason.
     pub broken_roles: BTreeMap<String, String>,
@@ -90,7 +90,7 @@ impl Config {
         self.keys.approvals_reviewer.unwrap_or(by_feature)
     }
 
-    /// Whether the hooks of the user, of projects and of plugins are on.
+    /// Returns whether the hooks of the user, of projects and of plugins are on.
     pub fn has_hooks(&self) -> bool {
         let features = &self.keys.features;
         (features.codex_hooks || features.hooks == Some(true)) && !self.pins_hooks_off()
@@ -102,7 +102,7 @@ impl Config {
         if self.pins_hooks_off() { &[] } else { self.requirements.hooks() }
     }
 
-    /// Whether a requirement switches all hooks off.
+    /// Returns whether a requirement switches all hooks off.
     pub fn pins_hooks_off(&self) -> bool {
         let is_name = |name: &str| matches!(name, "codex_hooks" | "hooks");
         self.requirements.features().any(|(name, on)| is_name(name) && !on)
@@ -178,7 +178,7 @@ impl Resolved {
         effective
     }
 
-    /// Whether a feature is on.
+    /// Returns whether a feature is on.
     pub fn feature(&self, name: &str) -> bool {
         self.requested(&["features".to_owned(), name.to_owned()]) == Some(true.into())
     }
@@ -320,7 +320,7 @@ fn profile_table<'t>(merged: &'t Table, name: &str) -> Result<&'t Table, Error> 
 /// A key whose value names an entry of a table.
 struct Reference {
     key: &'static str,
-    /// What an entry is called.
+    /// The name for an entry in messages.
     what: &'static str,
     table: &'static str,
 }

@@ -52,9 +52,9 @@ pub struct Overrides<'a> {
     pub thread: Option<&'a Arc<Layer>>,
     /// The file of the role of an agent.
     pub role: Option<&'a Path>,
-    /// Whether unknown keys are errors.
+    /// True if unknown keys are errors.
     pub strict: bool,
-    /// Whether the project's own files are read.
+    /// True if the project's own files are read.
     pub projects: bool,
 }
 
@@ -76,11 +76,11 @@ impl Default for Overrides<'_> {
 pub struct Stack {
     /// In ascending precedence.
     pub layers: Vec<StackLayer>,
-    /// What the administrator requires.
+    /// The administrator's requirements.
     pub requirements: Arc<Requirements>,
     /// The root of the project of the working folder.
     pub project_root: PathBuf,
-    /// Whether the working folder is trusted.
+    /// True if the working folder is trusted.
     pub trusted: bool,
     /// Folders whose `.rules` files apply, whether they exist or not: the user's, then those of
     /// trusted projects.
@@ -253,9 +253,10 @@ struct ProjectLayers {
     trusted_folders: Vec<PathBuf>,
 }
 
-/// What a project can have besides its configuration and rules, which counts only when it is trusted.
-const OTHER_PARTS: [&str; 4] =
-    [".agent/hooks.json", ".agent/skills", ".agents/skills", ".claude/skills"];
+/// Parts of a project's own folder, besides its configuration and rules, that count only when it is trusted.
+const OWN_PARTS: [&str; 2] = [".agent/hooks.json", ".agent/skills"];
+/// Such parts elsewhere.
+const OTHER_PARTS: [&str; 2] = [".agents/skills", ".claude/skills"];
 
 fn project_layers(
     files: &FileCache,
@@ -276,13 +277,14 @@ fn project_layers(
     let mut project_folders = Vec::new();
     for folder in folders(&root, environment.cwd).into_iter().filter(|_| wanted) {
         let own = folder.join(PROJECT_FOLDER);
-        if same_folder(&own, environment.home) {
+        // A thread starts with this, so a folder that is not there is looked at once.
+        let has_own = own.symlink_metadata().is_ok();
+        if has_own && same_folder(&own, environment.home) {
             continue;
         }
         let rules = own.join(RULES_FOLDER);
-        let has_rules = rules.symlink_metadata().is_ok();
         let name = LayerName::Project { folder: own };
-        let exists = name.file().is_some_and(|file| file.symlink_metadata().is_ok());
+        let exists = has_own && name.file().is_some_and(|file| file.symlink_metadata().is_ok());
         if trust.is_trusted(&folder, &root) {
             // Whether it exists or not.
             rule_folders.push(rules);
@@ -292,7 +294,10 @@ fn project_layers(
             }
             continue;
         }
-        let has_more = OTHER_PARTS.iter().any(|part| folder.join(part).symlink_metadata().is_ok());
+        let has =
+            |parts: &[&str]| parts.iter().any(|part| folder.join(part).symlink_metadata().is_ok());
+        let has_rules = has_own && rules.symlink_metadata().is_ok();
+        let has_more = has_own && has(&OWN_PARTS) || has(&OTHER_PARTS);
         if !exists && !has_rules && !has_more {
             continue;
         }

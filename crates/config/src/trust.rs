@@ -62,8 +62,8 @@ impl Trust {
         Self { entries }
     }
 
-    /// Whether the `.agent` folder of `folder`, which is `root` or lies in it, is used: only if the
-    /// user trusts this very folder.
+    /// Returns whether the `.agent` folder of `folder`, which is `root` or lies in it, is used:
+    /// only if the user trusts this very folder.
     ///
     /// Trust does not extend to subfolders: an agent that works in a trusted folder can create
     /// files in all of them, which would configure the next thread there. The sandbox protects only
@@ -80,9 +80,12 @@ impl Trust {
         level == Some(TrustLevel::Trusted)
     }
 
-    /// Whether the user trusts `cwd`, a folder of the project in `root`: the nearest entry from
-    /// `cwd` up to `root` applies. A worktree without an entry has that of its repository.
+    /// Returns whether the user trusts `cwd`, a folder of the project in `root`: the nearest entry
+    /// from `cwd` up to `root` applies. A worktree without an entry has that of its repository.
     pub(crate) fn is_trusted_for(&self, cwd: &Path, root: &Path) -> bool {
+        if self.entries.is_empty() {
+            return false;
+        }
         let (cwd, root) = (real_path(cwd), real_path(root));
         let level = folders(&root, &cwd)
             .iter()
@@ -145,7 +148,7 @@ fn short_text(path: &Path) -> Option<String> {
     files::read_text(path, MAX_GIT_FILE_BYTES).ok()
 }
 
-/// Whether a marker is a single name: a path could point outside of the folder.
+/// Returns whether a marker is a single name: a path could point outside of the folder.
 fn is_name(marker: &str) -> bool {
     !matches!(marker, "" | "." | "..") && !marker.contains(['/', '\\', '\0'])
 }

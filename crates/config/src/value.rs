@@ -47,7 +47,7 @@ impl Value {
         }
     }
 
-    /// Whether the value equals this JSON text.
+    /// Returns whether the value equals this JSON text.
     pub(crate) fn is_json(&self, text: &str) -> bool {
         serde_json::from_str::<Json>(text).is_ok_and(|json| json == self.to_json())
     }

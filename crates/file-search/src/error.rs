@@ -11,7 +11,7 @@ pub enum Error {
     Root {
         /// The root.
         root: PathBuf,
-        /// What the system says.
+        /// The system's error.
         cause: io::Error,
     },
     /// The root is not a folder.
@@ -45,11 +45,11 @@ pub enum Error {
     /// The query is too long.
     #[error("the query has {found} {unit}, at most {most} are allowed; shorten it")]
     QueryTooLong {
-        /// What is counted.
+        /// The unit of the counted things.
         unit: &'static str,
-        /// What the query has.
+        /// The number in the query.
         found: usize,
-        /// What it may have.
+        /// The maximum.
         most: usize,
     },
     /// A later search replaced this one.

@@ -1,5 +1,5 @@
-//! What is known of a word in the path of a folder: it is found out once for all of its entries, and only
-//! as far as one of them needs it.
+//! The facts about a word in the path of a folder: they are determined once for all of its entries,
+//! and only as far as one of them needs them.
 
 use crate::letter::Letter;
 use crate::listing::Entry;
@@ -18,7 +18,7 @@ pub(crate) struct InFolder {
     pairs: u64,
     /// Where it stands without gaps, once that was needed.
     runs: Option<Runs>,
-    /// Whether the next two are known, once they were needed; not where that takes too long.
+    /// True if the next two are known, once they were needed; not where that takes too long.
     has_ways: Option<bool>,
     /// The ways to find it in the path with gaps.
     ways: Ways,
@@ -34,7 +34,7 @@ struct Runs {
     into_name: Option<usize>,
 }
 
-/// How a word stands without gaps in the path of an entry whose name does not contain it.
+/// The position of a word without gaps in the path of an entry whose name does not contain it.
 #[derive(Clone, Copy)]
 enum Run {
     /// In the folder's path, with this score.
@@ -68,7 +68,7 @@ impl InFolder {
         self.letters
     }
 
-    /// Whether [`InFolder::find_runs`] is needed to know how the word stands in the path of an entry.
+    /// Returns whether [`InFolder::find_runs`] is needed to find the word in the path of an entry.
     #[inline]
     pub(crate) fn needs_runs<L: Letter>(&self, word: &Word<L>, entry: &Entry<'_>) -> bool {
         self.runs.is_none()
@@ -96,7 +96,8 @@ impl InFolder {
         }
     }
 
-    /// Whether the path of an entry, whose name does not contain the word, contains it without gaps.
+    /// Returns whether the path of an entry, whose name does not contain the word, contains it
+    /// without gaps.
     pub(crate) fn is_run<L: Letter>(&self, word: &Word<L>, name: &[u8]) -> bool {
         self.run(word, name).is_some()
     }

@@ -24,7 +24,7 @@ pub struct Index {
     used: Mutex<Instant>,
 }
 
-/// What became of a wish to examine folders.
+/// The outcome of a request to examine folders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refresh {
     /// It has begun, or there is nothing to examine.
@@ -44,7 +44,7 @@ struct Refreshing {
     wanted: Option<HashSet<Vec<u8>>>,
 }
 
-/// What is shorter is done for every search.
+/// A refresh shorter than this is done for every search.
 const SHORT_REFRESH: Duration = Duration::from_millis(10);
 /// When to try again where no thread can be started.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -188,7 +188,7 @@ impl Index {
         self.begin_refresh()
     }
 
-    /// Whether the walk has ended.
+    /// Returns whether the walk has ended.
     #[must_use]
     pub fn is_walked(&self) -> bool {
         self.walk().state() != State::Walking
@@ -275,8 +275,8 @@ impl Index {
         self.refresh_ended.raise();
     }
 
-    /// Walks the root anew and takes the new tree once it is complete. Where another folder took the
-    /// root's place, the old tree is of no use meanwhile.
+    /// Walks the root again and takes the new tree once it is complete. Where another folder took the
+    /// root's place, the old tree is of no use in the meantime.
     fn walk_again(&self, old: &Walk) {
         let identity = match Identity::of(old.root()) {
             Ok(identity) => identity,
@@ -298,7 +298,7 @@ impl Index {
     }
 }
 
-/// Whether a change at `path` may be one of ignore rules.
+/// Returns whether a change at `path` may be one of ignore rules.
 fn may_be_rules(path: &Path) -> bool {
     let named = path.file_name().and_then(OsStr::to_str);
     named.is_some_and(|name| [IGNORE, GIT_IGNORE, GIT].contains(&name))

@@ -20,7 +20,7 @@ const MAX_INDEXES: usize = 16;
 const MAX_BYTES: usize = 512 << 20;
 /// Indexes that are not used for so long are dropped.
 pub const IDLE: Duration = Duration::from_secs(10 * 60);
-/// How often unused indexes are looked for.
+/// Interval of the search for unused indexes.
 const EXPIRY_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The indexes that searches share. Cheap to clone.

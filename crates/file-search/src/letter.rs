@@ -4,7 +4,7 @@
 /// Bit of a mask for all characters that are not ASCII.
 pub(crate) const NOT_ASCII: u32 = 1 << 31;
 
-/// What a letter is, for the starts of words.
+/// The class of a letter, for the starts of words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
     Slash,
@@ -29,13 +29,13 @@ pub(crate) trait Letter: Copy + Eq + Send + Sync + 'static {
     /// The number of its bit in a [`mask`].
     fn bit_number(self) -> usize;
 
-    /// Whether no letter but its other case has the same bit.
+    /// Returns whether no letter but its other case has the same bit.
     fn has_own_bit(self) -> bool;
 
-    /// Whether it is a slash or a separator of ASCII: no other letter is compared as equal to it.
+    /// Returns whether it is a slash or a separator of ASCII: no other letter compares equal to it.
     fn is_ascii_separator(self) -> bool;
 
-    /// Whether an extension begins here.
+    /// Returns whether an extension begins here.
     fn is_dot(self) -> bool;
 }
 

@@ -93,7 +93,7 @@ fn pack(packed: &mut Vec<u8>, name: &[u8], is_folder: bool) -> bool {
     true
 }
 
-/// What a folder contains.
+/// The contents of a folder.
 #[derive(Debug)]
 pub(crate) struct Listing {
     pub(crate) entries: Entries,

@@ -124,8 +124,8 @@ impl<L: Letter> Word<L> {
         self.has_slash
     }
 
-    /// Whether a text with these pairs of letters, or two texts beside a slash, may contain the word
-    /// without gaps.
+    /// Returns whether a text with these pairs of letters, or two texts around a slash, may contain
+    /// the word without gaps.
     #[inline]
     pub(crate) fn may_be_run_in(&self, pairs: u64) -> bool {
         self.pairs & !pairs == 0
@@ -141,20 +141,20 @@ impl<L: Letter> Word<L> {
         self.in_last_part
     }
 
-    /// Whether `name` begins with the letters after the last slash.
+    /// Returns whether `name` begins with the letters after the last slash.
     pub(crate) fn begins_last_part(&self, name: &[u8]) -> bool {
         let mut letters = L::letters(name);
         (self.len() - self.in_last_part..self.len())
             .all(|at| letters.next().is_some_and(|letter| self.is_at(at, letter)))
     }
 
-    /// Whether the letter at `at` is a slash, a dot or the like, whatever its case.
+    /// Returns whether the letter at `at` is a slash, a dot or the like, whatever its case.
     #[inline]
     pub(crate) fn is_separator(&self, at: usize) -> bool {
         self.letters[at].is_ascii_separator()
     }
 
-    /// Whether `letter` is the word's letter at `at`.
+    /// Returns whether `letter` is the word's letter at `at`.
     #[inline]
     pub(crate) fn is_at(&self, at: usize, letter: L) -> bool {
         self.letters[at] == if self.minds_case { letter } else { letter.fold() }
@@ -166,7 +166,7 @@ impl<L: Letter> Word<L> {
         self.places[letter.bit_number()]
     }
 
-    /// Whether `name` contains the word without gaps.
+    /// Returns whether `name` contains the word without gaps.
     #[inline]
     pub(crate) fn is_run_in(&self, name: &[u8]) -> bool {
         if self.letters.len() == 1 {
@@ -186,7 +186,8 @@ impl<L: Letter> Word<L> {
         false
     }
 
-    /// Whether a text with letters of this mask at the starts of words may have the letter `at` there.
+    /// Returns whether a text with letters of this mask at the starts of words may have the letter
+    /// `at` there.
     #[inline]
     pub(crate) fn may_start(&self, at: usize, starts: u32) -> bool {
         starts & (1 << self.letters[at].bit_number()) != 0
@@ -210,7 +211,7 @@ impl<L: Letter> Word<L> {
         at
     }
 
-    /// Whether `name`, which has this mask and may contain the letters from `at` on, does.
+    /// Returns whether `name`, which has this mask and may contain the letters from `at` on, does.
     #[inline]
     pub(crate) fn rest_is_in(&self, at: usize, name: &[u8], mask: u32) -> bool {
         debug_assert!(self.may_be_in(at, mask));
@@ -223,13 +224,13 @@ impl<L: Letter> Word<L> {
         self.masks[at]
     }
 
-    /// Whether a text with this mask may contain the letters from `at` on.
+    /// Returns whether a text with this mask may contain the letters from `at` on.
     #[inline]
     pub(crate) fn may_be_in(&self, at: usize, mask: u32) -> bool {
         self.masks[at] & !mask == 0
     }
 
-    /// Whether a text with this mask may contain the last letter.
+    /// Returns whether a text with this mask may contain the last letter.
     #[inline]
     pub(crate) fn may_end_in(&self, mask: u32) -> bool {
         self.may_be_in(self.len() - 1, mask)

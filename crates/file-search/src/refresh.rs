@@ -14,19 +14,19 @@ use crate::walk::{Identity, Walk};
 
 /// Folders that are examined under one lock.
 const FOLDERS_AT_ONCE: usize = 256;
-/// How long they wait for a search that is in progress: with many searches, a refresh still ends.
+/// Maximum wait for a search that is in progress: even with many searches, a refresh ends.
 pub(crate) const YIELD: Duration = Duration::from_millis(50);
 /// Threads that examine folders.
 const THREADS: usize = 2;
-/// A tree with this many places of removed folders is built anew.
+/// A tree with this many places of removed folders is rebuilt.
 const MAX_GONE: usize = 50_000;
 
-/// What became of a tree.
+/// The outcome of examining a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Unchanged,
     Changed,
-    /// It is to be built anew.
+    /// It must be rebuilt.
     Outdated,
 }
 

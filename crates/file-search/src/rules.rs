@@ -131,7 +131,7 @@ impl Rules {
         })
     }
 
-    /// Whether a search leaves out `path`, an entry of the folder that these rules are for.
+    /// Returns whether a search leaves out `path`, an entry of the folder that these rules are for.
     pub(crate) fn ignores(&self, path: &Path, is_folder: bool) -> bool {
         let (mut ignore, mut git_ignore, mut exclude) = (Match::None, Match::None, Match::None);
         let mut left_repository = false;
@@ -162,7 +162,7 @@ impl Rules {
         ignore.or(git_ignore).or(exclude).or(global).is_ignore()
     }
 
-    /// Whether they are those of `folder` itself.
+    /// Returns whether they are those of `folder` itself.
     pub(crate) fn are_of(&self, folder: &Path) -> bool {
         self.folder == folder
     }
@@ -175,14 +175,14 @@ impl Rules {
         }
     }
 
-    /// Whether `other` came from the same files in the same state.
+    /// Returns whether `other` came from the same files in the same state.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.folder == other.folder
             && self.is_repository == other.is_repository
             && self.sources == other.sources
     }
 
-    /// Whether the files have changed since they were read, or those of a folder above.
+    /// Returns whether the files have changed since they were read, or those of a folder above.
     pub(crate) fn have_changed(&self) -> bool {
         let mut next = Some(self);
         while let Some(rules) = next {

@@ -20,7 +20,7 @@ const FOLDERS_AT_ONCE: usize = 512;
 const SMALL: usize = 20_000;
 /// Most threads of a scan.
 const MAX_THREADS: usize = 4;
-/// What a folder scores less than a file.
+/// The amount by which a folder scores less than a file.
 const FOLDER_COST: i32 = 12;
 
 /// Adds to `top` what matches in the folders from `from` on, of which there are about `entries`
@@ -81,7 +81,7 @@ fn scan_words<L: Letter>(
     })
 }
 
-/// What is known of a word in an entry's name.
+/// The match of a word in an entry's name.
 #[derive(Clone, Copy, Default)]
 struct InName {
     /// The name contains the word.
@@ -170,7 +170,7 @@ impl<'a, L: Letter> Scanner<'a, L> {
         Some(())
     }
 
-    /// Whether the path of an entry, which may contain all words, does.
+    /// Returns whether the path of an entry, which may contain all words, does.
     #[inline]
     fn matches(&self, entry: &Entry<'_>) -> bool {
         self.words.iter().zip(&self.in_folder).all(|(word, known)| {

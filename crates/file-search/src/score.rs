@@ -1,4 +1,4 @@
-//! How well a word fits a path, as a number, and which letters of the path it stands for.
+//! The score of a word in a path, and the letters of the path that it matches.
 //!
 //! A letter counts more at the start of a folder's or file's name or of a part of it, and next to the
 //! letter before; gaps cost. A word within the file's name counts more than one that needs the folders,
@@ -15,7 +15,7 @@ const IN_NAME: i32 = 4;
 const MAX_PLACE: i32 = 10;
 /// The most that it counts after the start of a name.
 const MAX_PART_PLACE: i32 = 8;
-/// What the place of a slash, a dot and the like counts.
+/// The score of a place after a slash, a dot and the like.
 const SEPARATOR_PLACE: i32 = 4;
 /// For a word within the name.
 const WITHIN_NAME: i32 = 30;
@@ -31,17 +31,17 @@ const MAX_CELLS: usize = 8192;
 /// A path as it is scored: the folder's part is prepared once for all of its entries.
 pub(crate) struct Text<L> {
     letters: Vec<L>,
-    /// What the place of each letter counts.
+    /// The score of each letter's place.
     places: Vec<u8>,
     name: usize,
 }
 
-/// Whether the best of all ways to find `word` in so many letters takes too long.
+/// Returns whether the best of all ways to find `word` in so many letters takes too long.
 fn is_long<L: Letter>(word: &Word<L>, letters: usize) -> bool {
     word.len() > MAX_PLACES || letters * word.len() > MAX_CELLS
 }
 
-/// How a word stands in a path.
+/// The match of a word in a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fit {
     /// Without gaps, from this letter on.
@@ -407,7 +407,7 @@ fn length<L: Letter>(word: &Word<L>) -> i32 {
     number(word.len())
 }
 
-/// What the place of a letter of this class counts, after one of the class `before`.
+/// Returns the score of a place with a letter of this class after one of the class `before`.
 fn place(before: Class, class: Class) -> u8 {
     match (before, class) {
         (_, Class::Slash | Class::Separator) => 4,

@@ -16,7 +16,7 @@ use crate::ways::Ways;
 
 /// Most results of a search.
 pub const MAX_RESULTS: usize = 100;
-/// How long a single search waits for changes of its roots to be found.
+/// Maximum wait of a single search for the changes of its roots.
 const REFRESH_LIMIT: Duration = Duration::from_millis(20);
 
 /// A result: a file or folder whose path contains the query's words.
@@ -26,9 +26,9 @@ pub struct Hit {
     pub root: usize,
     /// Relative to the root; what is not UTF-8 in it is replaced by U+FFFD.
     pub path: String,
-    /// Whether it is a folder; a link to a folder is not.
+    /// True if it is a folder; a link to a folder is not.
     pub is_folder: bool,
-    /// How well it fits; more is better. 0 when the query is empty.
+    /// The score; more is better. 0 when the query is empty.
     pub score: u32,
     /// The characters of `path` that the words stand for, ascending.
     pub indices: Vec<u32>,
@@ -60,7 +60,7 @@ struct Found {
     root: usize,
     rank: Rank,
     path: Vec<u8>,
-    /// How long ago it changed: see [`age`].
+    /// The time since its last change: see [`age`].
     age: u8,
 }
 
@@ -93,7 +93,7 @@ impl Search {
         Some(())
     }
 
-    /// Whether all roots were walked before the last [`Search::advance`].
+    /// Returns whether all roots were walked before the last [`Search::advance`].
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.roots.iter().all(|root| root.is_complete)
@@ -138,7 +138,7 @@ impl Search {
     }
 }
 
-/// What clients get of a match at `path`.
+/// Returns a match at `path` in the form that clients get.
 pub(crate) fn hit(query: &Query, root: usize, rank: Rank, path: &[u8]) -> Hit {
     let indices = match &query.words {
         Words::Bytes(words) => characters(path, &positions(words, path)),
@@ -207,7 +207,7 @@ pub fn search_once(
     }
 }
 
-/// How long ago a file changed, coarsely: files that a clone wrote together are equal.
+/// Returns the coarse time since a file changed: files that a clone wrote together are equal.
 fn age(changed: Option<SystemTime>, now: SystemTime) -> u8 {
     const HOUR: u64 = 3600;
     let Some(changed) = changed else { return u8::MAX };

@@ -3,7 +3,7 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// See the module.
+/// The registry of searches in progress.
 #[derive(Debug, Default)]
 pub(crate) struct Searches {
     count: Mutex<usize>,

@@ -15,17 +15,17 @@ use crate::walk::{Settings, spawn};
 
 /// Most sessions whose threads have not ended.
 pub const MAX_SESSIONS: usize = 48;
-/// How often a walk is looked at until there are results, and afterwards.
+/// Interval of checks of a walk until there are results, and afterwards.
 const FIRST_POLL: Duration = Duration::from_millis(5);
 const POLL: Duration = Duration::from_millis(100);
-/// How long no query comes before changes are looked for: the next key of somebody who types would wait for
-/// that.
+/// Time without a query before changes are searched for: the next key of somebody who types would
+/// wait for that.
 const REST: Duration = Duration::from_millis(200);
 
-/// What a session reports.
+/// A report of a session.
 #[derive(Debug)]
 pub enum Report<'a> {
-    /// The results of this query so far, or anew.
+    /// The results of this query so far, or the updated ones.
     Results(&'a str, Vec<Hit>),
     /// The last results of the query are complete.
     Complete,
@@ -139,7 +139,7 @@ struct Follower<C, R> {
     report: R,
 }
 
-/// What the client knows of the present query.
+/// The part of the present query's results that the client has.
 struct Reported {
     search: Search,
     text: String,

@@ -32,7 +32,7 @@ impl Signal {
         tasks.into_iter().for_each(Waker::wake);
     }
 
-    /// Whether there were more than `seen` changes; otherwise the task is woken by the next one.
+    /// Ready if there were more than `seen` changes; otherwise the task is woken by the next one.
     pub(crate) fn poll(&self, seen: u64, task: &Context<'_>) -> Poll<()> {
         let mut state = self.lock();
         if state.count > seen {

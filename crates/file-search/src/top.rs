@@ -15,7 +15,7 @@ pub(crate) struct Match {
     pub(crate) place: Place,
 }
 
-/// What matches are ordered by, before their paths: the best rank is the least.
+/// The sort key of matches, before their paths: the best rank is the least.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rank {
     pub(crate) score: i32,
@@ -47,7 +47,7 @@ impl Top {
         &self.matches
     }
 
-    /// Whether a match of this rank may be among the best.
+    /// Returns whether a match of this rank may be among the best.
     #[inline]
     pub(crate) fn takes(&self, rank: Rank) -> bool {
         self.matches.len() < KEPT || self.matches.last().is_none_or(|last| rank <= last.rank)

@@ -1,5 +1,5 @@
-//! What an index holds of a root: its folders, each with its path and its packed entries. The path of a
-//! file is that of its folder, stored once, and its name.
+//! The index of a root: its folders, each with its path and its packed entries. The path of a file
+//! is that of its folder, stored once, and its name.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -157,7 +157,7 @@ pub(crate) fn joined(folder: &[u8], name: &[u8]) -> Vec<u8> {
     path_bytes(folder, name).copied().collect()
 }
 
-/// Whether `path` is `folder` or below it.
+/// Returns whether `path` is `folder` or below it.
 fn is_within(path: &[u8], folder: &[u8]) -> bool {
     match path.strip_prefix(folder) {
         Some(rest) => folder.is_empty() || rest.is_empty() || rest.starts_with(b"/"),

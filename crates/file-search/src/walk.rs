@@ -28,12 +28,12 @@ pub const MAX_ENTRIES: usize = 5_000_000;
 const MAX_THREADS: usize = 4;
 /// Threads of all walks, those included that wait for a file system. At the bound no new root is opened.
 const MAX_ALL_THREADS: usize = 64;
-/// How often a thread that waits for a walk looks whether it is stopped.
+/// Interval at which a thread that waits for a walk checks whether it is stopped.
 const POLL: Duration = Duration::from_millis(20);
 
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 
-/// What a walk needs to know.
+/// The settings of a walk.
 #[derive(Debug)]
 pub(crate) struct Settings {
     /// The user's own ignore rules.
@@ -68,7 +68,7 @@ struct Queue {
     state: State,
 }
 
-/// How far a walk is.
+/// The progress of a walk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     Walking,

@@ -12,14 +12,14 @@ use tokio::time::Instant;
 
 /// Changes that follow each other within this time are reported together.
 pub const QUIET: Duration = Duration::from_millis(50);
-/// Changes are reported after this time at the latest, also while others follow.
+/// Changes are reported after this time at the latest, even while others follow.
 pub const LONGEST_DELAY: Duration = Duration::from_millis(500);
 /// Paths that wait in one watch. One more, and the change is an overflow.
 pub const MAX_PATHS: usize = 10_000;
 /// Bytes of the paths that wait in one watch. More, and the change is an overflow.
 pub const MAX_BYTES: usize = 1 << 20;
 
-/// What changed since the last report.
+/// The changes since the last report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Change {
     /// Paths that were created, removed, renamed, or whose contents or metadata changed, in order. Of an
@@ -54,7 +54,7 @@ impl Budget {
     }
 }
 
-/// See the module.
+/// The shared end of a watch's queue of changed paths.
 pub(crate) struct Changes {
     watched: PathBuf,
     budget: Arc<Budget>,
@@ -119,7 +119,7 @@ impl Changes {
         }
     }
 
-    /// What waits; empty when nothing does.
+    /// Returns the pending changes; empty when there are none.
     pub(crate) fn take(&self) -> Change {
         let waiting = std::mem::take(&mut *self.lock());
         self.budget.give_back(waiting.bytes);

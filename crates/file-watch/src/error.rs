@@ -27,7 +27,7 @@ pub enum Error {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Unwatchable {
     pub(crate) reason: String,
-    /// Whether a limit is the reason, which other paths meet as well.
+    /// True if a limit is the reason, which other paths meet as well.
     pub(crate) is_limit: bool,
 }
 

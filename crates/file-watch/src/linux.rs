@@ -23,7 +23,7 @@ use tree::{RootId, Tree};
 /// Folders that a new watch adds before it lets the thread read events.
 const FOLDERS_AT_ONCE: usize = 64;
 /// The pause after the kernel lost events, which doubles while it goes on losing them: everything is
-/// examined anew afterwards.
+/// examined again afterwards.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
@@ -34,7 +34,7 @@ pub(crate) struct Engine {
     polls: Arc<Polls>,
 }
 
-/// What the thread shares with the watches.
+/// The state that the thread shares with the watches.
 struct Running {
     tree: Mutex<Tree>,
     inotify: Arc<Inotify>,

@@ -13,7 +13,7 @@ const REMOTE: &[&str] = &[
 /// Types whose entries are made when they are looked at.
 const VIRTUAL: &[&str] = &["autofs", "proc", "sysfs"];
 
-/// How changes of a file system are found.
+/// The method of finding changes in a file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// They are reported.

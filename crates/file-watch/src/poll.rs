@@ -20,7 +20,7 @@ const SHARE: u32 = 10;
 /// A thread holds no recursion and no buffers.
 const STACK_BYTES: usize = 256 << 10;
 
-/// What all examining threads of a watcher share.
+/// The state that is shared by all examining threads of a watcher.
 pub(crate) struct Polls {
     running: AtomicUsize,
     /// Entries in all snapshots.
@@ -50,7 +50,7 @@ impl Polls {
         }
     }
 
-    /// Whether as many paths are examined as clients may cause.
+    /// Returns whether as many paths are examined as clients may cause.
     pub(crate) fn is_full(&self) -> bool {
         self.running.load(Ordering::Relaxed) >= self.limits.polled
     }
@@ -205,7 +205,7 @@ impl Examiner {
     }
 }
 
-/// What is at a path at one time.
+/// The state of a path at one time.
 #[derive(Default)]
 struct Snapshot {
     /// A digest of the metadata of each entry. Empty when there are too many.

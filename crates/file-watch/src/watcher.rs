@@ -136,7 +136,7 @@ impl Drop for Place {
     }
 }
 
-/// What finds the changes of a watch.
+/// The source of a watch's changes.
 #[derive(Default)]
 struct Source {
     #[cfg(target_os = "linux")]

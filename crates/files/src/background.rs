@@ -1,9 +1,9 @@
-//! Work that nobody waits for: it gives way to what somebody does.
+//! Background work: it gives way to work that somebody waits for.
 
 use std::io;
 use std::thread;
 
-/// What is added to the niceness of a thread that gives way.
+/// The increment of the niceness of a thread that gives way.
 #[cfg(target_os = "linux")]
 const NICENESS: i32 = 10;
 

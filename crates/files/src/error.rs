@@ -60,7 +60,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether nothing exists at the path.
+    /// Returns whether nothing exists at the path.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         use io::ErrorKind::{NotADirectory, NotFound};

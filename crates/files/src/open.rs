@@ -137,8 +137,9 @@ fn refused(path: &Path, flags: i32, cause: io::Error) -> Error {
     }
 }
 
-/// Whether the error is about a symbolic link at the end of the path, which is not followed. Where links
-/// are followed, the same error is about a chain of them that is too long, or a circle.
+/// Returns whether the error is about a symbolic link at the end of the path, which is not
+/// followed. Where links are followed, the same error is about a chain of them that is too long, or
+/// a circle.
 #[cfg_attr(not(unix), allow(unused_variables))]
 fn is_refused_link(flags: i32, cause: &io::Error) -> bool {
     #[cfg(unix)]

@@ -54,7 +54,7 @@ fn copy_folder(
     if !found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
         return copy_entries(source, destination, is_stopped);
     }
-    // Without a slash at the end, beside which nothing could be made.
+    // Without a slash at the end, next to which nothing could be made.
     let target: PathBuf = destination.components().collect();
     let failed = || Error::io(destination, "creating the folder");
     let draft = DraftFolder::beside(&target).map_err(failed())?;
@@ -223,7 +223,7 @@ fn copy_contents(
     target.set_len(length).map_err(failed())
 }
 
-/// The first part of a file at or behind `at` that is no hole; `None` where there is none.
+/// The first part of a file at or after `at` that is not a hole; `None` where there is none.
 #[cfg(target_os = "linux")]
 fn next_data(file: &File, at: u64) -> io::Result<Option<std::ops::Range<u64>>> {
     use rustix::fs::{SeekFrom, seek};

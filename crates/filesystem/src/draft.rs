@@ -1,4 +1,4 @@
-//! A new file beside the one that it replaces, and a new folder beside its future place: written in full
+//! A new file next to the one that it replaces, and a new folder next to its future place: written in full
 //! and on disk before it takes the name.
 
 use std::ffi::{OsStr, OsString};

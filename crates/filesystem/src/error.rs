@@ -41,7 +41,7 @@ impl Error {
         self
     }
 
-    /// Whether the path does not exist.
+    /// Returns whether the path does not exist.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         match self {

@@ -12,9 +12,9 @@ pub const MAX_ENTRIES: usize = 100_000;
 pub struct Entry {
     /// The name; what is not UTF-8 in it is replaced by U+FFFD, and such a name cannot be opened.
     pub name: String,
-    /// Also for a link to a regular file.
+    /// True for a link to a regular file too.
     pub is_file: bool,
-    /// Also for a link to a folder.
+    /// True for a link to a folder too.
     pub is_folder: bool,
 }
 

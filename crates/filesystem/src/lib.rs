@@ -1,4 +1,4 @@
-//! What a client does with files and folders: read, write, list, create, remove and copy them.
+//! File operations for clients: read, write, list, create, remove and copy files and folders.
 //!
 //! The functions act with the rights of this process and wait for the file system, so a caller on an
 //! asynchronous runtime runs them on a [`files::Pool`]. None waits for another program: FIFOs, sockets

@@ -5,14 +5,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::error::Error;
 
-/// What is at a path.
+/// The metadata of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Metadata {
-    /// Also for a link to a regular file.
+    /// True for a link to a regular file too.
     pub is_file: bool,
-    /// Also for a link to a folder.
+    /// True for a link to a folder too.
     pub is_folder: bool,
-    /// Whether the path itself is a symbolic link, also one that leads nowhere.
+    /// True if the path itself is a symbolic link, even one that leads nowhere.
     pub is_link: bool,
     /// In Unix milliseconds; 0 where the file system does not record it.
     pub created_at_ms: i64,

@@ -24,7 +24,7 @@ pub fn remove(path: &Path, with_contents: bool, or_missing: bool) -> Result<(), 
     }
 }
 
-/// Whether the last part is `.`, which [`Path::components`] leaves out.
+/// Returns whether the last part is `.`, which [`Path::components`] leaves out.
 fn ends_in_dot(path: &Path) -> bool {
     let mut parts = path.as_os_str().as_encoded_bytes().split(|byte| *byte == b'/');
     parts.rfind(|part| !part.is_empty()) == Some(b".")

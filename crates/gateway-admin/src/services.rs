@@ -1,4 +1,4 @@
-//! What the administration uses of the other parts of the gateway.
+//! The services of the gateway that the administration uses.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use gateway_store::directory::Directory;
 use gateway_store::ledger::Ledger;
 use ratelimit::Limits;
 
-/// How long a query of the ledger waits for rows that are not written yet.
+/// Maximum wait of a query of the ledger for rows that are not written yet.
 const LEDGER_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The services that the administration uses.

@@ -10,10 +10,10 @@ use super::walk::{Seen, Walk};
 pub struct Outcome {
     /// The last plausible usage.
     pub usage: Option<Usage>,
-    /// Whether a usage was implausible: a number that is not an integer from 0 to 10⁹ - 1, or more
+    /// True if a usage was implausible: a number that is not an integer from 0 to 10⁹ - 1, or more
     /// cached than input tokens.
     pub usage_invalid: bool,
-    /// Whether the whole JSON value, or the event that ends the stream, was received.
+    /// True if the whole JSON value, or the event that ends the stream, was received.
     pub complete: bool,
     /// The id of the response or chat completion.
     pub id: Option<String>,
@@ -43,7 +43,7 @@ enum Source {
 /// The properties of an event that the filter uses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EventShape {
-    /// Whether its `choices` are an empty list, and its `usage` is not null.
+    /// True if its `choices` are an empty list, and its `usage` is not null.
     pub(super) usage_alone: bool,
 }
 
@@ -151,7 +151,7 @@ impl Reader {
     }
 }
 
-/// Whether an event of this type is the last one.
+/// Returns whether an event of this type is the last one.
 fn ends_stream(kind: &str) -> bool {
     matches!(
         kind,

@@ -33,7 +33,7 @@ impl Edits {
         Self::default()
     }
 
-    /// Whether there are no changes.
+    /// Returns whether there are no changes.
     pub fn is_empty(&self) -> bool {
         self.replaced.is_empty() && self.added.is_empty()
     }

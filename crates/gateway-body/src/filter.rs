@@ -15,9 +15,9 @@ pub struct UsageFilter {
     /// The received part of the incomplete event.
     held: Vec<Bytes>,
     held_bytes: usize,
-    /// Whether the event is too long and is being forwarded.
+    /// True if the event is too long and is being forwarded.
     passing: bool,
-    /// Whether the last event was removed.
+    /// True if the last event was removed.
     removed: bool,
 }
 

@@ -36,7 +36,7 @@ impl Span {
 pub struct Malformed {
     /// Offset in bytes.
     pub at: usize,
-    /// What is wrong at that offset.
+    /// The mistake at that offset.
     pub reason: &'static str,
 }
 
@@ -54,7 +54,7 @@ pub(super) struct Str {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Number {
     pub(super) span: Span,
-    /// Whether it has neither a fraction nor an exponent.
+    /// True if it has neither a fraction nor an exponent.
     pub(super) integer: bool,
 }
 
@@ -127,7 +127,7 @@ impl<'a> Cursor<'a> {
         Ok(Some(key))
     }
 
-    /// Whether the open array has a next element.
+    /// Returns whether the open array has a next element.
     #[inline]
     pub(super) fn next_element(&mut self, first: &mut bool) -> Result<bool, Malformed> {
         self.next(first, b']')

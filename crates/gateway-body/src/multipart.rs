@@ -41,7 +41,7 @@ pub struct FilePart {
 }
 
 impl Form {
-    /// Whether the file is an image: fields such as `image`, `image[]` and `mask`.
+    /// Returns whether the file is an image: fields such as `image`, `image[]` and `mask`.
     pub fn is_image(&self) -> bool {
         self.files.iter().any(|file| file.name.starts_with("image"))
     }
@@ -86,7 +86,7 @@ pub enum FormError {
     Malformed {
         /// Offset in bytes.
         at: usize,
-        /// What is wrong at that offset.
+        /// The mistake at that offset.
         reason: &'static str,
     },
     /// A unique field occurs twice.
@@ -249,7 +249,7 @@ impl<'a> Parts<'a> {
         Ok(Self { body, delimiter, finder, at, read: 0 })
     }
 
-    /// The next part and the range of its content; `None` behind the last boundary.
+    /// The next part and the range of its content; `None` after the last boundary.
     pub(super) fn next(&mut self) -> Result<Option<(Head, Span)>, FormError> {
         let Self { body, delimiter, finder, at, read } = self;
         match &body[*at..] {
@@ -276,7 +276,7 @@ pub(super) struct Head {
     pub(super) name: String,
     /// The file name as written, if the part is a file.
     pub(super) file: Option<String>,
-    /// Whether its text is in another charset than UTF-8.
+    /// True if its text is in another charset than UTF-8.
     pub(super) charset: bool,
 }
 
@@ -285,7 +285,7 @@ impl Head {
         self.file.is_some()
     }
 
-    /// Reads the headers at `at`, and moves `at` behind the empty line.
+    /// Reads the headers at `at`, and moves `at` past the empty line.
     fn read(body: &[u8], at: &mut usize) -> Result<Head, FormError> {
         let start = *at;
         let mut disposition = None;

@@ -39,7 +39,7 @@ impl Kind {
         matches!(self, Kind::ImageGenerations | Kind::ImageEdits)
     }
 
-    /// Whether numbers in `input` and `prompt` are token ids.
+    /// Returns whether numbers in `input` and `prompt` are token ids.
     pub(super) fn has_token_ids(self) -> bool {
         matches!(self, Kind::Embeddings | Kind::Completions)
     }
@@ -82,7 +82,7 @@ pub enum Member {
 pub struct ObjectEnd {
     /// Offset of its `}`.
     pub at: usize,
-    /// Whether it has no members.
+    /// True if it has no members.
     pub empty: bool,
 }
 

@@ -14,7 +14,7 @@ const DONE: &[u8] = b"[DONE]";
 #[derive(Debug)]
 pub(super) struct Event {
     pub(super) seen: Seen,
-    /// Whether its data is `[DONE]`.
+    /// True if its data is `[DONE]`.
     pub(super) done: bool,
     /// The field `event`; empty when absent.
     pub(super) name: String,
@@ -53,7 +53,7 @@ impl Events {
         self.walk.held_bytes() + self.name.capacity()
     }
 
-    /// Whether a line feed that follows belongs to the line ending already read.
+    /// Returns whether a line feed that follows belongs to the line ending already read.
     pub(super) fn awaits_line_feed(&self) -> bool {
         self.parser.expects_line_feed()
     }

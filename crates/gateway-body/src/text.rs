@@ -7,7 +7,7 @@ use super::scan::{MAX_FILES, Scan, text_of};
 /// Characters counted per token id.
 const TOKEN_CHARS: u64 = 4;
 
-/// What to count in a value.
+/// The parts of a value that are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Counted {
     /// Its strings, recursively, and those of its members that hold text.
@@ -23,7 +23,7 @@ pub(super) enum Counted {
 }
 
 impl Counted {
-    /// What to count in the member `key` of an object.
+    /// Returns the parts of the member `key` of an object that are counted.
     fn member(self, key: &[u8]) -> Counted {
         match (self, key) {
             (Counted::Nothing, _) | (_, b"metadata" | b"parameters" | b"schema") => {
@@ -38,8 +38,8 @@ impl Counted {
     }
 }
 
-/// Whether a member of an item, message or content part holds text. Members with image, audio and
-/// file data, URLs and ids do not.
+/// Returns whether a member of an item, message or content part holds text. Members with image,
+/// audio and file data, URLs and ids do not.
 fn holds_text(key: &[u8]) -> bool {
     matches!(
         key,

@@ -20,7 +20,7 @@ const MAX_WATCHED: usize = 12;
 pub(super) struct Seen {
     pub(super) usage: Option<Usage>,
     pub(super) usage_invalid: bool,
-    /// Whether `usage` is present and not null.
+    /// True if `usage` is present and not null.
     pub(super) has_usage: bool,
     pub(super) id: Option<String>,
     pub(super) kind: Option<String>,
@@ -30,7 +30,7 @@ pub(super) struct Seen {
     pub(super) data_entries: Option<u64>,
     pub(super) choices: Option<u64>,
     pub(super) duration_ms: Option<u64>,
-    /// Whether the whole value was received.
+    /// True if the whole value was received.
     pub(super) closed: bool,
 }
 
@@ -63,7 +63,7 @@ enum Escape {
 #[derive(Debug)]
 pub(super) struct Walk {
     pub(super) seen: Seen,
-    /// Whether text counts as output: in a whole response, not in an event.
+    /// True if text counts as output: in a whole response, not in an event.
     whole: bool,
     stack: [(Container, bool); MAX_WATCHED],
     depth: usize,
@@ -76,7 +76,7 @@ pub(super) struct Walk {
     token: Vec<u8>,
     too_long: bool,
     field: Field,
-    /// Whether a value is next, not a key.
+    /// True if a value is next, not a key.
     value: bool,
     usage: Draft,
 }

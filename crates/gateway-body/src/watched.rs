@@ -60,7 +60,7 @@ pub(super) fn field(container: Option<Container>, key: &[u8], whole: bool) -> Fi
     }
 }
 
-/// Whether a member of choices, messages, deltas, items or parts holds the model's output.
+/// Returns whether a member of choices, messages, deltas, items or parts holds the model's output.
 fn holds_output(key: &[u8]) -> bool {
     matches!(
         key,

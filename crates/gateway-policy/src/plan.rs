@@ -57,7 +57,7 @@ pub struct Plan {
     meters: Vec<Meter>,
     /// The smallest token limits, for usual and for long contexts.
     most_tokens: [u64; 2],
-    /// Whether an administrator set a hard spend limit.
+    /// True if an administrator set a hard spend limit.
     pub has_hard_limit: bool,
 }
 
@@ -66,7 +66,7 @@ pub struct Plan {
 pub struct Demand {
     /// The token estimate.
     pub tokens: u64,
-    /// Whether it has a long context.
+    /// True if it has a long context.
     pub long_context: bool,
     /// Images to generate.
     pub images: u64,
@@ -240,8 +240,8 @@ pub fn spend_meter(project: &str) -> String {
     format!("p:{project}:spend")
 }
 
-/// Whether a dimension applies to requests with a long or with a usual context. A project has one
-/// limit of tokens per minute, for both.
+/// Returns whether a dimension applies to requests with a long or with a usual context. A project
+/// has one limit of tokens per minute, for both.
 fn applies(dimension: Dimension, scope: Scope, long_context: bool) -> bool {
     match dimension {
         Dimension::TokensPerMinute => !long_context || scope == Scope::Project,

@@ -84,7 +84,7 @@ pub enum StoreUrl {
 /// `[limits] url`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LimitsUrl {
-    /// `memory:`, with a state file beside the store.
+    /// `memory:`, with a state file next to the store.
     Memory,
     /// `redis://…`.
     Redis {
@@ -92,7 +92,7 @@ pub enum LimitsUrl {
         url: String,
         /// Duration of a node's leases.
         lease: Duration,
-        /// Whether the operator guarantees that a restart of the store loses nothing.
+        /// True if the operator guarantees that a restart of the store loses nothing.
         durable: bool,
     },
     /// `off:`, to measure the cost of limits.

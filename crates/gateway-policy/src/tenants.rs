@@ -66,7 +66,7 @@ pub struct Organization {
     /// Zero data retention: nothing of its requests is stored, and prompts are cached only in
     /// memory.
     pub zero_data_retention: bool,
-    /// Its own monthly spend limits, beside the tier's.
+    /// Its own monthly spend limits, in addition to the tier's.
     pub spend: SpendLimits,
 }
 
@@ -79,7 +79,7 @@ pub struct Project {
     pub name: Box<str>,
     /// The region that its data stays in, as a lower-case prefix of host names; `None`: global.
     pub geography: Option<Box<str>>,
-    /// Whether it is archived: its keys are refused.
+    /// True if it is archived: its keys are refused.
     pub archived: bool,
     /// Unix seconds.
     pub created_at: i64,
@@ -145,7 +145,7 @@ pub enum DerivedKey {
         /// The model's number within the settings.
         model: u32,
     },
-    /// Whether the spend of a month was read from the ledger.
+    /// The spend of a month was read from the ledger.
     Seeded {
         /// The month.
         month: u32,

@@ -25,7 +25,7 @@ use lane::Lane;
 use crate::Error;
 use gateway_policy::settings::StoreUrl;
 
-/// What to do about a store that cannot be opened.
+/// Advice about a store that cannot be opened.
 const UNREACHABLE: &str = "check `url` in [store], and that this program can reach and write it";
 
 /// A store. Cheap to share behind an `Arc`; calls may run concurrently.

@@ -1,4 +1,4 @@
-//! Finds the caller behind a key: the hot path's cache over the store. Recently used keys are
+//! Finds the caller of a key: the hot path's cache over the store. Recently used keys are
 //! answered without the store and without an allocation; an unknown key costs one query, which
 //! concurrent requests for the key share.
 //!
@@ -34,7 +34,7 @@ pub const CAPACITY: usize = 131_072;
 pub const POLL: Duration = Duration::from_millis(250);
 /// Most concurrent look-ups of keys in the store; further keys are refused as unavailable.
 const MAX_LOADING: usize = 512;
-/// How long a key that does not exist is remembered, and how many such keys.
+/// Time that a key that does not exist is remembered, and the maximum number of such keys.
 const UNKNOWN: (Micros, usize) = (1_000_000, 4096);
 /// Polls between two runs of upkeep: one minute.
 const UPKEEP_EVERY: u32 = 240;
@@ -79,7 +79,7 @@ impl Directory {
             applied: tokio::sync::Mutex::new(last),
             in_touch: AtomicBool::new(true),
         });
-        tasks::spawn(follow(Arc::downgrade(&directory)));
+        tokio::spawn(follow(Arc::downgrade(&directory)));
         Ok(directory)
     }
 
@@ -133,7 +133,7 @@ impl Directory {
         result
     }
 
-    /// Whether the last poll of the store succeeded.
+    /// Returns whether the last poll of the store succeeded.
     #[must_use]
     pub fn is_in_touch(&self) -> bool {
         self.in_touch.load(Ordering::Relaxed)
@@ -145,7 +145,7 @@ impl Directory {
         self.shards.iter().map(|shard| lock(shard).len()).sum()
     }
 
-    /// Whether no key is cached.
+    /// Returns whether no key is cached.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

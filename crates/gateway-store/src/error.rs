@@ -16,7 +16,7 @@ pub struct Error {
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
-/// What an [`Error`] is about.
+/// The kind of an [`Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
     /// The store is unreachable, too slow or overloaded. A change in progress may have been made.
@@ -92,20 +92,20 @@ impl Error {
         Self { source: Some(Arc::new(source)), ..self }
     }
 
-    /// What it is about.
+    /// Returns the kind of the error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 
-    /// Whether the same call may succeed later.
+    /// Returns whether the same call may succeed later.
     #[must_use]
     pub fn is_unavailable(&self) -> bool {
         self.kind == ErrorKind::Unavailable
     }
 }
 
-/// What happened, the cause, and what to do next.
+/// Writes the failed operation, the cause, and the next step.
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind {
@@ -135,7 +135,7 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {
-    /// What caused the cause: the cause itself is part of the message.
+    /// Returns the cause of the cause: the cause itself is part of the message.
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.source.as_ref()?.source()
     }

@@ -69,7 +69,7 @@ impl Ledger {
             done: watch::channel(0).0,
             error: Mutex::default(),
         });
-        tasks::spawn(writer::run(database, writer, Arc::clone(&shared)));
+        tokio::spawn(writer::run(database, writer, Arc::clone(&shared)));
         Self(shared)
     }
 
@@ -80,7 +80,7 @@ impl Ledger {
         self.0.filled.notify_one();
     }
 
-    /// Whether a new entry would be kept as a row of its own. If not, the store has been
+    /// Returns whether a new entry would be kept as a row of its own. If not, the store has been
     /// unreachable for long, and requests should be refused.
     #[must_use]
     pub fn has_room(&self) -> bool {

@@ -38,7 +38,7 @@ pub(crate) struct Facts {
     pub(crate) input_estimate: u64,
     /// The price of its tokens.
     pub(crate) price: Option<Price>,
-    /// Whether it is a line of a batch.
+    /// True if it is a line of a batch.
     pub(crate) batch: bool,
     /// Its span, if it is traced.
     pub(crate) trace: Option<Traced>,

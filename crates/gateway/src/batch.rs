@@ -40,7 +40,7 @@ const MAX_BATCHES: usize = 64;
 /// Starts to run batches, for as long as the gateway exists.
 pub(crate) fn start(gateway: &Arc<Gateway>) {
     let runner = &gateway.batches;
-    runner.set_task(tasks::spawn(follow(Arc::downgrade(gateway), runner.phase())));
+    runner.set_task(tokio::spawn(follow(Arc::downgrade(gateway), runner.phase())));
 }
 
 async fn follow(gateway: Weak<Gateway>, mut phase: watch::Receiver<Phase>) {
@@ -99,7 +99,7 @@ async fn round(
         let (owner, until) = (gateway.batches.owner(), now + LEASE);
         let Some(batch) = batches::claim(database, &owner, until, now).await? else { break };
         let lease = Lease { gateway: Arc::clone(gateway), batch: batch.id, owner, until };
-        running.spawn(tasks::boxed(run::run(lease, phase.clone())));
+        running.spawn(run::run(lease, phase.clone()));
     }
     if polls.is_multiple_of(TIDY_EVERY) {
         // Bounded: the next round deletes the rest.

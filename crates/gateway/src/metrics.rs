@@ -134,8 +134,8 @@ pub(crate) struct Readings {
     pub(crate) ledger: gateway_store::ledger::State,
     /// Spans that no collector accepted.
     pub(crate) spans_dropped: u64,
-    /// Whether limits can be checked.
+    /// True if limits can be checked.
     pub(crate) limits_available: bool,
-    /// Whether the last call to the store succeeded.
+    /// True if the last call to the store succeeded.
     pub(crate) store_in_touch: bool,
 }

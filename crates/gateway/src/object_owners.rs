@@ -66,7 +66,7 @@ impl ObjectOwners {
     /// Starts the task that writes changes; it ends with this value.
     pub(crate) fn start(database: Arc<Database>) -> Self {
         let (sender, receiver) = mpsc::channel(WAITING);
-        tasks::spawn(write(Arc::clone(&database), receiver));
+        tokio::spawn(write(Arc::clone(&database), receiver));
         Self { database, recent: Mutex::default(), sender }
     }
 
@@ -109,8 +109,8 @@ impl ObjectOwners {
         recent.owners.get(id).cloned()
     }
 
-    /// Whether an object of the project was used recently. Scans all of them: query the store
-    /// first.
+    /// Returns whether an object of the project was used recently. Scans all of them: query the
+    /// store first.
     pub(crate) fn has_any(&self, project: &str) -> bool {
         let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         recent.owners.values().flatten().any(|owner| *owner.project == *project)

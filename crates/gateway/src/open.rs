@@ -114,8 +114,8 @@ impl Gateway {
             ids,
         });
         batch::start(&gateway);
-        tasks::spawn(sync(Arc::downgrade(&gateway)));
-        tasks::spawn(trace_export::send(Arc::downgrade(&gateway)));
+        tokio::spawn(sync(Arc::downgrade(&gateway)));
+        tokio::spawn(trace_export::send(Arc::downgrade(&gateway)));
         Ok(gateway)
     }
 
@@ -195,7 +195,7 @@ async fn sync(gateway: std::sync::Weak<Gateway>) {
         if !matches!(&*limits, Limits::Memory(_)) {
             return;
         }
-        let written = tasks::spawn_blocking(move || match &*limits {
+        let written = tokio::task::spawn_blocking(move || match &*limits {
             Limits::Memory(memory) => memory.sync(),
             _ => Ok(()),
         });

@@ -76,7 +76,7 @@ impl Spend {
             return;
         }
         let (spend, caller) = (Arc::clone(self), Arc::clone(caller));
-        tasks::spawn(async move { spend.check_alerts(&caller).await });
+        tokio::spawn(async move { spend.check_alerts(&caller).await });
     }
 
     async fn check_alerts(&self, caller: &Caller) {

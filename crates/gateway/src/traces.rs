@@ -33,7 +33,7 @@ pub(crate) struct Span {
     pub(crate) context: TraceContext,
     /// `POST /v1/responses`, or `upstream main`.
     pub(crate) name: String,
-    /// Whether it is the upstream's part of a request.
+    /// True if it is the upstream's part of a request.
     pub(crate) is_upstream: bool,
     /// Start.
     pub(crate) began: Micros,

@@ -1,4 +1,4 @@
-//! What a handler answers: its exit code and one JSON object, or the verdict of a model.
+//! Parsing the answer of a handler: its exit code and one JSON object, or the verdict of a model.
 
 mod output;
 
@@ -16,7 +16,7 @@ const MAX_SHOWN_VERDICT: usize = 500;
 /// Bytes of context for the model from one handler: about 2,500 tokens.
 const MAX_CONTEXT: usize = 10_000;
 
-/// How a command ended. `output` and `errors` are what it wrote, which may be cut off.
+/// The end of a command. `output` and `errors` are what it wrote, which may be cut off.
 #[derive(Clone, Copy, Debug)]
 pub enum HandlerResult<'o> {
     Exited {
@@ -49,7 +49,7 @@ pub enum HandlerResult<'o> {
     },
 }
 
-/// How a run ended.
+/// The outcome of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     Completed,
@@ -67,7 +67,7 @@ pub struct Entry {
     pub text: String,
 }
 
-/// What an entry is.
+/// The kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryKind {
     /// For the user.
@@ -78,11 +78,11 @@ pub enum EntryKind {
     Feedback,
     /// For the model.
     Context,
-    /// What went wrong.
+    /// An error.
     Error,
 }
 
-/// What a handler says about a tool call or an approval.
+/// A handler's decision about a tool call or an approval.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Permission {
     Allow,
@@ -92,14 +92,15 @@ pub enum Permission {
     Deny(String),
 }
 
-/// See the module.
+/// The parsed answer of a handler.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
     pub status: Status,
     pub entries: Vec<Entry>,
     /// The turn ends: why.
     pub stop: Option<String>,
-    /// What the event is about is refused: why. At the end of a turn: the turn goes on, with this.
+    /// The reason why the action that the event reports is refused. At the end of a turn: the turn
+    /// goes on, with this.
     pub block: Option<String>,
     pub permission: Option<Permission>,
     /// Arguments in place of those of the call.
@@ -177,7 +178,8 @@ fn read_output(event: EventName, output: &[u8]) -> Answer {
     answer
 }
 
-/// Whether text that is no object has one with a decision in it: a log line before it must not lose it.
+/// Returns whether text that is not an object contains one with a decision: a log line before it
+/// must not lose it.
 fn holds_answer(text: &str) -> bool {
     let decides = |value: &Value| {
         ["decision", "continue", "hookSpecificOutput"].iter().any(|name| value.get(name).is_some())

@@ -81,7 +81,8 @@ impl EventName {
         }
     }
 
-    /// Whether a handler can refuse what the event is about, or have the turn go on.
+    /// Returns whether a handler can refuse the action that the event reports, or make the turn
+    /// continue.
     pub fn can_block(self) -> bool {
         match self {
             Self::UserPromptSubmit
@@ -101,12 +102,12 @@ impl EventName {
         }
     }
 
-    /// Whether text that a handler prints is added to what the model reads.
+    /// Returns whether text that a handler prints is added to what the model reads.
     pub fn takes_plain_context(self) -> bool {
         matches!(self, Self::SessionStart | Self::SubagentStart | Self::UserPromptSubmit)
     }
 
-    /// Whether `additionalContext` of an answer is added to what the model reads.
+    /// Returns whether `additionalContext` of an answer is added to what the model reads.
     pub fn takes_context(self) -> bool {
         self.takes_plain_context()
             || matches!(
@@ -119,7 +120,7 @@ impl EventName {
             )
     }
 
-    /// Whether the matcher of a group is compared with something.
+    /// Returns whether the matcher of a group is compared with something.
     pub fn has_subject(self) -> bool {
         match self {
             Self::PreToolUse
@@ -180,7 +181,7 @@ impl StartSource {
 /// Why a thread ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndReason {
-    /// No client uses it any longer.
+    /// No client uses it now.
     Closed,
     /// A client archived it.
     Archived,
@@ -232,7 +233,7 @@ pub struct ToolUse {
     pub call_id: String,
 }
 
-/// What happened, or is about to.
+/// An event that starts hooks: something that happened or is about to.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     SessionStart {
@@ -291,8 +292,9 @@ impl Event {
         }
     }
 
-    /// What the matcher of a group is compared with: any of these. Empty: the event has nothing that a
-    /// matcher could be about. `agent_type`: of the agent that the thread is.
+    /// The subjects that the matcher of a group is compared with; any of them may match. Empty: the
+    /// event has nothing that a matcher could be about. `agent_type`: of the agent that the thread
+    /// is.
     pub(crate) fn subjects<'e>(&'e self, agent_type: Option<&'e str>) -> Vec<&'e str> {
         match self {
             Self::PreToolUse(tool)

@@ -17,7 +17,7 @@ const MAX_TEXT: usize = 64 << 10;
 /// The longest timeout, in seconds: a day.
 const MAX_TIMEOUT: u64 = 86_400;
 
-/// What a file has.
+/// The contents of a file.
 #[derive(Clone, Debug, Default)]
 pub struct Definitions {
     pub hooks: Vec<Hook>,

@@ -24,13 +24,13 @@ pub enum Source {
 }
 
 impl Source {
-    /// Whether its hooks run outside of the sandbox: those of the user and the administrator do, who
-    /// could start anything themselves.
+    /// Returns whether its hooks run outside of the sandbox: those of the user and the
+    /// administrator do, who could start anything themselves.
     pub fn is_unconfined(self) -> bool {
         self == Self::User || self.is_managed()
     }
 
-    /// Whether the user has no say in its hooks.
+    /// Returns whether the user has no say in its hooks.
     pub fn is_managed(self) -> bool {
         matches!(self, Self::Managed | Self::Fetched)
     }
@@ -45,7 +45,7 @@ pub struct Origin {
     pub plugin: Option<String>,
 }
 
-/// What runs.
+/// The action of a hook.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Handler {
     /// A command line, for the shell.
@@ -70,7 +70,7 @@ impl Handler {
     }
 }
 
-/// See the module.
+/// A configured hook: one handler of one event.
 #[derive(Clone, Debug)]
 pub struct Hook {
     /// Names the hook in lists and in the configuration: `path:event:group:handler`, unless the caller
@@ -81,9 +81,9 @@ pub struct Hook {
     pub matcher_text: Option<String>,
     pub matcher: Matcher,
     pub handler: Handler,
-    /// How long it may take, in seconds.
+    /// Time limit in seconds.
     pub timeout_sec: u64,
-    /// Whether the event does not wait for it; its answer then changes nothing.
+    /// True if the event does not wait for it; its answer then changes nothing.
     pub is_async: bool,
     /// Shown while it runs.
     pub status_message: Option<String>,
@@ -93,14 +93,15 @@ pub struct Hook {
 }
 
 impl Hook {
-    /// Whether the event starts it. `agent_type`: of the agent that the thread is.
+    /// Returns whether the event starts it. `agent_type`: of the agent that the thread is.
     pub fn is_for(&self, event: &Event, agent_type: Option<&str>) -> bool {
         let name = event.name();
         self.event == name && self.matcher.matches(name.has_subject(), &event.subjects(agent_type))
     }
 
-    /// What the user trusts: a digest of all that decides when and what it runs, as `sha256:` and
-    /// hexadecimal digits. `files`: the contents of the project's files that its command names.
+    /// The digest that the user trusts: of everything that decides when and what it runs, as
+    /// `sha256:` and hexadecimal digits. `files`: the contents of the project's files that its
+    /// command names.
     pub fn digest<'f>(&self, files: impl IntoIterator<Item = (&'f str, &'f [u8])>) -> String {
         let mut digest = Sha256::new();
         // Every part has its length before it, so that no two hooks have the same bytes.

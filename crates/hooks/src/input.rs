@@ -1,11 +1,11 @@
-//! What a handler reads: one JSON object, with names in snake case.
+//! The input of a handler: one JSON object, with names in snake case.
 
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::event::{Event, ToolUse};
 
-/// How the thread decides about approvals, in the words of the format.
+/// The thread's approval policy, in the words of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PermissionMode {
     /// The user is asked.

@@ -7,8 +7,8 @@ use regex::{Regex, RegexBuilder};
 /// Bytes of a compiled pattern.
 const MAX_PATTERN_SIZE: usize = 64 << 10;
 
-/// See the module. An absent or empty matcher and `*` match everything; names separated by `|` match
-/// exactly; anything else is a regular expression, which matches where it is found.
+/// A parsed matcher. An absent or empty matcher and `*` match everything; names separated by `|`
+/// match exactly; anything else is a regular expression, which matches where it is found.
 #[derive(Clone, Debug)]
 pub enum Matcher {
     Any,
@@ -39,13 +39,13 @@ impl Matcher {
         })
     }
 
-    /// Whether this tool, source or trigger matches.
+    /// Returns whether this tool, source or trigger matches.
     #[must_use]
     pub fn is_for(&self, subject: &str) -> bool {
         self.matches(true, &[subject])
     }
 
-    /// Whether any of the subjects matches. An event without subjects takes every handler.
+    /// Returns whether any of the subjects matches. An event without subjects takes every handler.
     pub(crate) fn matches(&self, has_subject: bool, subjects: &[&str]) -> bool {
         if !has_subject {
             return true;

@@ -1,10 +1,10 @@
-//! What all handlers of an event say together.
+//! The combined answer of all handlers of an event.
 
 use serde_json::Value;
 
 use crate::answer::{Answer, Permission};
 
-/// What the event is about is refused by a run.
+/// The refusal of an event's action by a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// The run's id.

@@ -44,12 +44,12 @@ impl HttpClient {
     }
 }
 
-/// How a client connects and which connections it keeps.
+/// A client's settings for connecting and for keeping connections.
 #[derive(Clone, Copy, Debug)]
 pub struct PoolOptions {
     /// Longest time to establish a connection.
     pub connect_timeout: Duration,
-    /// How long an idle connection is kept.
+    /// Time that an idle connection is kept.
     pub idle_timeout: Duration,
     /// Idle connections kept per host.
     pub max_idle_per_host: usize,

@@ -14,7 +14,7 @@ pub struct Failure<U> {
     pub details: Option<Box<str>>,
     /// Status of the provider's response, if there was one.
     pub http_status: Option<u16>,
-    /// Whether the same request may succeed later.
+    /// The chance that the same request succeeds later.
     pub retry: Retry,
     /// The delay that the provider asked for.
     pub retry_after: Option<Duration>,
@@ -22,7 +22,7 @@ pub struct Failure<U> {
     pub usage: Option<Box<U>>,
 }
 
-/// Whether a retry of a failed request may succeed.
+/// The chance that a retry of a failed request succeeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
     /// It would fail again.
@@ -33,7 +33,7 @@ pub enum Retry {
     Stream,
 }
 
-/// What kind of failure it is (specification: Errors, `agentErrorInfo`, and the additional values of the
+/// The kind of a failure (specification: Errors, `agentErrorInfo`, and the additional values of the
 /// wire shapes).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FailureKind {

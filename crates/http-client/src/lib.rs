@@ -1,7 +1,6 @@
-//! What every crate that sends requests to model servers shares: one way to build a pooled HTTPS
-//! client, one parser of server-sent events, one policy for waiting and retrying, one type for failures, one
-//! for secrets.
-//! It knows no API and no provider.
+//! The shared parts of every crate that sends requests to model servers: one way to build a pooled
+//! HTTPS client, one parser of server-sent events, one policy for waiting and retrying, one type
+//! for failures, one for secrets. It knows no API and no provider.
 
 #[cfg(feature = "client")]
 mod client;

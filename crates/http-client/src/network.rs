@@ -1,5 +1,5 @@
-//! How this program reaches services: the roots that it trusts, its client certificates and its proxies.
-//! The environment is passed in; files are read when a client is built.
+//! The network settings of this program: the roots that it trusts, its client certificates and its
+//! proxies. The environment is passed in; files are read when a client is built.
 
 use std::path::{Path, PathBuf};
 

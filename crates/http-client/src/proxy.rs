@@ -1,4 +1,4 @@
-//! Connections to servers, directly or through a proxy: HTTP proxies by `CONNECT`, also for `http:`, and
+//! Connections to servers, directly or through a proxy: HTTP proxies by `CONNECT`, even for `http:`, and
 //! SOCKS 5. Servers on this machine are always reached directly.
 
 use std::fmt;
@@ -95,7 +95,7 @@ impl Proxies {
     }
 }
 
-/// Whether the matcher accepts the address, which it would ignore otherwise.
+/// Returns whether the matcher accepts the address, which it would ignore otherwise.
 fn is_address(value: &str) -> bool {
     let probe = Uri::from_static("http://host.invalid");
     let found = Matcher::builder().all(value).build().intercept(&probe);

@@ -12,7 +12,7 @@ const MAX_SPREAD: Duration = Duration::from_secs(5);
 /// Longest wait that is read; also what a longer one reads as, so that it is refused and not ignored.
 const LONGEST_READ: Duration = Duration::from_hours(24 * 365);
 
-/// How long to wait between attempts. Which failures deserve another attempt, and how many, is the
+/// The waits between attempts. Which failures deserve another attempt, and how many, is the
 /// caller's decision.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Policy {
@@ -28,9 +28,9 @@ pub struct Policy {
 /// that failed together do not return together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wait {
-    /// What the server asked for; zero if it asked for nothing.
+    /// The wait that the server asked for; zero if it asked for nothing.
     pub at_least: Duration,
-    /// What randomness adds at most.
+    /// The maximum of the random part.
     pub spread: Duration,
 }
 
@@ -71,8 +71,9 @@ impl Wait {
     }
 }
 
-/// Whether the status says that the same request may succeed later: besides limits and failures of the
-/// server, a timeout (408), a conflict (409) and a request that came too early (425).
+/// Returns whether the status says that the same request may succeed later: besides limits and
+/// failures of the server, a timeout (408), a conflict (409) and a request that came too early
+/// (425).
 #[must_use]
 pub fn is_transient(status: u16) -> bool {
     matches!(status, 408 | 409 | 425 | 429 | 500..600)

@@ -71,7 +71,7 @@ impl Parser {
         }
     }
 
-    /// Whether a line feed that comes next belongs to the line end that was already read.
+    /// Returns whether a line feed that comes next belongs to the line end that was already read.
     #[must_use]
     pub fn expects_line_feed(&self) -> bool {
         self.after_return

@@ -3,7 +3,7 @@
 /// Most pixels of an image that is decoded: photographs of current cameras have fewer.
 pub const MAX_PIXELS: u64 = 64 << 20;
 
-/// What a model server takes.
+/// The bounds of a model server on images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     /// Pixels of the longer side.

@@ -4,7 +4,8 @@ use image::ImageError;
 
 use crate::bounds::MAX_PIXELS;
 
-/// See the module. The text goes on after the image's name: `a.png: is damaged`.
+/// The reason why an image cannot be used. The text goes on after the image's name: `a.png: is
+/// damaged`.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The contents are of another kind; with its name, where it is known.

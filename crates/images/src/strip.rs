@@ -5,7 +5,7 @@
 use crate::error::Error;
 use crate::kind::Kind;
 
-/// The file without metadata; `None` for a file that has to be encoded anew.
+/// The file without metadata; `None` for a file that has to be encoded again.
 ///
 /// # Errors
 /// [`Error::Truncated`] or [`Error::Damaged`], where the structure of the file shows it.
@@ -137,7 +137,7 @@ fn webp(bytes: &[u8]) -> Result<Option<Vec<u8>>, Error> {
     let mut rest = bytes;
     let header = take(&mut rest, HEADER_BYTES)?;
     let length = header[4..8].try_into().map_or(0, u32::from_le_bytes) as usize;
-    // The length counts from behind itself, so with the four letters `WEBP`.
+    // The length starts after its own field, so it includes the four letters `WEBP`.
     let mut rest = take(&mut rest, length.saturating_sub(4))?;
     let mut kept = header.to_vec();
     let mut has_pixels = false;
@@ -169,7 +169,7 @@ fn webp(bytes: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         }
     }
     if !has_pixels {
-        // A decoder may find pixels behind the length that the file states: they are encoded anew.
+        // A decoder may find pixels beyond the length that the file states: they are encoded again.
         return Ok(None);
     }
     if kept.len() % 2 == 1 {

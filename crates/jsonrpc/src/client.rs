@@ -291,7 +291,7 @@ struct Dispatch {
 
 impl Dispatch {
     async fn run(mut self, mut incoming: Inbox) {
-        // Runs also when this task is dropped with its runtime.
+        // Runs even when this task is dropped with its runtime.
         let _end = EndCalls(self.calls.clone());
         while let Some(incoming) = incoming.recv().await {
             let event = match incoming {

@@ -51,7 +51,7 @@ pub enum CloseReason {
 }
 
 impl CloseReason {
-    /// Whether messages queued before the close are still written.
+    /// Returns whether messages queued before the close are still written.
     #[must_use]
     pub fn is_orderly(self) -> bool {
         matches!(self, Self::Finished | Self::Shutdown | Self::Violation(_))

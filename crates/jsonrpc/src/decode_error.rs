@@ -106,7 +106,7 @@ impl fmt::Display for Unknown {
     }
 }
 
-/// Whether two names differ only in case style: `camelCase`, `snake_case` or `kebab-case`.
+/// Returns whether two names differ only in case style: `camelCase`, `snake_case` or `kebab-case`.
 #[must_use]
 pub fn same_name(one: &str, other: &str) -> bool {
     camel(one).eq(camel(other))

@@ -74,7 +74,7 @@ impl Inbox {
         poll_fn(|cx| self.shared.poll_next(cx, Lane::Requests)).await
     }
 
-    /// Returns the next message if one is already queued; `None` also when the input has ended.
+    /// Returns the next message if one is already queued; `None` too when the input has ended.
     pub fn try_recv(&mut self) -> Option<Incoming> {
         Some(self.shared.lock().pop(Lane::Requests)?.incoming)
     }
@@ -270,7 +270,7 @@ impl Shared {
         Poll::Pending
     }
 
-    /// Whether there is room. An empty queue accepts one message of any size.
+    /// Returns whether there is room. An empty queue accepts one message of any size.
     fn fits(&self, state: &mut State, next: &Waiting) -> bool {
         let queue = state.lane(&next.line.incoming);
         queue.entries.is_empty()

@@ -17,7 +17,7 @@ pub struct Limits {
     /// Most bytes of lines read and not yet taken; an empty queue accepts a line of any size. At
     /// the bound the reader stops reading.
     pub incoming_bytes: usize,
-    /// Keeps the text of each message beside the message, for a program that forwards messages:
+    /// Keeps the text of each message with the message, for a program that forwards messages:
     /// [`crate::Inbox::recv_line`]. Messages in the queue then take twice their length.
     pub keep_text: bool,
     /// Bytes that may wait in memory to be written. Messages beyond it wait on disk if there is a

@@ -63,7 +63,7 @@ pub struct UnreadableAnswer {
     pub why: String,
 }
 
-/// How many bytes of an undecodable line are kept for quoting.
+/// Number of bytes of an undecodable line that are kept for quoting.
 const QUOTED_BYTES: usize = 1024;
 
 /// Decodes one line, without its newline.
@@ -176,7 +176,7 @@ fn call(
 fn response(envelope: &Envelope<'_>, text: &str) -> Result<Message, Malformed> {
     let id = envelope.id.and_then(read_id);
     let error = envelope.error.filter(|error| !is_null(error));
-    // Some peers send `"error": null` beside a result, or `"result": null` beside an error.
+    // Some peers send `"error": null` with a result, or `"result": null` with an error.
     let result = envelope.result.filter(|result| error.is_none() || !is_null(result));
     let why = match (result, error) {
         (Some(result), None) if id.is_some() => {

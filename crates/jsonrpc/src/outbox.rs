@@ -157,7 +157,7 @@ impl Outbox {
         self.until(|state| state.answer_bytes < bytes).await;
     }
 
-    /// Whether there is room neither in memory nor on disk.
+    /// Returns whether there is room neither in memory nor on disk.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.handle.shared.lock().is_full()

@@ -152,7 +152,7 @@ impl Queued {
         }
     }
 
-    /// Whether a message ends here.
+    /// Returns whether a message ends here.
     pub(crate) fn ends(&self) -> bool {
         !matches!(&self.entry, Entry::Part { is_last: false, .. })
     }
@@ -209,7 +209,7 @@ impl Queued {
     }
 }
 
-/// Whether both are the same memory; comparing contents would cost more than a merge saves.
+/// Returns whether both are the same memory; comparing contents would cost more than a merge saves.
 fn same(a: &Bytes, b: &Bytes) -> bool {
     a.as_ptr() == b.as_ptr() && a.len() == b.len()
 }

@@ -152,7 +152,7 @@ impl Child<'_> {
     }
 }
 
-/// Whether this JSON is a string with this content.
+/// Returns whether this JSON is a string with this content.
 fn is_string(json: &str, content: &str) -> bool {
     let Some(inside) = json.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) else {
         return false;

@@ -127,7 +127,7 @@ enum File {
     Direct(OwnedFd),
 }
 
-/// How to read and write without blocking.
+/// The way to read and write without blocking.
 #[derive(Clone, Copy, Debug)]
 enum Access {
     /// A non-blocking file description of our own.
@@ -183,7 +183,8 @@ impl File {
     }
 }
 
-/// Whether this is the pseudo-terminal multiplexer: reopening it would create another terminal.
+/// Returns whether this is the pseudo-terminal multiplexer: reopening it would create another
+/// terminal.
 fn is_ptmx(device: rustix::fs::Dev) -> bool {
     cfg!(target_os = "linux") && (rustix::fs::major(device), rustix::fs::minor(device)) == (5, 2)
 }

@@ -22,7 +22,7 @@ const WRITE_BYTES: usize = 64 << 10;
 /// An idle writer keeps no more memory than this.
 const RETAINED_BYTES: usize = 2 << 10;
 
-/// How messages are delimited.
+/// The delimiting of messages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Framing {
     /// A newline after each message.

@@ -23,8 +23,8 @@ impl FormatTime for Timer {
     }
 }
 
-/// See the module. The target is written as `RUST_LOG` accepts it, and the fields of the spans around
-/// the event follow its own.
+/// The formatter of text lines. The target is written as `RUST_LOG` accepts it, and the fields of
+/// the spans around the event follow its own.
 pub(crate) struct Text(pub(crate) Timer);
 
 impl<S, N> FormatEvent<S, N> for Text

@@ -61,7 +61,6 @@ const OWN_TARGETS: &[&str] = &[
     "session",
     "skills",
     "store",
-    "tasks",
     "telemetry",
     "testkit",
     "transport",
@@ -78,7 +77,7 @@ const LIBRARIES: LevelFilter = LevelFilter::WARN;
 /// The current time. Tests pass a constant.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
-/// What is logged, and in which format.
+/// The levels and the format of the log.
 #[derive(Clone, Debug)]
 pub struct Logging {
     filter: Targets,
@@ -100,9 +99,9 @@ pub enum SettingError {
          `info`, `debug`, `trace`), or targets with levels, as in `warn,server=debug`"
     )]
     Filter {
-        /// What the variable holds.
+        /// The value of the variable.
         value: String,
-        /// What is wrong with it.
+        /// The mistake in it.
         cause: tracing_subscriber::filter::ParseError,
     },
     /// The value of `LOG_FORMAT`.

@@ -14,13 +14,13 @@ use crate::turn::{self, RunningTurn, Task};
 
 /// Calls at once, those that wait for the client's input included; one more is refused.
 const MAX_CALLS: usize = 64;
-/// How long the end waits for interrupted turns.
+/// Maximum wait of the end for interrupted turns.
 const END_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Fills a buffer with random bytes.
 pub type Random = Arc<dyn Fn(&mut [u8]) + Send + Sync>;
 
-/// See the module. Cheap to clone.
+/// The agent that all clients share. Cheap to clone.
 #[derive(Clone)]
 pub struct Agent {
     shared: Arc<Shared>,
@@ -82,7 +82,7 @@ impl Agent {
             claim.take(thread_id)?;
         }
         let (links, turn) = turn::link(self.shared.closing.child_token());
-        self.shared.turns.spawn(tasks::boxed(turn::run(self.clone(), task, claim, links)));
+        self.shared.turns.spawn(turn::run(self.clone(), task, claim, links));
         Ok(turn)
     }
 

@@ -87,7 +87,9 @@ fn start(arguments: AgentArguments) -> Result<Task, String> {
     if let Some(profile) = arguments.profile
         && config.insert("profile".to_owned(), Value::String(profile)).is_some()
     {
-        return Err(format!("{AGENT}: `profile` is given twice, also in `config`: give it once"));
+        return Err(format!(
+            "{AGENT}: `profile` is given twice, once of them in `config`: give it once"
+        ));
     }
     let params = ThreadStartParams {
         cwd: arguments.cwd.map(|cwd| checked(AGENT, "cwd", cwd)).transpose()?,

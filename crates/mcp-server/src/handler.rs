@@ -1,4 +1,4 @@
-//! What the server answers to MCP requests: its description, the tools, and calls of them.
+//! The server's answers to MCP requests: its description, the tools, and calls of them.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ use crate::{arguments, tools};
 
 /// A client that receives nothing for this long may give up: it gets a sign of life.
 const HEARTBEAT: Duration = Duration::from_secs(20);
-/// How long a client's user has for an answer; then it counts as dismissed.
+/// Time for a client's user to answer; then the question counts as dismissed.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 const INSTRUCTIONS: &str = "A coding agent. Call `agent` with a prompt and a folder to have a task \
                             done there; call `agent-reply` with the returned threadId to continue.";
@@ -255,7 +255,7 @@ impl AskedClient {
     }
 }
 
-/// Whether the request is of the revision without a handshake.
+/// Returns whether the request is of the revision without a handshake.
 fn is_modern(context: &RequestContext<RoleServer>) -> bool {
     context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28)
 }
@@ -327,8 +327,8 @@ impl Drop for OpenElicitation<'_> {
     fn drop(&mut self) {
         let Some(id) = self.id.take() else { return };
         let peer = self.peer.clone();
-        tasks::spawn(async move {
-            let reason = "the question needs no answer any longer".to_owned();
+        tokio::spawn(async move {
+            let reason = "the question no longer needs an answer".to_owned();
             let params = CancelledNotificationParam::new(Some(id), Some(reason));
             // A client that is gone shows no question.
             let _ = peer.notify_cancelled(params).await;
@@ -347,17 +347,17 @@ impl Questions {
     fn ask(&mut self, peer: &Peer<RoleServer>, ask: Ask) {
         let peer = peer.clone();
         let id = ask.id;
-        let handle = self.waiting.spawn(tasks::boxed(async move {
+        let handle = self.waiting.spawn(async move {
             let reply = match elicit(&peer, ask.form).await {
                 Ok(result) => Reply::Elicited(result),
                 Err(error) => Reply::Unavailable(format!("the MCP client did not answer: {error}")),
             };
             (id, reply)
-        }));
+        });
         self.handles.push((id, handle));
     }
 
-    /// Forgets a question that needs no answer any longer.
+    /// Forgets a question that no longer needs an answer.
     fn withdraw(&mut self, id: u64) {
         self.handles.retain(|(asked, handle)| {
             if *asked == id {

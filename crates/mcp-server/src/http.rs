@@ -43,9 +43,9 @@ use sessions::Sessions;
 const PATH: &str = "/mcp";
 /// Longest body of a request, in bytes: a longer one is refused with 413.
 const MAX_BODY: usize = 8 << 20;
-/// How long a body may take: then the request is refused with 408.
+/// Time for a body to arrive: then the request is refused with 408.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long the head of a request may take, and a connection may be without a request.
+/// Time for the head of a request to arrive, and for a connection to be without a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
 /// Longest head of a request, in bytes.
 const MAX_HEAD: usize = 64 << 10;
@@ -83,9 +83,9 @@ pub async fn serve_http(
     let connections = Connections::new(MAX_CONNECTIONS);
     let mut serving = JoinSet::new();
     for listener in listeners {
-        serving.spawn(tasks::boxed(accept(listener, front.clone(), connections.clone())));
+        serving.spawn(accept(listener, front.clone(), connections.clone()));
     }
-    serving.spawn(tasks::boxed(async move { sessions.end_idle().await }));
+    serving.spawn(async move { sessions.end_idle().await });
     stop.await;
     serving.shutdown().await;
     end.cancel();
@@ -106,7 +106,7 @@ async fn accept(listener: TcpListener, front: Arc<Front>, connections: Arc<Conne
             continue;
         };
         let Some(connection) = connections.admit().await else { return };
-        tasks::spawn(serve_connection(stream, local, front.clone(), connection));
+        tokio::spawn(serve_connection(stream, local, front.clone(), connection));
     }
 }
 
@@ -129,7 +129,7 @@ async fn serve_connection(
     }
 }
 
-/// What stands before the protocol.
+/// The checks before the protocol.
 struct Front {
     admission: Admission,
     mcp: StreamableHttpService<Handler, LocalSessionManager>,
@@ -207,7 +207,8 @@ impl Front {
     }
 }
 
-/// What is wrong with a message, if it is JSON by its header and no message of the protocol; with its id.
+/// Returns the mistake in a message that is JSON by its header but not a message of the protocol,
+/// with its id.
 fn problem(request: &Request<Bytes>) -> Option<(Option<RequestId>, ErrorData)> {
     let media_type = request.headers().get(CONTENT_TYPE)?.to_str().ok()?;
     let is_json = media_type.to_ascii_lowercase().starts_with("application/json");
@@ -281,7 +282,8 @@ fn invalid(error: ErrorData, id: Option<RequestId>) -> Response<Full<Bytes>> {
     response
 }
 
-/// Whether a request may be the `initialize` of a session: those of 2026-07-28 name another method.
+/// Returns whether a request may be the `initialize` of a session: those of 2026-07-28 name another
+/// method.
 fn begins_session<B>(request: &Request<B>) -> bool {
     let method = request.headers().get("mcp-method");
     request.method() == Method::POST

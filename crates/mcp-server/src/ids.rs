@@ -27,7 +27,7 @@ impl RunningIds {
         }
     }
 
-    /// A request needs no answer any longer. Returns whether it needed one.
+    /// Notes that a request no longer needs an answer. Returns whether it needed one.
     pub(crate) fn end(&self, id: &RequestId) -> bool {
         self.lock().remove(id)
     }
@@ -37,7 +37,7 @@ impl RunningIds {
     }
 }
 
-/// What is wrong with the id of a request, if the message is one.
+/// Returns the mistake in the id of a request, if the message is one.
 pub(crate) fn problem(message: &Value) -> Option<ErrorData> {
     message.get("method")?;
     let id = message.get("id")?;

@@ -1,4 +1,4 @@
-//! How a turn ended, and the tool result that says so.
+//! The end of a turn, and its tool result.
 
 use protocol::{AgentMessageItem, MessagePhase, Turn, TurnStatus};
 use rmcp::model::{CallToolResult, ContentBlock};
@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::tools::AGENT_REPLY;
 
-/// How a call ended.
+/// The end of a call.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) thread_id: Option<String>,
@@ -14,9 +14,9 @@ pub(crate) struct Outcome {
     pub(crate) message: FinalMessage,
     /// Why the turn failed.
     pub(crate) error: Option<String>,
-    /// What was declined, each with the reason.
+    /// The declined requests, each with the reason.
     pub(crate) declined: Vec<String>,
-    /// What the server warned of when it opened the thread, such as unknown keys of `config`.
+    /// The server's warnings from opening the thread, such as unknown keys of `config`.
     pub(crate) warnings: Vec<String>,
 }
 

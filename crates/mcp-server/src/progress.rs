@@ -1,4 +1,4 @@
-//! What the agent does, in one line for each step.
+//! The agent's progress, in one line for each step.
 
 use protocol::{CommandExecutionStatus, PatchApplyStatus, ThreadItem};
 

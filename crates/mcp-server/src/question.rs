@@ -24,7 +24,7 @@ const MAX_MESSAGE: usize = 64 << 10;
 
 /// A request that the client's user answers.
 pub(crate) struct Question {
-    /// What is asked for, to name it in the result.
+    /// The requested action, to name it in the result.
     subject: String,
     kind: Kind,
     /// The answer that grants nothing.
@@ -45,7 +45,7 @@ struct Choice {
     grants: bool,
 }
 
-/// What the client's user said.
+/// The answer of the client's user.
 pub(crate) enum Reply {
     Elicited(ElicitResult),
     /// The user was not asked, for this reason.
@@ -249,7 +249,7 @@ fn file_change(params: &FileChangeRequestApprovalParams, changes: &[FileUpdateCh
         value: value.to_owned(),
         meaning: match value {
             "accept" => "allow it once",
-            "acceptForSession" => "allow it, also for the same files later in this thread",
+            "acceptForSession" => "allow it, and the same files later in this thread",
             "decline" => "decline; the agent continues",
             _ => "decline and end the turn",
         }

@@ -26,7 +26,7 @@ use crate::ids::{self, RunningIds};
 const MAX_LINE: usize = 8 << 20;
 /// Messages that wait to be written; at the bound, nothing further is read.
 const MAX_UNWRITTEN: usize = 64;
-/// How long the end waits for a client that does not read.
+/// Maximum wait of the end for a client that does not read.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Serves one client until its input ends or `stop` resolves. Then running turns are interrupted, and
@@ -73,7 +73,7 @@ struct StdioTransport<R> {
     /// The rest of a line that is too long is skipped.
     is_skipping: bool,
     has_ended: bool,
-    /// Whether a request has begun the connection.
+    /// True if a request has begun the connection.
     has_begun: bool,
     /// Of requests of the client.
     running: RunningIds,
@@ -99,7 +99,7 @@ impl<R: AsyncRead + Send + Unpin> StdioTransport<R> {
         gone: CancellationToken,
     ) -> Self {
         let (sender, lines) = mpsc::channel(MAX_UNWRITTEN);
-        let writing = tasks::spawn(write(output, lines, gone.clone()));
+        let writing = tokio::spawn(write(output, lines, gone.clone()));
         Self {
             input: BufReader::new(input),
             line: Vec::new(),
@@ -200,8 +200,8 @@ impl<R: AsyncRead + Send + Unpin> StdioTransport<R> {
         }
     }
 
-    /// Whether the message may be passed on: only a request can begin a connection, and what comes before
-    /// it would end the program.
+    /// Returns whether the message may be passed on: only a request can begin a connection, and
+    /// anything before it would end the program.
     fn admits(&mut self, message: &ClientJsonRpcMessage) -> bool {
         if self.has_begun {
             return true;
@@ -216,7 +216,7 @@ impl<R: AsyncRead + Send + Unpin> StdioTransport<R> {
     }
 }
 
-/// Whether a request with this `_meta` begins a connection without a handshake.
+/// Returns whether a request with this `_meta` begins a connection without a handshake.
 fn begins(meta: &rmcp::model::RequestMetaObject) -> bool {
     let is_whole = meta.missing_required_keys(&ProtocolVersion::V_2026_07_28).is_empty();
     let version = meta.protocol_version();

@@ -11,8 +11,8 @@ use rmcp::model::JsonObject;
 use crate::agent::Random;
 use crate::turn::{Ask, RunningTurn};
 
-/// How long a call waits for the client; then its turn is interrupted. The number of calls is bounded
-/// by the agent.
+/// Maximum wait of a call for the client; then its turn is interrupted. The number of calls is
+/// bounded by the agent.
 const MAX_WAIT: Duration = Duration::from_secs(30 * 60);
 /// Random bytes of a state.
 const STATE_BYTES: usize = 32;
@@ -20,7 +20,7 @@ const STATE_BYTES: usize = 32;
 /// A call that waits.
 pub(crate) struct SuspendedCall {
     pub(crate) turn: RunningTurn,
-    /// What the client was asked.
+    /// The questions to the client.
     pub(crate) asks: Vec<Ask>,
     pub(crate) tool: String,
     pub(crate) arguments: JsonObject,
@@ -43,7 +43,7 @@ impl Suspended {
         let state = const_hex::encode(bytes);
         self.calls().insert(state.clone(), call);
         let (suspended, name) = (Arc::downgrade(self), state.clone());
-        tasks::spawn(async move {
+        tokio::spawn(async move {
             tokio::time::sleep(MAX_WAIT).await;
             if let Some(suspended) = suspended.upgrade() {
                 // Dropping the call interrupts its turn.

@@ -83,7 +83,7 @@ fn tool(
         "required": required,
         "additionalProperties": false,
     });
-    // The agent changes files, runs commands and reaches services, each time anew.
+    // The agent changes files, runs commands and reaches services, with each call again.
     let annotations = ToolAnnotations::with_title(title)
         .read_only(false)
         .destructive(true)

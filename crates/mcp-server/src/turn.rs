@@ -29,7 +29,7 @@ const MAX_PROGRESS: usize = 64;
 const MAX_EVENTS: usize = 64;
 /// Warnings that a result lists.
 const MAX_WARNINGS: usize = 20;
-/// How long an interrupted turn has to end.
+/// Time for an interrupted turn to end.
 const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Notifications that nothing here reads.
 const UNREAD: [&str; 6] = [
@@ -41,7 +41,7 @@ const UNREAD: [&str; 6] = [
     "turn/diff/updated",
 ];
 
-/// What a call asks for.
+/// The task of a call.
 #[derive(Debug)]
 pub(crate) enum Task {
     Start { params: Box<ThreadStartParams>, prompt: String },
@@ -54,7 +54,7 @@ pub(crate) struct Ask {
     pub(crate) form: ElicitRequestParams,
 }
 
-/// What the call must react to.
+/// An event that the call must react to.
 pub(crate) enum TurnEvent {
     Ask(Ask),
     /// The question no longer needs an answer.
@@ -219,7 +219,7 @@ impl Running {
                 () = cancelled.cancelled(), if deadline.is_none() => {
                     deadline = Some(tokio::time::Instant::now() + INTERRUPT_TIMEOUT);
                     let (client, params) = (link.client.clone(), interrupt.clone());
-                    tasks::spawn(async move {
+                    tokio::spawn(async move {
                         // An error means that the turn has just ended.
                         let _ = client.request::<protocol::TurnInterrupt>(&params).await;
                     });
@@ -364,7 +364,7 @@ impl Link {
         let limits = server::connection_limits();
         let (ours, theirs) = Connection::pair(limits);
         let server = agent.server().clone();
-        tasks::spawn(async move { server.serve(theirs, ()).await });
+        tokio::spawn(async move { server.serve(theirs, ()).await });
         let (client, events) = Client::new(ours, &limits);
         let hello = InitializeParams {
             client_info: ClientInfo {

@@ -75,7 +75,7 @@ pub(crate) struct EndOnDrop<'c>(&'c ActiveCall);
 pub(crate) struct Origin {
     /// The requests that it may belong to, the likeliest first; none when it belongs to none.
     pub(crate) calls: Vec<Arc<ActiveCall>>,
-    /// Whether its connection has ended.
+    /// True if its connection has ended.
     pub(crate) closed: watch::Receiver<bool>,
 }
 
@@ -92,7 +92,7 @@ impl Origin {
         };
         tokio::select! {
             () = calls => {}
-            // Also when the connection was dropped.
+            // Even when the connection was dropped.
             _ = self.closed.wait_for(|closed| *closed) => {}
         }
     }

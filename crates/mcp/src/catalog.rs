@@ -30,7 +30,7 @@ pub struct Catalog {
     pub generation: u64,
     pub tools: Vec<Arc<Tool>>,
     pub skills: Vec<Arc<Skill>>,
-    /// What was left out.
+    /// The definitions that were left out.
     pub warnings: Vec<String>,
 }
 
@@ -47,7 +47,7 @@ pub struct Tool {
     pub parameters: Value,
 }
 
-/// What a server says of a tool. Believed only where the server is trusted.
+/// A server's own description of a tool's effects. Believed only where the server is trusted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Hints {
     pub read_only: Option<bool>,

@@ -27,7 +27,7 @@ use crate::probe::{self, FailedStart, Probed};
 use crate::server::{Live, Shared};
 use crate::stdio::{MAX_MESSAGE, StdioTransport};
 
-/// What connections are made with.
+/// The shared parts from which connections are made.
 pub(crate) struct Connector {
     pub(crate) launcher: Arc<dyn Launcher>,
     pub(crate) http: Http,
@@ -129,7 +129,7 @@ impl Connector {
 
     async fn known_era(&self, shared: &Arc<Shared>) -> Option<Era> {
         let (eras, definition) = (self.eras.clone(), shared.definition.clone());
-        let read = tasks::spawn_blocking(move || eras.get(&definition.transport));
+        let read = tokio::task::spawn_blocking(move || eras.get(&definition.transport));
         read.await.ok().flatten()
     }
 
@@ -137,11 +137,11 @@ impl Connector {
         let (eras, definition) = (self.eras.clone(), shared.definition.clone());
         let write = move || eras.set(&definition.transport, Some(era));
         // The file is a cache.
-        let _ = tasks::spawn_blocking(write).await;
+        let _ = tokio::task::spawn_blocking(write).await;
     }
 }
 
-/// Whether a failure can mean that a server is of another era than before.
+/// Returns whether a failure can mean that a server is of another era than before.
 fn disagrees(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Refused | ErrorKind::Protocol | ErrorKind::Unavailable)
 }

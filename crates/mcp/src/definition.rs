@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::digest::Digest;
 
-/// See the module.
+/// The resolved definition of a server.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Definition {
     /// The name in the configuration.
@@ -24,7 +24,7 @@ pub struct Definition {
     pub tool_timeout: Duration,
 }
 
-/// How a server is reached.
+/// The way to reach a server.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub enum Transport {
     /// A program that speaks the protocol on its standard input and output.
@@ -59,7 +59,7 @@ pub struct HttpServer {
     pub oauth: Oauth,
 }
 
-/// How the program logs in at an endpoint.
+/// The settings of logins at an endpoint.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Oauth {
     /// Scopes to request; when empty, those that the server asks for.
@@ -88,7 +88,7 @@ pub enum LoginStore {
 }
 
 impl HttpServer {
-    /// Whether requests have credentials of the configuration, so that no login is needed.
+    /// Returns whether requests have credentials of the configuration, so that no login is needed.
     pub fn has_credentials(&self) -> bool {
         let is_authorization = |name: &String| name.eq_ignore_ascii_case("authorization");
         self.bearer.is_some() || self.headers.keys().any(is_authorization)
@@ -123,7 +123,7 @@ impl Definition {
         Digest::of_bytes(&parts.0)
     }
 
-    /// Whether the configuration offers this tool.
+    /// Returns whether the configuration offers this tool.
     pub(crate) fn offers(&self, tool: &str) -> bool {
         let is = |listed: &String| listed == tool;
         self.enabled_tools.as_ref().is_none_or(|enabled| enabled.iter().any(is))

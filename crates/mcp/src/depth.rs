@@ -8,12 +8,12 @@ const MAX_DEPTH: usize = 100;
 /// Stands for a tool that is too deep, as the only member of its `inputSchema`.
 const TOO_DEEP: &str = "agentd/tooDeep";
 
-/// What stands for a message that is too deep; `None` for any other.
+/// The replacement of a message that is too deep; `None` for any other.
 pub(crate) fn replaced(message: &[u8]) -> Option<Vec<u8>> {
     let cut = cut(message)?;
     let mut message: Value = serde_json::from_slice(&cut).ok()?;
     let members = message.as_object_mut()?;
-    // Parameters of a request are refused by whoever takes it.
+    // Parameters of a request are refused by its receiver.
     let is_answer = members.contains_key("id") && !members.contains_key("method");
     if is_answer && !lists_tools(members) {
         let text = format!(

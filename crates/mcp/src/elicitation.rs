@@ -94,7 +94,7 @@ fn whole(number: f64) -> Option<i64> {
     (number.fract() == 0.0 && number.abs() < EXACT).then_some(number as i64)
 }
 
-/// What is wrong with the parameters of a question, which do not have their form.
+/// The mistake in the parameters of a malformed question.
 pub(crate) fn problem_of_params(params: &Value) -> String {
     let text = |key: &str| params.get(key).and_then(Value::as_str);
     if text("message").is_none() {

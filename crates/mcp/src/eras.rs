@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use crate::definition::Transport;
 
-/// Servers that are remembered; the file begins anew beyond.
+/// Maximum number of remembered servers; beyond, the file starts over.
 const MAX_SERVERS: usize = 500;
 /// Largest file.
 const MAX_BYTES: u64 = 64 << 10;
@@ -25,7 +25,7 @@ pub(crate) enum Era {
     Discover,
 }
 
-/// See the module.
+/// The remembered eras.
 pub(crate) struct Eras {
     path: PathBuf,
     known: OnceLock<Mutex<BTreeMap<String, Era>>>,
@@ -56,7 +56,7 @@ impl Eras {
             known.clear();
         }
         let Ok(text) = serde_json::to_vec(&*known) else { return };
-        // A file that was written in part is no JSON, and begins anew.
+        // A partly written file is not JSON, and starts over.
         if let Err(error) = std::fs::write(&self.path, text) {
             let path = self.path.display();
             tracing::debug!(target: "mcp::eras", "{path} cannot be written: {error}");

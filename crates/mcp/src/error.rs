@@ -4,15 +4,15 @@ use std::fmt;
 
 use rmcp::service::{ClientInitializeError, ServiceError};
 
-/// See the module. The message is for a person; what a server wrote in it has its hidden characters
-/// visible.
+/// A failure of a server or of a call to it. The message is for a person; what a server wrote in it
+/// has its hidden characters visible.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
     pub kind: ErrorKind,
     message: String,
 }
 
-/// What kind of failure it is.
+/// The kind of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
     /// The entry of the configuration cannot be used.

@@ -17,7 +17,7 @@ use crate::calls::Origin;
 use crate::elicitation;
 use crate::server::Shared;
 
-/// See the module.
+/// The handler of a server's requests.
 pub(crate) struct Handler {
     pub(crate) shared: Arc<Shared>,
 }

@@ -96,7 +96,7 @@ impl Http {
         if self.shared.client.get().is_none() {
             let http = self.clone();
             // A panic shows at the first request.
-            let _ = tasks::spawn_blocking(move || drop(http.client())).await;
+            let _ = tokio::task::spawn_blocking(move || drop(http.client())).await;
         }
     }
 

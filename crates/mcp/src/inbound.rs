@@ -1,7 +1,7 @@
-//! What a server sends on its own account, before the protocol's implementation takes it: requests are
-//! bounded in number and get their origin, and reports are handled, in order and without a task for each. The bound is
-//! the same for both transports: while too many requests have no answer that the server has taken, its
-//! messages are not read.
+//! Unsolicited messages of a server, before the protocol's implementation takes them: requests are
+//! bounded in number and get their origin, and reports are handled, in order and without a task for
+//! each. The bound is the same for both transports: while too many requests have no answer that the
+//! server has taken, its messages are not read.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ impl Drop for Answering {
     }
 }
 
-/// See the module.
+/// A transport that bounds and handles the unsolicited messages of a server.
 pub(crate) struct Inbound<T> {
     inner: T,
     shared: Arc<Shared>,

@@ -20,10 +20,10 @@ use crate::port::{Audience, Keyring, Launcher};
 use crate::run::run;
 use crate::server::{Server, State};
 
-/// How long a server has to begin a new connection.
+/// Time for a server to begin a new connection.
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What a pool is made with.
+/// The services and settings of a pool.
 pub struct Options {
     pub launcher: Arc<dyn Launcher>,
     pub audience: Arc<dyn Audience>,
@@ -35,11 +35,11 @@ pub struct Options {
     pub keyring: Arc<dyn Keyring>,
     /// The program's name and version, for servers.
     pub program: (String, String),
-    /// How long a server runs on without holders.
+    /// Time that a server keeps running without holders.
     pub grace: Duration,
 }
 
-/// See the module. Cheap to clone. Servers end with the last clone.
+/// The running servers of a process. Cheap to clone. Servers end with the last clone.
 #[derive(Clone)]
 pub struct Pool {
     inner: Arc<Inner>,
@@ -69,7 +69,7 @@ pub struct Held {
     holder: String,
 }
 
-/// The servers of a holder for whoever looks at them. Holds none.
+/// A view of the servers of a holder. Holds none.
 #[derive(Clone)]
 pub struct HeldServers {
     pool: Weak<Inner>,
@@ -135,7 +135,7 @@ impl Pool {
         auth::begin(http, endpoint, logins, callback, scopes, challenge).await
     }
 
-    /// Whether there is a login at an endpoint.
+    /// Returns whether there is a login at an endpoint.
     ///
     /// # Errors
     /// It cannot be read.
@@ -143,7 +143,7 @@ impl Pool {
         self.inner.connector.logins.has_login(endpoint).await
     }
 
-    /// Connects anew to an endpoint whose login has changed. Returns when requests use the new
+    /// Reconnects to an endpoint whose login has changed. Returns when requests use the new
     /// connection.
     pub async fn reconnect(&self, endpoint: &HttpServer) {
         for server in self.at(endpoint) {
@@ -227,7 +227,7 @@ impl Held {
             unwanted.retain(|server| wanted.iter().all(|other| other.name() != server.name()));
         }
         for server in started {
-            tasks::spawn(run(server.shared.clone(), pool.connector.clone()));
+            tokio::spawn(run(server.shared.clone(), pool.connector.clone()));
         }
         for server in unwanted {
             let holders = std::slice::from_ref(&self.holder);
@@ -245,7 +245,7 @@ impl Held {
         &self.holder
     }
 
-    /// What looks at the servers of the holder.
+    /// Returns a view of the holder's servers.
     pub fn view(&self) -> HeldServers {
         HeldServers { pool: self.pool.clone(), holder: self.holder.clone() }
     }
@@ -269,7 +269,7 @@ impl Drop for Held {
             return;
         }
         let (grace, pool) = (pool.grace, self.pool.clone());
-        tasks::spawn(async move {
+        tokio::spawn(async move {
             sleep(grace).await;
             if let Some(pool) = pool.upgrade() {
                 pool.reap(idle);

@@ -1,4 +1,5 @@
-//! What the embedding program provides: processes, and the clients who answer a server's questions.
+//! The services of the embedding program: processes, and the clients who answer a server's
+//! questions.
 
 use std::future::Future;
 use std::io;
@@ -30,7 +31,7 @@ pub struct Child {
     pub control: Arc<dyn ChildControl>,
 }
 
-/// What a program writes.
+/// A piece of a program's output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Output {
     Stdout(Bytes),
@@ -93,7 +94,7 @@ pub struct Elicitation {
     pub meta: Option<Value>,
 }
 
-/// How a server asks.
+/// The form of a server's question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ElicitationMode {
     /// With a form, whose fields the schema describes.
@@ -117,7 +118,7 @@ impl Answer {
     }
 }
 
-/// What the user chose.
+/// The user's choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     Accept,

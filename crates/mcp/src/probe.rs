@@ -14,7 +14,7 @@ use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::time::Instant;
 
-/// How long a server has for the answer.
+/// Time for the server to answer.
 pub(crate) const LIMIT: Duration = Duration::from_secs(3);
 
 /// A transport that bounds the probe.
@@ -37,7 +37,7 @@ enum Probe {
     },
 }
 
-/// What is learned of a server whose start failed.
+/// The information gained about a server whose start failed.
 #[derive(Clone, Default)]
 pub(crate) struct FailedStart(Arc<Learned>);
 
@@ -48,7 +48,8 @@ struct Learned {
 }
 
 impl FailedStart {
-    /// Whether it answered the probe after its time, or may do so: it is of the new era, and starts slowly.
+    /// Returns whether it answered the probe after its time, or may do so: it is of the new era,
+    /// and starts slowly.
     pub(crate) fn is_set(&self) -> bool {
         self.0.is_late.load(Ordering::Relaxed)
     }
@@ -57,7 +58,7 @@ impl FailedStart {
         self.0.is_late.store(true, Ordering::Relaxed);
     }
 
-    /// Whether its program ended.
+    /// Returns whether its program ended.
     pub(crate) fn has_ended(&self) -> bool {
         self.0.has_ended.load(Ordering::Relaxed)
     }
@@ -128,13 +129,13 @@ pub(crate) fn request_id(message: &TxJsonRpcMessage<RoleClient>) -> Option<Reque
     }
 }
 
-/// What stands for the answer of a server that gives none in time.
+/// The substitute for the answer of a server that gives none in time.
 pub(crate) fn unanswered(id: RequestId) -> ServerJsonRpcMessage {
     let seconds = LIMIT.as_secs();
     refused(format!("`server/discover` was not answered within {seconds} s"), id)
 }
 
-/// What stands for an answer that is none of the new era.
+/// The substitute for an answer that does not belong to the new era.
 pub(crate) fn refused(why: String, id: RequestId) -> ServerJsonRpcMessage {
     ServerJsonRpcMessage::error(ErrorData::invalid_request(why, None), Some(id))
 }

@@ -16,14 +16,14 @@ const INTERVAL: Duration = Duration::from_millis(100);
 #[derive(Debug, Clone)]
 pub struct ReportSender(watch::Sender<Option<Progress>>);
 
-/// See the module.
+/// The receiving end of a call's progress reports.
 pub struct Reports {
     latest: watch::Receiver<Option<Progress>>,
     /// A report waits for its time.
     is_waiting: bool,
     /// When the next one may be passed on.
     next: Instant,
-    /// What is left is passed on at once.
+    /// The sender is closed: pass the remaining report on at once.
     is_closed: bool,
 }
 

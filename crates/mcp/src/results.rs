@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::depth;
 use crate::error::quoted;
 
-/// What an answer has that is worth a look.
+/// The member that makes an answer worth examining.
 const CONTENT: &str = "\"content\"";
 
 /// A message with parts that cannot be read, with a text or an error in place of each; `None` for every
@@ -29,7 +29,7 @@ pub(crate) fn mended(message: &[u8]) -> Option<Vec<u8>> {
     serde_json::to_vec(&message).ok()
 }
 
-/// Whether anything was wrong.
+/// Returns whether anything was wrong.
 fn mend(result: &mut Map<String, Value>) -> bool {
     let mut is_mended = false;
     if let Some(Value::Array(blocks)) = result.get_mut("content") {
@@ -51,7 +51,7 @@ fn mend(result: &mut Map<String, Value>) -> bool {
     is_mended
 }
 
-/// What is wrong with the members of a tool's result, its blocks aside.
+/// The mistake in the members of a tool's result, its blocks aside.
 pub(crate) fn problem_of_result(result: &Value) -> Option<String> {
     let Some(result) = result.as_object() else {
         return Some(format!("it is {}, not an object", kind(result)));

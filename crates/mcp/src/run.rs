@@ -19,13 +19,13 @@ use crate::server::{Live, Server, Shared, State};
 /// Pause before the first new start; it doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// Starts in vain, after which a server is started again only when it is wanted anew.
+/// Failed starts after which a server is started again only when it is next needed.
 const MAX_ATTEMPTS: u32 = 8;
 /// A server that ran for this long begins with the first pause again.
 const STEADY: Duration = Duration::from_secs(60);
 /// Shortest time between two lists of tools.
 const REFRESH_PAUSE: Duration = Duration::from_millis(500);
-/// How long a list of changed tools is waited for.
+/// Maximum wait for a list of changed tools.
 const LONGEST_LIST: Duration = Duration::from_secs(300);
 /// Pages of a list of tools.
 const MAX_PAGES: usize = 100;

@@ -32,10 +32,10 @@ use questions::Questions;
 
 /// The last generation of a list of tools.
 static GENERATION: AtomicU64 = AtomicU64::new(0);
-/// How long a call waits for a changed list of tools.
+/// Maximum wait of a call for a changed list of tools.
 const LIST_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// See the module.
+/// A handle of a server.
 #[derive(Clone)]
 pub struct Server {
     pub(crate) shared: Arc<Shared>,
@@ -46,9 +46,9 @@ pub struct Server {
 pub enum State {
     Starting,
     Ready(Arc<Catalog>),
-    /// It is started again after a while, or when it is wanted anew.
+    /// It is started again after a while, or when it is next needed.
     Failed(Error),
-    /// Its configuration changed, or no holder wants it any longer.
+    /// Its configuration changed, or no holder wants it now.
     Cancelled,
 }
 
@@ -69,7 +69,7 @@ pub struct Call {
     pub progress: Option<ReportSender>,
 }
 
-/// What the handles of a server, its task and the handler of its messages share.
+/// The state that is shared by the handles of a server, its task and the handler of its messages.
 pub(crate) struct Shared {
     pub(crate) definition: Arc<Definition>,
     pub(crate) identity: Implementation,
@@ -79,13 +79,13 @@ pub(crate) struct Shared {
     stop: watch::Sender<Stop>,
     /// Uses of the server that it does not end during, unless the program does.
     uses: watch::Sender<usize>,
-    /// A failed server is wanted anew.
+    /// A failed server is needed again.
     pub(crate) wake: Notify,
     /// The list of tools changed.
     pub(crate) refresh: Notify,
     /// The folders of the holders changed.
     pub(crate) roots_changed: Notify,
-    /// The connection is to be made anew.
+    /// The server must reconnect.
     pub(crate) reconnect: Notify,
     /// The last demand for a login.
     challenge: Mutex<Option<String>>,
@@ -107,7 +107,7 @@ pub(crate) struct Shared {
     tools_until: Mutex<Option<Instant>>,
 }
 
-/// Whether a server is to end.
+/// A request to end a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stop {
     No,
@@ -198,7 +198,7 @@ impl Server {
         self.shared.in_use()
     }
 
-    /// Waits until the server is ready or has failed. A failed one is started anew.
+    /// Waits until the server is ready or has failed. A failed one is started again.
     ///
     /// # Errors
     /// Why it failed.
@@ -220,7 +220,7 @@ impl Server {
         }
     }
 
-    /// Connects anew, with the login that there is now.
+    /// Reconnects with the present login.
     pub(crate) fn reconnect(&self) {
         match *self.shared.state.borrow() {
             State::Failed(_) => self.shared.wake.notify_one(),

@@ -13,7 +13,7 @@ use crate::error::quoted;
 
 /// Skills of a server.
 const MAX_SKILLS: usize = 64;
-/// Entries that are looked at, also of unusable skills.
+/// Maximum number of examined entries, unusable skills included.
 pub(crate) const MAX_ENTRIES: usize = 1_000;
 /// Largest `SKILL.md`, in bytes.
 const MAX_SKILL_MD: u64 = 64 << 10;
@@ -30,7 +30,7 @@ const MAX_WARNINGS: usize = 5;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skill {
     pub name: String,
-    /// What it is for and when to use it.
+    /// Its purpose and when to use it.
     pub description: String,
     /// The resource that is its `SKILL.md`.
     pub uri: String,
@@ -53,7 +53,7 @@ impl Skill {
 #[derive(Default)]
 pub(crate) struct Listed {
     pub(crate) skills: Vec<Arc<Skill>>,
-    /// What was left out, or why the list could not be read.
+    /// The skills that were left out, or the reason why the list could not be read.
     pub(crate) warnings: Vec<String>,
     /// For how long the server allows the list to be kept; zero: until it reports a change.
     pub(crate) age: Duration,

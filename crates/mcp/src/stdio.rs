@@ -37,9 +37,9 @@ const MAX_STDERR_LINE: usize = 4 << 10;
 const MAX_STDERR_LINES: usize = 1000;
 /// A program that reads nothing for this long is ended.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long the rest of a line may take that is too long; its end is not in sight then.
+/// Time for the rest of a line that is too long; its end is not in sight then.
 const SKIP_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long a program that closed its streams has to end.
+/// Time for a program to end after it closed its streams.
 const END_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Keeps how a program ended, if it ends soon.
@@ -49,7 +49,7 @@ async fn keep_end(end: &EndReason, control: &dyn ChildControl) {
     }
 }
 
-/// See the module.
+/// The connection to a program's standard input and output.
 pub(crate) struct StdioTransport {
     server: String,
     /// `None` once the connection has ended.
@@ -183,8 +183,8 @@ impl StdioTransport {
         }
     }
 
-    /// Fails the request that an answer was too long for. Without its id, the caller would wait in
-    /// vain, so the connection ends.
+    /// Fails the request that an answer was too long for. Without its id, the caller would wait
+    /// for ever, so the connection ends.
     fn take_too_long(&mut self, answers: Option<Value>) {
         let mib = MAX_MESSAGE >> 20;
         let message = format!("the server's answer is longer than {mib} MiB");

@@ -1,4 +1,5 @@
-//! How much is read. What exceeds a bound is an error that names the file, or is listed as left out.
+//! Bounds on the amount that is read. What exceeds a bound is an error that names the file, or is
+//! listed as left out.
 
 /// Bytes of a file of settings. Real ones have a few KiB; `.claude.json` also holds histories.
 pub(crate) const SETTINGS_BYTES: u64 = 16 << 20;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use crate::item::{Change, Item};
 
-/// What only one part can have.
+/// A place that only one part can have.
 #[derive(PartialEq, Eq, Hash)]
 enum Place {
     Key(Vec<String>),
@@ -67,7 +67,7 @@ fn places(change: &Change) -> Vec<Place> {
     }
 }
 
-/// Whether both write the same.
+/// Returns whether both write the same.
 fn is_same(one: &Change, other: &Change) -> bool {
     match (one, other) {
         (Change::Setting { value, .. }, Change::Setting { value: other, .. }) => value == other,

@@ -16,7 +16,7 @@ pub(crate) struct CommandScope {
     named_head: String,
 }
 
-/// How the prefix rule of [`CommandScope::words`] compares with the permission.
+/// The relation between the prefix rule of [`CommandScope::words`] and the permission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fit {
     /// The same commands.
@@ -92,13 +92,13 @@ impl CommandScope {
         Self { words, fit, head, named_head }
     }
 
-    /// Whether a command can be one of both, by what they begin with.
+    /// Returns whether a command can be one of both, by what they begin with.
     pub(crate) fn may_overlap(&self, other: &Self) -> bool {
         let agree = |one: &str, other: &str| one.starts_with(other) || other.starts_with(one);
         agree(&self.head, &other.head) || agree(&self.named_head, &other.named_head)
     }
 
-    /// Whether the prefix rule of this one has all commands of the other's.
+    /// Returns whether the prefix rule of this one covers all commands of the other's.
     pub(crate) fn rule_covers(&self, other: &Self) -> bool {
         self.fit != Fit::Unknown && other.words.starts_with(&self.words)
     }

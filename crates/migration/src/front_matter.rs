@@ -14,7 +14,7 @@ impl Document {
         found.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
     }
 
-    /// The names of the first fields that are none of `known`, also of those without a value on their line.
+    /// The names of the first fields that are not in `known`, those without a value on their line included.
     pub(crate) fn others(&self, known: &[&str]) -> Vec<&str> {
         const MAX: usize = 20;
         let mut others: Vec<&str> = Vec::new();

@@ -56,7 +56,7 @@ fn commands(root: &Path, folder: &Path, target: &Path, item: &mut Item) -> Resul
     Ok(())
 }
 
-/// What the model has to know: there, arguments without a place of their own follow the text.
+/// The note for the model: in Gemini CLI, arguments without a place of their own follow the text.
 const ARGUMENTS: &str = "\nHere `{{args}}` stands for what the user wrote after the skill's name; without it, \
      that follows these instructions.\n";
 

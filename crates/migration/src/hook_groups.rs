@@ -106,7 +106,7 @@ fn checked(
     }
 }
 
-/// What of a matcher is never there, if something is.
+/// Returns the names in a matcher that never occur here, if there are any.
 ///
 /// # Errors
 /// It is for nothing that is there.

@@ -1,4 +1,5 @@
-//! What was found: items, which are shown to the user, made of parts, which are taken over one by one.
+//! The findings: items, which are shown to the user, made of parts, which are taken over one by
+//! one.
 
 use std::path::{Path, PathBuf};
 
@@ -50,7 +51,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// What the parts are.
+    /// The noun for the parts.
     #[must_use]
     pub fn noun(self) -> &'static str {
         match self {
@@ -73,7 +74,7 @@ pub struct Item {
     /// The project; `None` for what the user has everywhere.
     pub project: Option<PathBuf>,
     pub parts: Vec<Part>,
-    /// What has no counterpart here, and why.
+    /// The settings that have no counterpart here, and why.
     pub left_out: Vec<String>,
 }
 
@@ -116,12 +117,12 @@ impl Item {
 pub struct Part {
     /// Unique in its item.
     pub name: String,
-    /// What it does, on one line and without secrets.
+    /// The effect of the part, on one line and without secrets.
     pub summary: String,
     pub change: Change,
 }
 
-/// What takes a part over.
+/// The change that takes a part over.
 #[derive(Clone, Debug)]
 pub enum Change {
     /// Text that is put into a file between markers, which name its origin.
@@ -143,7 +144,7 @@ pub enum Change {
     Rule { path: PathBuf, line: String },
 }
 
-/// What was found.
+/// The result of a detection.
 #[derive(Debug, Default)]
 pub struct Detected {
     pub items: Vec<Item>,

@@ -1,4 +1,4 @@
-//! What an import that was killed has left beside the files that it was writing.
+//! The remains of a killed import next to the files that it was writing.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

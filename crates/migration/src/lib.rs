@@ -56,7 +56,7 @@ pub fn detect(roots: &Roots, project: Option<&std::path::Path>) -> Detected {
     detected
 }
 
-/// What is to be said of an item that is not shown.
+/// Returns the message about an item that is not shown.
 fn without_parts(item: &Item) -> Option<Error> {
     const MAX: usize = 5;
     let mut why: Vec<&str> = item.left_out.iter().take(MAX).map(String::as_str).collect();

@@ -113,7 +113,7 @@ pub(crate) fn commands(
 pub(crate) struct Command<'c> {
     pub(crate) name: &'c str,
     pub(crate) description: Option<&'c str>,
-    /// What the model has to know about arguments; empty when there are none.
+    /// The instructions for the model about arguments; empty when there are none.
     pub(crate) arguments: &'c str,
     pub(crate) text: &'c str,
 }

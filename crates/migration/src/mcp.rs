@@ -119,7 +119,7 @@ pub(crate) fn add(name: &str, value: Value, item: &mut Item) {
     item.add(name, summary, Change::Setting { key_path, value });
 }
 
-/// What a server would run: all of the command line, and where.
+/// Returns the command that a server would run: all of the command line, and its folder.
 fn program(command: &str, value: &Value) -> String {
     let args = value["args"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let line: Vec<String> = std::iter::once(command).chain(args).map(quoted).collect();
@@ -173,7 +173,7 @@ fn given(value: &Value) -> String {
     }
 }
 
-/// An address without what may be a secret in it: a user before the host, and values behind the path.
+/// An address without what may be a secret in it: a user before the host, and values after the path.
 fn without_secrets(url: &str) -> String {
     let start = url.find("://").map_or(0, |at| at + 3);
     let (scheme, rest) = url.split_at(start);

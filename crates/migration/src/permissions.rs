@@ -24,7 +24,7 @@ pub(crate) struct Permissions {
     /// Those that deny first.
     restricting: Vec<Permission>,
     names: BTreeSet<String>,
-    /// What has no counterpart, and why.
+    /// The permissions that have no counterpart, and why.
     left_out: Vec<(String, String)>,
     /// Why it is not known what they restrict.
     unknown: Option<String>,
@@ -40,7 +40,7 @@ struct Permission {
     scope: CommandScope,
 }
 
-/// What a permission decides, from lax to strict.
+/// The decision of a permission, from lax to strict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Decision {
     Allow,
@@ -221,8 +221,8 @@ fn add_rule(
 }
 
 impl Permission {
-    /// What the rule of one that restricts decides. To forbid all commands of a program because of some of them
-    /// would make it useless.
+    /// Returns the decision of a restricting permission's rule. To forbid all commands of a program
+    /// because of some of them would make it useless.
     fn rule_decision(&self) -> Decision {
         match self.scope.fit == Fit::Wider && self.scope.words.len() == 1 {
             true => Decision::Prompt,
@@ -230,7 +230,7 @@ impl Permission {
         }
     }
 
-    /// Whether the rule of one that restricts has all of its commands.
+    /// Returns whether the rule of a restricting permission covers all of its commands.
     fn is_complete(&self) -> bool {
         !matches!(self.scope.fit, Fit::Narrower | Fit::Unknown)
     }

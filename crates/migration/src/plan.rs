@@ -1,4 +1,4 @@
-//! What is still to be written: the changes of an item, compared with the files that exist.
+//! The remaining changes of an item: those that the existing files do not have yet.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::item::{Change, Item, Kind, Part, Roots};
 use crate::{hook_groups, instructions, leftovers, permissions, source};
 
-/// What an item changes. Nothing when all of it was taken over before.
+/// The changes of an item. Nothing when all of it was taken over before.
 #[derive(Debug, Default, PartialEq)]
 pub struct Plan {
     /// Files to write first.
@@ -39,7 +39,8 @@ pub struct Setting {
     pub value: Value,
 }
 
-/// What the chosen parts of an item change. `configuration` is the file that settings go to, as JSON.
+/// Plans the changes of the chosen parts of an item. `configuration` is the file that settings go
+/// to, as JSON.
 ///
 /// # Errors
 /// A file that would be changed cannot be read.
@@ -194,7 +195,7 @@ impl Planner<'_> {
     }
 }
 
-/// Whether the folder at `at` exists with entries that are none of `files`.
+/// Returns whether the folder at `at` exists with entries that are not in `files`.
 fn has_others(at: &Path, files: &[(PathBuf, Vec<u8>)]) -> bool {
     let Ok(entries) = std::fs::read_dir(at) else { return false };
     entries.flatten().any(|entry| {

@@ -41,7 +41,7 @@ pub(crate) fn report(settings: &Value, path: &Path, roots: &Roots, detected: &mu
     }
 }
 
-/// What `agentd plugins marketplace add` takes.
+/// Returns the address of a source in the form that `agentd plugins marketplace add` accepts.
 fn address(source: &Value) -> Option<&str> {
     let key = match source["source"].as_str()? {
         "github" => "repo",

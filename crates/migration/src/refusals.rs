@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::error::Error;
 use crate::item::Item;
 
-/// What the settings of another agent say about its MCP servers.
+/// Another agent's settings that refuse MCP servers.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals {
     /// Servers and why they are refused.

@@ -46,7 +46,7 @@ pub(crate) fn add(root: &Path, folder: &Path, target: &Path, item: &mut Item) ->
     Ok(())
 }
 
-/// What is wrong with a skill that can be used.
+/// Returns the faults of a skill that can be used.
 ///
 /// # Errors
 /// Why it cannot be used.

@@ -110,7 +110,7 @@ pub struct Message {
     /// Pause after each delta, in milliseconds.
     #[serde(skip_serializing_if = "is_zero")]
     pub chunk_delay_ms: u64,
-    /// How many times the deltas are sent (1 when absent).
+    /// Number of times that the deltas are sent (1 when absent).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repeat: Option<usize>,
     /// `commentary` or `final_answer`.
@@ -178,7 +178,7 @@ pub struct WebSearch {
     /// The item's `action`; absent, a `search` for the query.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub action: Option<Value>,
-    /// Whether the item's `status` is `failed`.
+    /// True if the item's `status` is `failed`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub failed: bool,
 }
@@ -192,7 +192,7 @@ pub struct ImageGeneration {
     pub result: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revised_prompt: Option<String>,
-    /// Whether the item's `status` is `failed`.
+    /// True if the item's `status` is `failed`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub failed: bool,
 }

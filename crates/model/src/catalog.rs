@@ -29,7 +29,7 @@ pub type Text = Arc<str>;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelInfo {
     pub id: Text,
-    /// Whether the catalog has the model or a family for its name. Otherwise the members are
+    /// True if the catalog has the model or a family for its name. Otherwise the members are
     /// defaults.
     pub is_known: bool,
     /// Id of its family.
@@ -47,7 +47,7 @@ pub struct ModelInfo {
     pub supports_parallel_tool_calls: bool,
     pub patch_tool: PatchTool,
     pub command_tool: CommandTool,
-    /// Whether it can use the provider's own web search.
+    /// True if it can use the provider's own web search.
     pub supports_web_search: bool,
     pub tool_search: SearchTool,
     /// Names of tools that it is not offered.
@@ -83,7 +83,7 @@ pub struct Effort {
     pub description: Text,
 }
 
-/// How a model edits files.
+/// A model's way to edit files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PatchTool {
@@ -95,7 +95,7 @@ pub enum PatchTool {
     Shell,
 }
 
-/// How a model runs commands.
+/// A model's way to run commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CommandTool {
@@ -105,7 +105,7 @@ pub enum CommandTool {
     OneShot,
 }
 
-/// How a model searches tools whose definitions are not in its requests.
+/// A model's way to search tools whose definitions are not in its requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SearchTool {
@@ -123,7 +123,7 @@ pub enum Modality {
     Image,
 }
 
-/// What a picker shows about the model to move to.
+/// A picker's text about the model to move to.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UpgradeInfo {
@@ -186,7 +186,7 @@ impl ModelInfo {
         self.supported_efforts.iter().min_by_key(distance).map(|option| &option.effort)
     }
 
-    /// Whether it accepts images.
+    /// Returns whether it accepts images.
     #[must_use]
     pub fn accepts_images(&self) -> bool {
         self.input_modalities.contains(&Modality::Image)

@@ -127,7 +127,7 @@ impl Client {
         let (inner, provider) = (Arc::clone(&self.inner), Arc::clone(provider));
         let (model, body) = (Arc::clone(&prompt.model), prompt.encode());
         let arrival = arrival.clone();
-        let task = tasks::spawn(async move {
+        let task = tokio::spawn(async move {
             match provider.transport {
                 Transport::Http => {
                     respond(&inner, &provider, (&model, &arrival), body, &sender).await;

@@ -53,7 +53,7 @@ impl Compression {
     }
 }
 
-/// Whether a status may mean that the encoding was not understood.
+/// Returns whether a status may mean that the encoding was not understood.
 pub(crate) fn may_be_refused(status: Option<u16>) -> bool {
     matches!(status, Some(400 | 415))
 }

@@ -24,7 +24,7 @@ pub struct Decoder {
     progress: Progress,
 }
 
-/// What the events of a response had so far.
+/// The events of a response so far.
 #[derive(Debug, Default)]
 struct Progress {
     ended: bool,
@@ -44,7 +44,7 @@ impl Decoder {
         Self { reader: Reader::new(), progress: Progress::default() }
     }
 
-    /// Whether the terminal event was returned.
+    /// Returns whether the terminal event was returned.
     #[must_use]
     pub fn ended(&self) -> bool {
         self.progress.ended
@@ -215,7 +215,7 @@ fn decode(data: &[u8]) -> Result<Option<Event>, Failure> {
     Ok(Some(event))
 }
 
-/// Whether the data is JSON but no object, so that it has no type.
+/// Returns whether the data is JSON but no object, so that it has no type.
 fn is_other_json(data: &[u8]) -> bool {
     !data.trim_ascii_start().starts_with(b"{") && serde_json::from_slice::<IgnoredAny>(data).is_ok()
 }
@@ -284,7 +284,7 @@ fn completed(data: &[u8]) -> Result<Event, Failure> {
     Ok(Event::Completed { usage, service_tier: metadata::name(&response.service_tier) })
 }
 
-/// What the end of a response repeats of it.
+/// The parts of a response that its end repeats.
 struct Whole {
     model: Option<String>,
     /// [`Event::ItemDone`]s.

@@ -88,7 +88,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// Whether the event is a part of the response, and not of what surrounds it.
+    /// Returns whether the event is a part of the response, and not of what surrounds it.
     #[must_use]
     pub fn is_response(&self) -> bool {
         !matches!(
@@ -101,7 +101,7 @@ impl Event {
         )
     }
 
-    /// Whether the event is terminal.
+    /// Returns whether the event is terminal.
     #[must_use]
     pub fn is_terminal(&self) -> bool {
         matches!(self, Self::Completed { .. } | Self::Failed(_))

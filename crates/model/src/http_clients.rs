@@ -38,7 +38,7 @@ fn build(network: &Network, files: &TlsFiles, pool: &PoolOptions) -> Result<Http
     })
 }
 
-/// See the module.
+/// The HTTP clients of a program.
 pub(crate) struct HttpClients {
     network: Network,
     known: Mutex<HashMap<Key, Arc<OnceCell<Http>>>>,
@@ -71,7 +71,7 @@ impl HttpClients {
         let build = async || {
             let (network, files) = (self.network.clone(), provider.tls.clone());
             let pool = PoolOptions { versions, ..POOL };
-            let built = tasks::spawn_blocking(move || build(&network, &files, &pool)).await;
+            let built = tokio::task::spawn_blocking(move || build(&network, &files, &pool)).await;
             built.unwrap_or_else(|_| {
                 let message = "setting up TLS ended unexpectedly; this is a defect";
                 Err(Failure::new(FailureKind::InternalServerError, message))

@@ -6,7 +6,8 @@ use crate::{Failure, FailureKind, Provider, Retry};
 /// Most models that a message names.
 const MAX_NAMED: usize = 10;
 
-/// Whether the refusal may mean that a local server has not the model: then its list says more.
+/// Returns whether the refusal may mean that a local server lacks the model: then its list says
+/// more.
 pub(crate) fn may_lack_model(provider: &Provider, failure: &Failure) -> bool {
     provider.local.is_some() && matches!(failure.http_status, Some(400 | 404))
 }

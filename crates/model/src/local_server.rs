@@ -42,7 +42,7 @@ impl LocalServer {
         }
     }
 
-    /// What to do when it does not answer.
+    /// The remedy when it does not answer.
     #[must_use]
     pub fn start(self) -> &'static str {
         match self {
@@ -51,7 +51,7 @@ impl LocalServer {
         }
     }
 
-    /// How to get a first model, to be appended to a sentence.
+    /// The way to get a first model, to be appended to a sentence.
     #[must_use]
     pub fn get_any(self) -> String {
         let example = match self {

@@ -126,7 +126,7 @@ async fn attempt(
     Err(Refused { failure: refused(provider, endpoint, response).await, limits })
 }
 
-/// Whether a response is a page or a JSON document instead of an event stream.
+/// Returns whether a response is a page or a JSON document instead of an event stream.
 fn is_document(headers: &HeaderMap) -> bool {
     let kind = headers.get(header::CONTENT_TYPE).map_or(&b""[..], |value| value.as_bytes());
     kind.starts_with(b"text/html") || kind.starts_with(b"application/json")
@@ -154,7 +154,8 @@ pub(crate) async fn refused(
     failure
 }
 
-/// Whether the same request may succeed later, by the kind of its refusal and the provider's word.
+/// Returns whether the same request may succeed later, by the kind of its refusal and the
+/// provider's word.
 pub(crate) fn retry_of(failure: &Failure, status: StatusCode, headers: &HeaderMap) -> Retry {
     let transient = match failure.kind {
         FailureKind::UsageLimitExceeded

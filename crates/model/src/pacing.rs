@@ -2,7 +2,7 @@
 //! refused by it. A provider that reports no limits is never waited for.
 //!
 //! The requests of a key to one model form a queue in the order of their arrival. A thread has one
-//! request at a time, so that threads take turns. A request that is refused, or withdrawn and made anew
+//! request at a time, so that threads take turns. A request that is refused, or withdrawn and made again
 //! with more input, keeps its place. The state is what the provider reported last, less what has been
 //! sent since.
 
@@ -30,8 +30,8 @@ const MAX_QUEUES: usize = 256;
 const LONGEST: Duration = Duration::from_mins(10);
 /// A longer wait is announced.
 const LONG: Duration = Duration::from_secs(5);
-/// What a wait is foreseen after: the first report of a provider can mean several limits, the reports of
-/// requests that were sent with its request show which.
+/// Time after which a wait is predicted: the first report of a provider can mean several limits,
+/// and the reports of requests that were sent at the same time show which.
 const FORESEEN_AFTER: Duration = Duration::from_secs(1);
 
 /// The queues of all keys.
@@ -53,7 +53,7 @@ pub(crate) struct Queue {
     state: Mutex<State>,
 }
 
-/// What a request that joins the queue can expect.
+/// The expected wait of a request that joins the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Outlook {
     pub(crate) wait: Duration,
@@ -104,7 +104,7 @@ impl Pacer {
 }
 
 impl Queue {
-    /// Waits until a request of about `tokens` fits into the limits, behind all that arrived before.
+    /// Waits until a request of about `tokens` fits into the limits, after all that arrived before.
     pub(crate) async fn admit(self: &Arc<Self>, tokens: u64, arrival: &Arrival) -> Permit {
         let units = units(tokens);
         let (position, turn) = self.state().join(*arrival.0, units);
@@ -159,7 +159,7 @@ impl Queue {
         permit
     }
 
-    /// What a request of about `tokens` can expect that joins the queue, or is in it.
+    /// Returns the outlook of a request of about `tokens` that joins the queue, or is in it.
     pub(crate) fn outlook(&self, tokens: u64, arrival: &Arrival) -> Outlook {
         self.state().outlook(*arrival.0, &units(tokens), Instant::now())
     }

@@ -1,13 +1,13 @@
-//! How much of an account's plan is used, as services with plans report it: in headers
-//! (`x-<limit>-primary-used-percent`, …) and in events whose type ends with `.rate_limits`. Values of
-//! other types or forms count as absent, because no response needs them.
+//! The used share of an account's plan, as services with plans report it: in headers
+//! (`x-<limit>-primary-used-percent`, …) and in events whose type ends with `.rate_limits`. Values
+//! of other types or forms count as absent, because no response needs them.
 
 use hyper::HeaderMap;
 use serde_json::Value;
 
 use crate::printable::printable;
 
-/// How much of a plan is used.
+/// The used share of a plan.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PlanUsage {
     /// The limit's identifier.
@@ -32,7 +32,7 @@ pub struct PlanWindow {
     pub resets_at: Option<i64>,
 }
 
-/// What an account has beyond its plan.
+/// The credits of an account beyond its plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Credits {
     pub has_credits: bool,

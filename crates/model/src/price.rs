@@ -1,4 +1,4 @@
-//! What tokens cost: exact decimal arithmetic on integers, in millionths of a millionth of a US
+//! The cost of tokens: exact decimal arithmetic on integers, in millionths of a millionth of a US
 //! dollar (*picodollars*).
 //!
 //! A price of one dollar for a million tokens is a million picodollars for one token, so every
@@ -23,7 +23,7 @@ const DOLLAR: u128 = 1_000_000_000_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Price(u64);
 
-/// What a model's tokens cost.
+/// The prices of a model's tokens.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Prices {
@@ -39,7 +39,7 @@ pub struct Prices {
     pub tiers: BTreeMap<String, TierPrices>,
 }
 
-/// What tokens cost in a service tier.
+/// The prices of tokens in a service tier.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TierPrices {
@@ -50,8 +50,8 @@ pub struct TierPrices {
 }
 
 impl Prices {
-    /// What a response cost in picodollars. `None`: the tier has no price here, or the numbers are
-    /// absurd.
+    /// Returns the cost of a response in picodollars. `None`: the tier has no price here, or the
+    /// numbers are absurd.
     ///
     /// `tier` is the one that the provider names in its response, or the one that was requested.
     #[must_use]

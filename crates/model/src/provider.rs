@@ -27,11 +27,11 @@ pub struct Provider {
     pub query_params: BTreeMap<String, String>,
     /// Longest silence before and within a response.
     pub stream_idle_timeout: Duration,
-    /// Whether large requests are sent compressed, until the provider refuses one.
+    /// True if large requests are sent compressed, until the provider refuses one.
     pub compress_requests: bool,
     /// Its own authority, and the certificate that it asks for.
     pub tls: TlsFiles,
-    /// Whether it is tried over a WebSocket first.
+    /// True if it is tried over a WebSocket first.
     pub supports_websockets: bool,
     /// The kind of server, if it is one on the user's machine.
     pub local: Option<LocalServer>,
@@ -72,7 +72,7 @@ pub trait Credentials: fmt::Debug + Send + Sync {
     fn authorization(&self, rejected: Option<Secret>) -> AuthorizationFuture<'_>;
 }
 
-/// What [`Credentials::authorization`] returns.
+/// The result of [`Credentials::authorization`].
 pub type AuthorizationFuture<'c> =
     Pin<Box<dyn Future<Output = Result<Authorization, Failure>> + Send + 'c>>;
 

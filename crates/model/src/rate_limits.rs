@@ -65,7 +65,7 @@ impl RateLimits {
 }
 
 impl RateLimit {
-    /// How much of the limit is used, in percent, rounded up.
+    /// The used share of the limit, in percent, rounded up.
     #[must_use]
     pub fn used_percent(&self) -> u8 {
         let used = self.limit.saturating_sub(self.remaining);

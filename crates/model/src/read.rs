@@ -111,7 +111,7 @@ pub(crate) async fn pump(
 /// last event, and the next request finds the connection available; otherwise a task of its own
 /// awaits the end, because the reader drops the stream after the last event.
 async fn free_connection(body: Incoming) {
-    let drain = tasks::spawn(drain(body));
+    let drain = tokio::spawn(drain(body));
     // On a timeout the task continues.
     let _ = time::timeout(DRAIN_GRACE, drain).await;
 }

@@ -6,7 +6,7 @@ use hyper::HeaderMap;
 use crate::pacing::Permit;
 use crate::{Event, PlanUsage, RateLimits};
 
-/// See the module.
+/// The limits that one answer of a provider reports.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct ReportedLimits {
     pub(crate) rates: Option<RateLimits>,

@@ -56,7 +56,7 @@ struct Trouble {
     skips_next: bool,
 }
 
-/// What became of a request.
+/// The outcome of a request.
 pub(crate) enum Outcome {
     /// Its events were delivered, the terminal one included. `limited` is the wait of a rate limit.
     Delivered { limited: Option<Duration> },

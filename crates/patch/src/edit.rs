@@ -25,7 +25,7 @@ pub(crate) struct Edit<'t> {
     /// The first line of the file after the previous hunk, whose last lines may be unchanged and
     /// not yet in `new`.
     pub(crate) next: usize,
-    /// Whether the last line end can be read as the start of a blank last line.
+    /// True if the last line end can be read as the start of a blank last line.
     pub(crate) is_ended: bool,
     /// Lines to append to the end of the file.
     last: Vec<FileLine<'t>>,

@@ -59,8 +59,8 @@ pub fn embedded(script: &str) -> Option<Embedded> {
     patch.contains(BEGIN).then_some(Embedded { patch, workdir })
 }
 
-/// Whether a script passes a patch to `apply_patch` in a form that [`embedded`] does not accept:
-/// with other commands, or with text that the shell would expand.
+/// Returns whether a script passes a patch to `apply_patch` in a form that [`embedded`] does not
+/// accept: with other commands, or with text that the shell would expand.
 pub fn is_mixed(script: &str) -> bool {
     let Some((head, text)) = script.split_once("<<") else { return false };
     let command = head.rsplit(['&', '|', ';', '\n', '(']).next().unwrap_or_default().trim();

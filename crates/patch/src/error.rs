@@ -11,7 +11,7 @@ pub struct Error {
     message: String,
 }
 
-/// What an [`Error`] is about.
+/// The kind of an [`Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -83,7 +83,7 @@ impl Error {
         Self { kind: *kind, message }
     }
 
-    /// What it is about.
+    /// Returns the kind of the error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.kind

@@ -11,7 +11,7 @@ use crate::seek::{TooCostly, is_alike};
 /// Where to look for a hunk.
 struct Start<'h> {
     from: usize,
-    /// Whether an anchor of the hunk was found after the previous hunk.
+    /// True if an anchor of the hunk was found after the previous hunk.
     is_ahead: bool,
     missing: Option<&'h Anchor>,
 }
@@ -194,7 +194,7 @@ fn whole(hunk: &Hunk, start: usize) -> HunkPosition {
     HunkPosition { start, lines: hunk.lines.len(), known: 0 }
 }
 
-/// Whether the last anchor of `hunk` is one of its own lines.
+/// Returns whether the last anchor of `hunk` is one of its own lines.
 fn names_own_line(hunk: &Hunk) -> bool {
     let mut old = hunk.lines.iter().filter(|line| line.is_old());
     hunk.anchors.last().is_some_and(|anchor| old.any(|line| is_alike(&line.text, &anchor.text)))

@@ -58,7 +58,7 @@ pub struct Hunk {
     pub lines: Vec<Line>,
     /// Number of blank lines without a sign at its end: context, or separators.
     pub blank_end: usize,
-    /// Whether the hunk is at the end of the file.
+    /// True if the hunk is at the end of the file.
     pub at_end: bool,
 }
 
@@ -83,7 +83,7 @@ pub struct Anchor {
 pub struct Line {
     /// Line number in the patch, from 1.
     pub number: usize,
-    /// Whether the file has it before and after the patch.
+    /// The presence of the line before and after the patch.
     pub sign: Sign,
     /// Without the sign.
     pub text: String,
@@ -101,7 +101,7 @@ pub enum Sign {
 }
 
 impl Line {
-    /// Whether the file has the line before the patch.
+    /// Returns whether the file has the line before the patch.
     pub(crate) fn is_old(&self) -> bool {
         self.sign != Sign::Add
     }
@@ -179,7 +179,7 @@ fn read_operations(reader: &mut Reader<'_>, operations: &mut Vec<Operation>) -> 
     }
 }
 
-/// Whether another patch follows the end of this one.
+/// Returns whether another patch follows the end of this one.
 fn begins_again(reader: &mut Reader<'_>) -> Result<bool, Error> {
     let end = reader.at;
     reader.skip();
@@ -347,7 +347,7 @@ fn hunk_line(reader: &Reader<'_>, line: &str) -> Result<Line, Error> {
     )))
 }
 
-/// How to read a line of a hunk that is an indented marker.
+/// The reading of a line of a hunk that is an indented marker.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Indented {
     Context,
@@ -359,9 +359,9 @@ struct Reader<'a> {
     source: &'a Source<'a>,
     at: usize,
     indented: Indented,
-    /// Whether a hunk has an indented marker.
+    /// True if a hunk has an indented marker.
     has_indented: bool,
-    /// Whether the source is the beginning of a patch, so that its end is no fault.
+    /// True if the source is the beginning of a patch, so that a missing end is no fault.
     is_beginning: bool,
 }
 
@@ -370,7 +370,7 @@ impl<'a> Reader<'a> {
         Self { source, at: 0, indented, has_indented: false, is_beginning: false }
     }
 
-    /// Whether what comes next is not known yet.
+    /// Returns whether the continuation is not known yet.
     fn is_cut_off(&self) -> bool {
         self.is_beginning && self.peek().is_none()
     }

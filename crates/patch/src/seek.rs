@@ -88,7 +88,7 @@ impl<'t> Haystack<'t> {
         Ok(self.lines[range.clone()].iter().position(begins).map(|at| range.start + at))
     }
 
-    /// Whether the file has the lines of `needle` at `at`, in the most tolerant form.
+    /// Returns whether the file has the lines of `needle` at `at`, in the most tolerant form.
     pub(crate) fn is_at(&mut self, at: usize, needle: &[&str]) -> Result<bool, TooCostly> {
         self.spend(needle.len())?;
         let wanted = self.wanted(LOOSEST, needle);
@@ -137,7 +137,7 @@ impl<'t> Haystack<'t> {
 /// The number of a line that the file does not have.
 const NOT_IN_FILE: u32 = u32::MAX;
 
-/// Whether two lines are equal in the most tolerant form.
+/// Returns whether two lines are equal in the most tolerant form.
 pub(crate) fn is_alike(one: &str, other: &str) -> bool {
     plain(one) == plain(other)
 }

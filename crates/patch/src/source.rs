@@ -56,7 +56,8 @@ fn unindent(lines: &mut [&str], indentation: &str, is_beginning: bool) {
     }
 }
 
-/// Whether a line before the patch can be ignored: blank, a code fence, or the start of a heredoc.
+/// Returns whether a line before the patch can be ignored: blank, a code fence, or the start of a
+/// heredoc.
 fn is_before(line: &str) -> bool {
     let line = line.trim();
     let line = line.strip_prefix("$ ").unwrap_or(line);
@@ -70,8 +71,8 @@ fn is_before(line: &str) -> bool {
         || embedded::NAMES.iter().any(is_command)
 }
 
-/// Whether a line after the patch can be ignored: blank, a code fence, the end of a heredoc, or
-/// closing quotes.
+/// Returns whether a line after the patch can be ignored: blank, a code fence, the end of a
+/// heredoc, or closing quotes.
 pub(crate) fn is_after(line: &str) -> bool {
     let line = line.trim();
     let is_delimiter = |c: char| c.is_ascii_alphanumeric() || c == '_';

@@ -37,7 +37,7 @@ enum Form {
 struct Json {
     /// Open objects and lists.
     depth: usize,
-    /// Whether the next string of the outermost object is a member's name.
+    /// True if the next string of the outermost object is a member's name.
     names_member: bool,
     /// The name of the current member, as far as it is needed.
     name: String,

@@ -25,7 +25,7 @@ struct File {
     path: PathBuf,
     before: Option<String>,
     now: Option<String>,
-    /// Whether the contents are too large to keep.
+    /// True if the contents are too large to keep.
     dropped: bool,
     /// The cached diff.
     diff: Option<String>,

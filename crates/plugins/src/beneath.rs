@@ -90,7 +90,7 @@ pub(crate) fn read(root: &Path, relative: &Path, max_bytes: u64) -> Result<Optio
     Ok(Some(bytes))
 }
 
-/// Whether the folder `relative` exists below `root`, without a way out of it.
+/// Returns whether the folder `relative` exists below `root`, without a way out of it.
 pub(crate) fn has_folder(root: &Path, relative: &Path) -> bool {
     let Ok(folder) = open_folder(root) else { return false };
     let opened = open_within(folder.as_fd(), relative).map(File::from);

@@ -57,7 +57,7 @@ pub(crate) fn remove_abandoned(parent: &Path, prefix: &str, grace: Duration) {
     }
 }
 
-/// Whether no process works in the folder.
+/// Returns whether no process works in the folder.
 pub(crate) fn is_abandoned(folder: &Path, without_lock: bool) -> bool {
     match open(&folder.join(LOCK), OFlags::empty()) {
         Ok(lock) => !matches!(lock.try_lock(), Err(TryLockError::WouldBlock)),

@@ -1,4 +1,5 @@
-//! What a plugin brings: skills, hooks, MCP servers and apps, as data. Starts and registers nothing.
+//! The contents of a plugin: skills, hooks, MCP servers and apps, as data. Starts and registers
+//! nothing.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -22,7 +23,7 @@ const MAX_HOOK_FILES: usize = 16;
 #[derive(Clone, Copy, Debug)]
 pub struct Plugin;
 
-/// What a plugin brings.
+/// The contents of a plugin.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Contents {
     pub manifest: Manifest,
@@ -36,7 +37,7 @@ pub struct Contents {
     /// Definitions of MCP servers by name, not interpreted.
     pub mcp_servers: BTreeMap<String, Value>,
     pub apps: Vec<App>,
-    /// The files that were looked for, also those that do not exist: a change of one can change all this.
+    /// The files that were looked for, even those that do not exist: a change of one can change all this.
     /// Folders with skills are not among them.
     pub files: Vec<PathBuf>,
     /// Parts that are left out, and why.

@@ -1,4 +1,4 @@
-//! What is wrong with a plugin or a marketplace, and why an operation failed.
+//! Faults of a plugin or a marketplace, and the errors of operations.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -15,7 +15,7 @@ const MAX_LIST: usize = 16 << 20;
 /// Bytes of a link's target.
 const MAX_TARGET: u64 = 1_024;
 
-/// What to fetch.
+/// The revision to fetch.
 pub(crate) struct Wanted<'w> {
     pub(crate) url: &'w str,
     pub(crate) ref_name: Option<&'w str>,
@@ -25,8 +25,8 @@ pub(crate) struct Wanted<'w> {
     pub(crate) folder: &'w Path,
     /// Only what is below these; everything if empty.
     pub(crate) sparse: &'w [PathBuf],
-    /// Whether a link that breaks the rules, a file that is too large, and one whose name is that of
-    /// another but for letter case are left out, in place of refusing everything.
+    /// True if a link that breaks the rules, a file that is too large, and one whose name is that
+    /// of another but for letter case are left out, in place of refusing everything.
     pub(crate) leaves_out: bool,
 }
 

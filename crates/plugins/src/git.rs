@@ -54,12 +54,12 @@ const OPTIONS: [&str; 17] = [
     "maintenance.auto=false",
 ];
 
-/// What the names of folders for repositories begin with.
+/// Prefix of the names of folders for repositories.
 const WORK_PREFIX: &str = "agentd-fetch-";
 /// Age of such a folder without a lock, which another process may have made just now.
 const WORK_GRACE: Duration = Duration::from_secs(600);
 
-/// How git is run.
+/// The way to run git.
 #[derive(Clone, Debug)]
 pub struct Git {
     pub sandbox: Arc<Sandbox>,
@@ -221,7 +221,7 @@ impl Repository<'_> {
     }
 }
 
-/// What git says when it fails: its first lines, bounded.
+/// Returns git's error message: its first lines, bounded.
 fn failure(stderr: &str) -> String {
     let lines = stderr.lines().map(str::trim).filter(|line| !line.is_empty());
     let said: Vec<&str> = lines.take(4).collect();

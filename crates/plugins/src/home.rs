@@ -90,8 +90,8 @@ pub struct Added {
 pub struct Upgrade {
     pub name: String,
     pub root: PathBuf,
-    /// Whether there is a new revision, or files that were lost or changed are as fetched again. Always false
-    /// for a local folder, which is read in place.
+    /// True if there is a new revision, or files that were lost or changed are as fetched again.
+    /// Always false for a local folder, which is read in place.
     pub changed: bool,
     /// Names of plugins that the marketplace has gained.
     pub added: Vec<String>,
@@ -216,7 +216,7 @@ fn names(marketplace: Marketplace) -> Vec<String> {
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {
-    match tasks::spawn_blocking(work).await {
+    match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
         Err(error) => Err(Error::Invalid(format!("the program failed; please report it: {error}"))),
     }

@@ -81,9 +81,9 @@ fn sync_folder(path: &Path) -> Result<(), Error> {
     File::from(opened).sync_all().map_err(io_at(path))
 }
 
-/// What is kept in a file of its own.
+/// A record that is kept in a file of its own.
 pub(crate) trait Record: DeserializeOwned {
-    /// What repairs a damaged one, as part of a sentence.
+    /// The action that repairs a damaged one, as part of a sentence.
     const REPAIR: &'static str;
 
     /// The name of its file, without `.json`.

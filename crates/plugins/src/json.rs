@@ -52,7 +52,8 @@ pub(crate) fn misspelt(
     said.take(MAX).collect()
 }
 
-/// Whether two names differ in case and separators, and in at most one letter, or two of long names.
+/// Returns whether two names differ in case and separators, and in at most one letter, or two of
+/// long names.
 fn is_near(one: &str, other: &str) -> bool {
     let plain = |name: &str| -> String {
         name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::error::{Error, io_at};
 
-/// How long an operation waits for another process.
+/// Maximum wait for another process.
 const WAIT: Duration = Duration::from_secs(15);
 const POLL: Duration = Duration::from_millis(20);
 

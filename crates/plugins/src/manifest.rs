@@ -41,7 +41,7 @@ pub struct Manifest {
     pub(crate) members: Map<String, Value>,
 }
 
-/// How clients show a plugin.
+/// A plugin's presentation in clients.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Interface {
     pub display_name: Option<String>,

@@ -51,7 +51,7 @@ pub struct Entry {
     pub keywords: Vec<String>,
 }
 
-/// Whether a plugin can be installed.
+/// The rule for installing a plugin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InstallPolicy {
     NotAvailable,

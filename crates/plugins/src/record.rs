@@ -1,5 +1,5 @@
-//! What is installed: the record of a plugin with the digest of every file, and the difference between
-//! two of them.
+//! The record of an installed plugin with the digest of every file, and the difference between two
+//! of them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -62,7 +62,7 @@ pub struct InstalledFile {
     pub link: Option<String>,
 }
 
-/// How one list of files differs from another. Sorted.
+/// The difference between two lists of files. Sorted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Difference {
     pub added: Vec<PathBuf>,
@@ -78,7 +78,7 @@ impl Difference {
     }
 }
 
-/// What leads from the old files to the new ones.
+/// Returns the changes that lead from the old files to the new ones.
 #[must_use]
 pub fn difference(old: &[InstalledFile], new: &[InstalledFile]) -> Difference {
     let mut left: BTreeMap<&PathBuf, &InstalledFile> =

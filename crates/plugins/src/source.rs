@@ -54,7 +54,7 @@ impl std::fmt::Display for MarketplaceSource {
 }
 
 impl MarketplaceSource {
-    /// Whether it is the same folder or repository, at whatever branch or tag.
+    /// Returns whether it is the same folder or repository, at whatever branch or tag.
     #[must_use]
     pub fn is_same_place(&self, other: &Self) -> bool {
         match (self, other) {
@@ -64,7 +64,7 @@ impl MarketplaceSource {
         }
     }
 
-    /// Whether only some folders of a repository are fetched.
+    /// Returns whether only some folders of a repository are fetched.
     #[must_use]
     pub fn is_sparse(&self) -> bool {
         matches!(self, Self::Git { sparse_paths, .. } if !sparse_paths.is_empty())
@@ -230,7 +230,7 @@ pub(crate) fn check_url(text: &str) -> Result<(), String> {
     }
 }
 
-/// Whether the URL is fetched with ssh.
+/// Returns whether the URL is fetched with ssh.
 pub(crate) fn is_ssh(url: &str) -> bool {
     url.starts_with("git@") || url.starts_with("ssh:")
 }

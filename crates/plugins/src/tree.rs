@@ -44,7 +44,7 @@ pub(crate) enum Kind {
 pub struct LeftOut {
     /// Relative to the root of the repository.
     pub path: PathBuf,
-    /// What is wrong with it, as a sentence without a full stop.
+    /// The fault, as a sentence without a full stop.
     pub why: String,
 }
 
@@ -407,7 +407,7 @@ fn write_file(
     Ok(const_hex::encode(digest.finalize()))
 }
 
-/// What is installed in a folder now.
+/// Returns the files that are in a folder now.
 pub(crate) fn examine(folder: &Path) -> Result<Vec<InstalledFile>, Error> {
     let opened = beneath::open_folder(folder)?;
     let listing = list(opened.as_fd(), folder)?;

@@ -157,7 +157,7 @@ pub struct AccountLoginCancelResponse {
     pub status: AccountLoginCancelStatus,
 }
 
-/// Whether a login was in progress.
+/// The outcome of canceling a login.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum AccountLoginCancelStatus {
@@ -232,7 +232,7 @@ pub struct AccountSendAddCreditsNudgeEmailParams {
     pub credit_type: AddCreditsNudgeCreditType,
 }
 
-/// What is exhausted.
+/// The resource that is exhausted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AddCreditsNudgeCreditType {
@@ -246,7 +246,7 @@ pub struct AccountSendAddCreditsNudgeEmailResponse {
     pub status: AddCreditsNudgeEmailStatus,
 }
 
-/// Whether an email was sent.
+/// The outcome of requesting an email.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AddCreditsNudgeEmailStatus {
@@ -288,7 +288,7 @@ pub struct AccountUpdatedNotification {
     pub plan_type: Option<PlanType>,
 }
 
-/// How the server authenticates.
+/// The server's way to authenticate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum AuthMode {

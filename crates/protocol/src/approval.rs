@@ -102,7 +102,7 @@ pub struct CommandExecutionRequestApprovalResponse {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub enum CommandExecutionApprovalDecision {
     Accept,
-    /// Accepts, also for the same command later in the session.
+    /// Accepts this command, and the same command later in the session.
     AcceptForSession,
     /// Accepts, and allows the command prefix from now on.
     AcceptWithExecpolicyAmendment {
@@ -145,7 +145,7 @@ pub struct FileChangeRequestApprovalResponse {
 #[serde(rename_all = "camelCase")]
 pub enum FileChangeApprovalDecision {
     Accept,
-    /// Accepts, also for the same files later in the session.
+    /// Accepts this change, and changes of the same files later in the session.
     AcceptForSession,
     /// Declines; the turn continues.
     Decline,
@@ -184,7 +184,7 @@ pub struct PermissionsRequestApprovalResponse {
     pub strict_auto_review: Option<bool>,
 }
 
-/// How long a grant lasts.
+/// The lifetime of a grant.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema,
 )]

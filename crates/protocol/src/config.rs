@@ -138,7 +138,7 @@ pub struct ConfigValueWriteParams {
     pub expected_version: Option<String>,
 }
 
-/// How to treat an existing table.
+/// The treatment of an existing table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum MergeStrategy {
@@ -184,7 +184,7 @@ pub struct ConfigWriteResponse {
     pub overridden_metadata: Option<ConfigOverriddenMetadata>,
 }
 
-/// Whether the written value is effective.
+/// The effect of the written value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum ConfigWriteStatus {

@@ -73,7 +73,7 @@ pub struct InitializeCapabilities {
         skip_serializing_if = "wire::is_false"
     )]
     pub experimental_api: bool,
-    /// Notifications about a thread carry `eventCursor` beside `method` and `params`: their
+    /// Notifications about a thread carry `eventCursor` next to `method` and `params`: their
     /// position, from which `thread/resume` can continue. Experimental.
     #[serde(
         default,

@@ -104,7 +104,7 @@ impl Translator {
         self.table.protocol_version
     }
 
-    /// Whether `thread/resume` and `thread/fork` return turns unless `excludeTurns` is set.
+    /// Returns whether `thread/resume` and `thread/fork` return turns unless `excludeTurns` is set.
     #[must_use]
     pub fn returns_turns_with_thread(&self) -> bool {
         self.table.turns_with_thread

@@ -24,7 +24,7 @@ pub struct McpServerElicitationRequestParams {
     pub request: McpServerElicitationRequestMode,
 }
 
-/// How the server requests input.
+/// The form in which the server requests input.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "mode", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum McpServerElicitationRequestMode {
@@ -111,7 +111,7 @@ pub enum McpElicitationSingleSelectEnumSchema {
     Untitled(McpElicitationUntitledSingleSelectEnumSchema),
 }
 
-/// A single choice of values, with titles beside them in the older form.
+/// A single choice of values, with separate titles, in the older form.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct McpElicitationUntitledSingleSelectEnumSchema {

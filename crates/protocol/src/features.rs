@@ -55,7 +55,7 @@ pub struct ExperimentalFeature {
     pub default_enabled: bool,
 }
 
-/// How mature a feature is.
+/// The maturity of a feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum ExperimentalFeatureStage {

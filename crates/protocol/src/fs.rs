@@ -197,9 +197,9 @@ pub struct FsUnwatchParams {
 #[serde(rename_all = "camelCase")]
 pub struct FsChangedNotification {
     pub watch_id: String,
-    /// What was created, changed, replaced, renamed or removed, in order, as `fs/watch` wrote the path; what is
-    /// not UTF-8 in a name is replaced by U+FFFD. Of a folder, whatever is not in it now is gone, and
-    /// what is new in it is named too.
+    /// The paths that were created, changed, replaced, renamed or removed, in order, as `fs/watch`
+    /// wrote them; bytes of a name that are not UTF-8 are replaced by U+FFFD. Of a folder, whatever
+    /// is not in it now is gone, and what is new in it is named too.
     pub changed_paths: Vec<AbsolutePath>,
     /// Too much changed to be named: anything at or below the watched path, which `changedPaths` holds then.
     #[serde(

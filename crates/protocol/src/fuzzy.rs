@@ -67,7 +67,7 @@ pub struct FuzzyFileSearchResult {
     pub path: String,
     pub match_type: FuzzyFileSearchMatchType,
     pub file_name: String,
-    /// How well it fits; more is better.
+    /// The score of the match; more is better.
     pub score: u32,
     /// Indices of the characters of `path` that matched.
     #[serde(skip_serializing_if = "Option::is_none")]

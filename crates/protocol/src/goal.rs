@@ -96,7 +96,7 @@ pub struct ThreadGoalGetResponse {
 /// Result of `thread/goal/clear`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ThreadGoalClearResponse {
-    /// Whether the thread had a goal.
+    /// True if the thread had a goal.
     pub cleared: bool,
 }
 

@@ -82,7 +82,7 @@ pub enum GuardianApprovalReviewStatus {
     Aborted,
 }
 
-/// How risky an action is.
+/// The risk of an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum GuardianRiskLevel {
@@ -92,7 +92,7 @@ pub enum GuardianRiskLevel {
     Critical,
 }
 
-/// How clearly the user authorized the action.
+/// The clarity of the user's authorization of the action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum GuardianUserAuthorization {
@@ -144,7 +144,7 @@ pub enum GuardianApprovalReviewAction {
     },
 }
 
-/// How a command was to be started.
+/// The way in which a command was to be started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum GuardianCommandSource {

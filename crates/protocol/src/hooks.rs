@@ -45,7 +45,7 @@ pub struct HooksListResponse {
 #[serde(rename_all = "camelCase")]
 pub struct HooksListEntry {
     pub cwd: String,
-    /// Whether hooks are on. While they are off, only those of the administrator run.
+    /// True if hooks are on. While they are off, only those of the administrator run.
     pub hooks_enabled: bool,
     pub hooks: Vec<HookMetadata>,
     pub warnings: Vec<String>,
@@ -63,7 +63,7 @@ pub struct HookMetadata {
     pub matcher: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// What a model is asked.
+    /// The prompt for the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
     /// The model that is asked, when it is not the thread's.
@@ -78,7 +78,7 @@ pub struct HookMetadata {
     /// Its arguments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments: Option<Value>,
-    /// Whether nothing waits for the hook.
+    /// True if nothing waits for the hook.
     #[serde(default, rename = "async", skip_serializing_if = "wire::is_false")]
     pub is_async: bool,
     pub timeout_sec: u64,
@@ -144,7 +144,7 @@ pub enum HookSource {
     Unknown,
 }
 
-/// Whether the user trusts a hook.
+/// The user's trust in a hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum HookTrustStatus {
@@ -196,7 +196,7 @@ pub struct HookRunSummary {
     pub entries: Vec<HookOutputEntry>,
 }
 
-/// Whether the turn waits for a hook.
+/// The waiting of the turn for a hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum HookExecutionMode {

@@ -71,7 +71,7 @@ pub struct HookPromptItem {
 }
 
 impl HookPromptItem {
-    /// What all the hooks say, a paragraph each.
+    /// Returns the texts of all the hooks, a paragraph each.
     pub fn text(&self) -> String {
         let texts: Vec<&str> = self.fragments.iter().map(|it| it.text.as_str()).collect();
         texts.join("\n")
@@ -102,7 +102,7 @@ pub struct AgentMessageItem {
     pub reason: Option<String>,
 }
 
-/// Whether a message is a comment during the work or the final answer.
+/// The kind of a message: a comment during the work, or the final answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MessagePhase {
@@ -168,12 +168,13 @@ pub struct CommandExecutionItem {
     #[serde(default)]
     pub source: CommandExecutionSource,
     pub status: CommandExecutionStatus,
-    /// What the command appears to do.
+    /// The apparent actions of the command.
     pub command_actions: Vec<CommandAction>,
     /// Output of both streams, in order of arrival.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aggregated_output: Option<String>,
-    /// How much of long output is left out in the middle of `aggregatedOutput`, where a line says so.
+    /// Number of bytes of long output that are left out in the middle of `aggregatedOutput`, where
+    /// a line says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub omitted_output_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -208,7 +209,7 @@ pub enum CommandExecutionStatus {
     Declined,
 }
 
-/// What a command appears to do, for display.
+/// An apparent action of a command, for display.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "type", rename_all = "camelCase")]
 pub enum CommandAction {

@@ -5,8 +5,6 @@
 //! there and one handler in the server: the table yields the marker for typed calls, the trait
 //! method that the server must implement, the decoder, the experimental gate and the schema.
 
-#[doc(hidden)]
-pub mod compiled;
 mod dialect;
 mod dispatch;
 mod gate;

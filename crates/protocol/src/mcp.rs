@@ -74,7 +74,7 @@ pub struct McpServerStatusListParams {
     pub thread_id: Option<String>,
 }
 
-/// How much to request from the servers.
+/// The amount of detail to request from the servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum McpServerStatusDetail {
@@ -102,7 +102,7 @@ pub struct McpServerStatus {
     pub auth_status: McpAuthStatus,
 }
 
-/// How a server authenticates.
+/// The authentication of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum McpAuthStatus {

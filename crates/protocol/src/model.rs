@@ -68,7 +68,7 @@ pub struct Model {
     pub input_modalities: Vec<InputModality>,
     #[serde(default)]
     pub supports_personality: bool,
-    /// Whether this is the recommended model.
+    /// True if this is the recommended model.
     pub is_default: bool,
     /// Id of the model recommended as a replacement.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -87,7 +87,7 @@ fn both_modalities() -> Vec<InputModality> {
     vec![InputModality::Text, InputModality::Image]
 }
 
-/// How much reasoning a model does before it answers.
+/// The amount of a model's reasoning before it answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum ReasoningEffort {
@@ -99,7 +99,7 @@ pub enum ReasoningEffort {
     Xhigh,
 }
 
-/// How detailed the summary of the reasoning is.
+/// The level of detail in the summary of the reasoning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum ReasoningSummary {

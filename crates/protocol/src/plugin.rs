@@ -127,7 +127,7 @@ pub enum PluginSource {
     Remote,
 }
 
-/// Whether a plugin can be installed.
+/// The rule for installing a plugin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum PluginInstallPolicy {
@@ -144,7 +144,7 @@ pub enum PluginAuthPolicy {
     OnUse,
 }
 
-/// Whether the administrator allows a plugin.
+/// The availability of a plugin under the administrator's rules.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema,
 )]
@@ -223,8 +223,8 @@ pub struct PluginDetail {
     pub hooks: Vec<PluginHookSummary>,
     pub apps: Vec<AppSummary>,
     pub mcp_servers: Vec<String>,
-    /// What its hooks and MCP servers would run or reach, a sentence each. Line breaks and hidden characters are
-    /// written as numbers, as in `\u{a}`.
+    /// The programs and addresses that its hooks and MCP servers would run or reach, a sentence
+    /// each. Line breaks and hidden characters are written as numbers, as in `\u{a}`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub actions: Vec<String>,
     /// Of an installed plugin: what an installation would change now, a sentence each.

@@ -66,9 +66,10 @@ pub enum SandboxMode {
     DangerFullAccess,
 }
 
-/// What commands may access (specification, "Sandbox policy"). Like every type that grants
-/// permissions, it refuses unknown members: ignoring one could allow more than the client meant.
-/// Variants without members are written `{}`, because serde checks for unknown members only there.
+/// The access of commands to files and the network (specification, "Sandbox policy"). Like every
+/// type that grants permissions, it refuses unknown members: ignoring one could allow more than the
+/// client meant. Variants without members are written `{}`, because serde checks for unknown
+/// members only there.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(
     tag = "type",

@@ -25,7 +25,7 @@ pub struct ReviewStartParams {
     pub delivery: Option<ReviewDelivery>,
 }
 
-/// What to review.
+/// The target of a review.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "type", rename_all = "camelCase", deny_unknown_fields)]
 pub enum ReviewTarget {

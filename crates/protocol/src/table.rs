@@ -10,9 +10,9 @@ pub struct MethodInfo {
     pub name: &'static str,
     /// The module and the trait that it belongs to.
     pub resource: Resource,
-    /// Whether it requires the `experimentalApi` capability.
+    /// The stability of the method: experimental ones require the `experimentalApi` capability.
     pub stability: Stability,
-    /// How it is scheduled on its connection.
+    /// The scheduling of the method on its connection.
     pub ordering: Ordering,
     /// Its cost for the server beyond a short response.
     pub load: Load,
@@ -25,13 +25,14 @@ pub struct MethodInfo {
 pub struct MessageInfo {
     /// The `method` member.
     pub name: &'static str,
-    /// Whether it requires the `experimentalApi` capability.
+    /// The stability of the message: experimental ones require the `experimentalApi` capability.
     pub stability: Stability,
     /// Which of a thread's notifications of this method are sent to a client that reconnects.
     pub retention: Retention,
 }
 
-/// Whether a message is available to every connection (specification, "Versioning").
+/// The availability of a message: to every connection, or with a capability (specification,
+/// "Versioning").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stability {
     /// Available to every connection.

@@ -106,19 +106,19 @@ pub struct ThreadRollbackParams {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ThreadRollbackResponse {
     pub thread: Thread,
-    /// What was done to files; present with `restoreFiles`.
+    /// The changes of files; present with `restoreFiles`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-experimental" = true))]
     pub files: Option<RestoredFiles>,
 }
 
-/// What going back does to files, or would do.
+/// The changes of files that a rollback makes, or would make.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RestoredFiles {
     /// From the files as they were before the call to the restored ones, in git's format.
     pub diff: String,
-    /// Whether `diff` lacks its end, since it is too long.
+    /// True if `diff` lacks its end, because it is too long.
     pub diff_truncated: bool,
     /// Absolute paths.
     pub restored: Vec<String>,
@@ -169,7 +169,7 @@ pub struct ThreadMemoryModeSetParams {
     pub mode: ThreadMemoryMode,
 }
 
-/// Whether memory may use a thread.
+/// The use of a thread by memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum ThreadMemoryMode {

@@ -62,7 +62,7 @@ pub enum ThreadStatus {
     Active { active_flags: Vec<ThreadActiveFlag> },
 }
 
-/// What an active thread waits for.
+/// The thing that an active thread waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum ThreadActiveFlag {
@@ -169,14 +169,14 @@ pub struct ThreadTokenUsage {
     /// Tokens that the turn and its agents used together so far. Only of turns that have agents.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens_with_agents: Option<i64>,
-    /// What the tokens cost, for clients with the capability `tokenCost`. Experimental.
+    /// The cost of the tokens, for clients with the capability `tokenCost`. Experimental.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-experimental" = true))]
     pub cost: Option<TokenCost>,
 }
 
-/// What tokens cost: exact decimal numbers, such as `0.0125`. Null where the price of a part is not
-/// known.
+/// The cost of tokens: exact decimal numbers, such as `0.0125`. Null where the price of a part is
+/// not known.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TokenCost {

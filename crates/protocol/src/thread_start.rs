@@ -215,13 +215,14 @@ pub struct ThreadStartResponse {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-experimental" = true))]
     pub event_cursor: Option<String>,
-    /// How this client receives what it missed, with `eventCursor` in the parameters.
+    /// The way in which this client receives the events that it missed, with `eventCursor` in the
+    /// parameters.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-experimental" = true))]
     pub event_replay: Option<EventReplay>,
 }
 
-/// How a client that reconnects receives what it missed.
+/// The way in which a client that reconnects receives the events that it missed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum EventReplay {
@@ -240,7 +241,7 @@ pub enum EventReplay {
         /// `thread.turns` replaces this turn and all later ones; `null`: all turns that the client
         /// knows.
         from_turn_id: Option<String>,
-        /// Whether `thread.turns` contains all turns from there on. If not, it contains the newest
+        /// True if `thread.turns` contains all turns from there on. If not, it contains the newest
         /// turns; read the others with `thread/turns/list`.
         is_complete: bool,
         /// Ids of the server's requests that are sent again after the response. Every other request

@@ -71,7 +71,7 @@ pub struct Turn {
     /// Empty in the response of `turn/start` and in notifications.
     #[serde(default, deserialize_with = "wire::or_default")]
     pub items: Vec<ThreadItem>,
-    /// How much of the items is included.
+    /// The included part of the items.
     #[serde(default, deserialize_with = "wire::or_default")]
     pub items_view: TurnItemsView,
     pub error: Option<TurnError>,
@@ -95,7 +95,7 @@ pub enum TurnStatus {
     Failed,
 }
 
-/// How much of a turn's items to include.
+/// The part of a turn's items to include.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema,
 )]
@@ -151,7 +151,7 @@ pub struct TurnStartParams {
     /// JSON Schema of the final answer, for this turn only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Value>,
-    /// What started the turn, in the client's words: a note for the server's log.
+    /// The trigger of the turn, in the client's words: a note for the server's log.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turn_trigger: Option<String>,
     /// Most tokens, input and output, that this turn, its agents and the turns that continue its goal

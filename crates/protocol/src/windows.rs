@@ -35,7 +35,7 @@ pub struct WindowsSandboxReadinessResponse {
     pub status: WindowsSandboxReadinessStatus,
 }
 
-/// Whether the sandbox is set up.
+/// The setup state of the sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum WindowsSandboxReadinessStatus {
@@ -52,7 +52,7 @@ pub struct WindowsSandboxSetupStartParams {
     pub cwd: Option<AbsolutePath>,
 }
 
-/// How to set up the sandbox.
+/// The way to set up the sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum WindowsSandboxSetupMode {

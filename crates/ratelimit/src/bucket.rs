@@ -45,7 +45,7 @@ impl Bucket {
         self.at = self.at.max(now);
     }
 
-    /// Whether `amount` fits into the remaining capacity.
+    /// Returns whether `amount` fits into the remaining capacity.
     #[must_use]
     pub fn fits(&self, limit: Limit, amount: u64) -> bool {
         self.level + scaled(limit, amount) <= scaled(limit, limit.amount)
@@ -121,7 +121,7 @@ impl Bucket {
         time_for(over, limit)
     }
 
-    /// Promises a wait to a client that was refused `amount`: behind the pending promises to
+    /// Promises a wait to a client that was refused `amount`: after the pending promises to
     /// earlier clients, but within one window.
     #[must_use]
     pub fn promise(&mut self, limit: Limit, amount: u64) -> Option<Micros> {

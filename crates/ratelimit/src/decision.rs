@@ -24,7 +24,7 @@ pub enum Bound {
     Rate {
         /// The limit.
         limit: Limit,
-        /// Whether a refused request counts as one unit here, whatever the reason of the refusal.
+        /// True if a refused request counts as one unit here, whatever the reason of the refusal.
         counts_refusals: bool,
     },
     /// Spend of one month, in any sufficiently small unit.

@@ -81,7 +81,7 @@ impl Limits {
         }
     }
 
-    /// Whether decisions are available: `false` while a shared store is unreachable.
+    /// Returns whether decisions are available: `false` while a shared store is unreachable.
     #[must_use]
     pub fn is_available(&self) -> bool {
         match self {

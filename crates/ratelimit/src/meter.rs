@@ -3,7 +3,7 @@
 use crate::bucket::Bucket;
 use crate::{Bound, Limit, Micros, Remedy, State};
 
-/// How long an unused meter is kept, because creating a meter takes longer than finding one.
+/// Time that an unused meter is kept, because creating a meter takes longer than finding one.
 const KEPT: Micros = 10_000_000;
 
 /// The state of a meter, by kind.
@@ -132,7 +132,7 @@ impl Meter {
         }
     }
 
-    /// Whether it is equal to a new meter, so that it can be dropped.
+    /// Returns whether it is equal to a new meter, so that it can be dropped.
     pub(crate) fn is_unused(&mut self, now: Micros) -> bool {
         match self {
             Self::Rate { bucket, limit } => {

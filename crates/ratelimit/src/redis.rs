@@ -47,7 +47,7 @@ use local::ReplyTime;
 pub use options::RedisOptions;
 use table::{Batch, PendingCall, Start, Table};
 
-/// How long the store remembers the id of an admitted request.
+/// Time that the store remembers the id of an admitted request.
 pub const REQUEST_MEMORY: Duration = Duration::from_secs(60);
 /// The same for a request that holds an amount: its owner may ask again after a restart.
 const HELD_REQUEST_MEMORY: Duration = Duration::from_hours(40 * 24);

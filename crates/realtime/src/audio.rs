@@ -100,7 +100,7 @@ impl Audio {
         self.data
     }
 
-    /// How many samples there are.
+    /// Returns the number of samples.
     #[must_use]
     pub fn samples(&self) -> u32 {
         self.samples

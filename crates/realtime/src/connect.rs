@@ -1,5 +1,5 @@
 //! Opens the connection of a conversation: a WebSocket of its own, or a call over WebRTC that is offered to
-//! the provider, with a WebSocket beside it.
+//! the provider, with a WebSocket in addition.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ const MAX_ANSWER: usize = 256 << 10;
 const MAX_CALL_ID: usize = 256;
 /// Longest time to end a call.
 const HANG_UP_TIMEOUT: Duration = Duration::from_secs(5);
-/// What divides the parts of a form; an offer and a session that contain it are refused.
+/// The delimiter of a form's parts; an offer and a session that contain it are refused.
 const BOUNDARY: &str = "agentd-realtime-8d1f5c0a7b3e4629";
 
 /// An open connection.

@@ -6,7 +6,7 @@ use crate::audio::Audio;
 use crate::event::{Event, EventError, Role};
 use crate::outgoing;
 
-/// What a conversation is started with.
+/// The settings of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     pub model: String,
@@ -18,7 +18,7 @@ pub struct Settings {
     pub prompt: Option<String>,
 }
 
-/// What the model answers with.
+/// The modality of the model's answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Modality {
     Text,
@@ -26,14 +26,14 @@ pub enum Modality {
     Audio,
 }
 
-/// What the user contributes.
+/// A contribution of the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
     Audio(Audio),
     Text(String),
 }
 
-/// What follows from an event or an input.
+/// An effect of an event or an input.
 #[derive(Debug)]
 pub enum Effect {
     /// A message goes to the provider.
@@ -41,7 +41,7 @@ pub enum Effect {
     Report(Report),
 }
 
-/// What whoever follows the conversation learns.
+/// A report to those who follow the conversation.
 #[derive(Debug)]
 pub enum Report {
     /// The session is there: inputs are taken. With the provider's id of it.
@@ -70,10 +70,11 @@ enum Response {
     Running,
 }
 
-/// See the module.
+/// The state of a conversation.
 #[derive(Debug)]
 pub struct Conversation {
-    /// What is sent once the provider is ready to hear it; `None` when the session has its settings.
+    /// The settings to send once the provider is ready to receive them; `None` when the session has
+    /// them.
     settings: Option<Settings>,
     is_started: bool,
     response: Response,
@@ -106,7 +107,7 @@ impl Conversation {
         }
     }
 
-    /// Whether the session is there.
+    /// Returns whether the session has started.
     #[must_use]
     pub fn is_started(&self) -> bool {
         self.is_started

@@ -1,5 +1,5 @@
-//! What a provider sends: the events that matter to a conversation. Others are read and left aside, so that
-//! new ones do no harm.
+//! The messages of a provider that matter to a conversation. Others are read and left aside, so
+//! that new ones do no harm.
 
 use std::borrow::Cow;
 

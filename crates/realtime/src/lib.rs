@@ -1,5 +1,5 @@
 //! Realtime conversations with a model: text and audio both ways over a WebSocket to a provider, or text
-//! beside a WebRTC call whose audio goes directly between client and provider.
+//! next to a WebRTC call whose audio goes directly between client and provider.
 //!
 //! [`Event`] reads what the provider sends, [`Conversation`] decides what follows, [`connect`] opens the
 //! connection and [`run`] moves messages over it. It knows neither threads nor the wire protocol of the

@@ -1,4 +1,4 @@
-//! What is sent to a provider, as JSON texts.
+//! The messages to a provider, as JSON texts.
 
 use serde_json::{Value, json};
 

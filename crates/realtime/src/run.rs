@@ -14,7 +14,7 @@ use crate::conversation::{Conversation, Effect, Input, Report};
 const START_TIMEOUT: Duration = Duration::from_secs(15);
 /// Longest time for one message to be written.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often a connection is asked for a sign of life.
+/// Interval of the pings on a connection.
 const PING_INTERVAL: Duration = Duration::from_secs(20);
 /// A provider that sends nothing for so long, no answer to a ping either, is given up.
 const SILENCE: Duration = Duration::from_secs(60);

@@ -1,4 +1,4 @@
-//! What stands before a word and says that it is secret: the name of a value, an option of a command.
+//! The context before a word that marks it as secret: the name of a value, an option of a command.
 
 use crate::{Range, is_separator, known};
 
@@ -46,7 +46,7 @@ pub(crate) fn option_value(text: &str, (from, to): Range) -> Option<Range> {
     (start < word.len()).then_some((from + start, to))
 }
 
-/// Whether a word that follows `password` is a value of a `.netrc`.
+/// Returns whether a word that follows `password` is a value of a `.netrc`.
 fn is_netrc(text: &str, from: usize, to: usize) -> bool {
     let line = line_before(text, from, LONGEST_COMMAND);
     let mut words = line.split_whitespace();
@@ -55,7 +55,7 @@ fn is_netrc(text: &str, from: usize, to: usize) -> bool {
     is_alone || words.any(|word| word == "login" || word == "machine")
 }
 
-/// The name right before a value: with `:` or `=`, also where the value stands on the next line, or a
+/// The name right before a value: with `:` or `=`, even where the value stands on the next line, or a
 /// scheme such as `Bearer`, or a tag.
 pub(crate) fn name_before(text: &str, at: usize) -> &str {
     let before =
@@ -128,7 +128,7 @@ fn signs_within(rest: &str) -> usize {
     }
 }
 
-/// Whether `name` is that of a cookie in a header, and not one of its attributes.
+/// Returns whether `name` is that of a cookie in a header, and not one of its attributes.
 pub(crate) fn is_cookie(text: &str, from: usize, name: &str) -> bool {
     const ATTRIBUTES: [&str; 6] = ["path", "domain", "expires", "max-age", "samesite", "priority"];
     const HEADERS: [&str; 4] = ["cookie: ", "cookie\": \"", "cookie\":\"", "cookie': '"];
@@ -142,8 +142,8 @@ pub(crate) fn is_cookie(text: &str, from: usize, name: &str) -> bool {
         }
 }
 
-/// Whether a value in quotes is that of a parameter that a provider's requests have (`query_params` of
-/// the configuration): some services take their keys there. A version is none.
+/// Returns whether a value in quotes is that of a parameter that a provider's requests have
+/// (`query_params` of the configuration): some services take their keys there. A version is none.
 pub(crate) fn is_query_parameter(text: &str, from: usize) -> bool {
     const TABLE: &str = "query_params";
     if !text[..from].ends_with(['"', '\'']) {
@@ -161,7 +161,7 @@ pub(crate) fn is_query_parameter(text: &str, from: usize) -> bool {
     }
 }
 
-/// Whether a text says what is wrong rather than what the value of `name` is, as in `invalid basic
+/// Returns whether a text describes a fault rather than the value of `name`, as in `invalid basic
 /// string` and `unexpected token: string`.
 pub(crate) fn is_diagnosis(text: &str, from: usize, name: &str, value: &str) -> bool {
     if !value.chars().all(|c| c.is_ascii_lowercase()) || text[..from].ends_with(['"', '\'']) {

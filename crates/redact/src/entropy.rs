@@ -7,12 +7,12 @@ const SHORTEST_HEX: usize = 32;
 /// Fewest bits a character, in the word's own distribution. English words have less than 3.5 at this
 /// length, base64 about 4.5.
 const BITS: f64 = 3.8;
-/// What speaks at least for a random word rather than for a path. Random text of 40 characters has 1500,
+/// The minimum score of a random word, as opposed to a path. Random text of 40 characters has 1500,
 /// with a standard deviation of 600; paths of that length have about -1500.
 const LEAST_FOR_RANDOM: i32 = -700;
 
-/// Whether a word is random: a key without a known form. An identifier in the form of a UUID, a path
-/// and a word of several parts are not.
+/// Returns whether a word is random: a key without a known form. An identifier in the form of a
+/// UUID, a path and a word of several parts are not.
 pub(crate) fn is_random(word: &str) -> bool {
     let body = word.trim_end_matches(['.', ':', '!', '?']).trim_end_matches('=');
     if body.len() < SHORTEST || is_uuid(body) {
@@ -32,8 +32,8 @@ pub(crate) fn is_random(word: &str) -> bool {
         && bits(body) >= BITS
 }
 
-/// Whether the parts of a path or a sum, which can have all characters of base64, are words: letters of
-/// one case stand together in them, and so do digits, which they do not in random text.
+/// Returns whether the parts of a path or a sum, which can have all characters of base64, are
+/// words: they have letters of one case in a row, and digits too, which random text does not.
 fn reads_like_words(body: &str) -> bool {
     #[derive(Clone, Copy)]
     enum Kind {

@@ -65,7 +65,7 @@ const NAMES: &[&str] = &[
     "bearer",
 ];
 
-/// Whether a word is a key or token by its form.
+/// Returns whether a word is a key or token by its form.
 pub(crate) fn is_secret(word: &str) -> bool {
     PREFIXES
         .iter()
@@ -73,7 +73,7 @@ pub(crate) fn is_secret(word: &str) -> bool {
         || is_web_token(word)
 }
 
-/// Whether a word has the form of an access key of a large cloud: 40 characters of base64.
+/// Returns whether a word has the form of an access key of a large cloud: 40 characters of base64.
 pub(crate) fn is_access_key(word: &str) -> bool {
     let has = |test: fn(&u8) -> bool| word.as_bytes().iter().any(test);
     word.len() == 40
@@ -83,19 +83,20 @@ pub(crate) fn is_access_key(word: &str) -> bool {
         && has(u8::is_ascii_uppercase)
 }
 
-/// Whether a word is an address that is secret itself: whoever has it can write to it.
+/// Returns whether a word is an address that is secret itself: anyone who has it can write to it.
 pub(crate) fn is_secret_address(word: &str) -> bool {
     ["hooks.slack.com/services/", "discord.com/api/webhooks/"]
         .iter()
         .any(|part| word.contains(part))
 }
 
-/// Whether a word is a JSON Web Token: three parts, of which the first is an object in base64.
+/// Returns whether a word is a JSON Web Token: three parts, of which the first is an object in
+/// base64.
 fn is_web_token(word: &str) -> bool {
     word.starts_with("eyJ") && word.split('.').filter(|part| !part.is_empty()).count() == 3
 }
 
-/// Whether the value of this name is secret.
+/// Returns whether the value of this name is secret.
 pub(crate) fn is_secret_name(name: &str) -> bool {
     let plain: String =
         name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
@@ -109,7 +110,8 @@ pub(crate) fn is_secret_name(name: &str) -> bool {
         || ["key", "sig", "sid", "basic"].contains(&&*plain)
 }
 
-/// Whether a word is an option whose value is secret, as in `--password X` and `-u NAME:PASSWORD`.
+/// Returns whether a word is an option whose value is secret, as in `--password X` and `-u
+/// NAME:PASSWORD`.
 pub(crate) fn is_secret_option(word: &str) -> bool {
     match word.strip_prefix("--") {
         Some(name) => name == "user" || is_secret_name(name),
@@ -117,14 +119,14 @@ pub(crate) fn is_secret_option(word: &str) -> bool {
     }
 }
 
-/// Whether this text ends with the scheme of an `Authorization` header.
+/// Returns whether this text ends with the scheme of an `Authorization` header.
 pub(crate) fn is_scheme(text: &str) -> bool {
     let last = text.rsplit(is_separator).next().unwrap_or_default();
     ["bearer", "basic"].iter().any(|scheme| last.eq_ignore_ascii_case(scheme))
 }
 
-/// Whether something that has a secret's name can be one: not a number, a flag or nothing, and not a
-/// scheme, whose secret follows.
+/// Returns whether the text after a secret's name can be its value: not a number, a flag or
+/// nothing, and not a scheme, whose secret follows.
 pub(crate) fn may_be_value(value: &str) -> bool {
     const PLAIN: [&str; 8] = ["null", "none", "true", "false", "=", ":", "==", "!="];
     let is_number = value.len() < 12 && value.chars().all(|c| c.is_ascii_digit() || c == '.');
@@ -142,7 +144,7 @@ pub(crate) fn user_info(word: &str) -> Option<Range> {
     (at > 0).then_some((start, start + at))
 }
 
-/// Private keys in PEM form, also those whose beginning or end is missing.
+/// Private keys in PEM form, even those whose beginning or end is missing.
 pub(crate) fn private_keys(text: &str) -> Vec<Range> {
     const BEGIN: &str = "-----BEGIN ";
     const END: &str = "-----END ";

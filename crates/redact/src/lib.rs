@@ -9,7 +9,7 @@ mod known;
 
 use std::borrow::Cow;
 
-/// What stands in place of a secret.
+/// The replacement of a secret.
 pub const REDACTED: &str = "[redacted]";
 
 /// Text without its secrets, and how many were removed.
@@ -48,7 +48,7 @@ pub fn redact(text: &str) -> Redacted<'_> {
 /// A range of bytes of the text, on character boundaries.
 type Range = (usize, usize);
 
-/// Whether a character separates words. `=` and `:` are looked at afterwards.
+/// Returns whether a character separates words. `=` and `:` are looked at afterwards.
 fn is_separator(c: char) -> bool {
     c.is_whitespace()
         || matches!(
@@ -142,7 +142,7 @@ fn is_digit(c: char) -> bool {
     c.is_ascii_digit()
 }
 
-/// The value of a secret parameter within a word, as in the query of a URL, also if that is encoded.
+/// The value of a secret parameter within a word, as in the query of a URL, even if that is encoded.
 fn parameter(word: &str) -> Option<Range> {
     const SIGNS: [&str; 3] = ["=", "%3D", "%3d"];
     SIGNS.into_iter().flat_map(|sign| word.match_indices(sign)).find_map(|(at, sign)| {

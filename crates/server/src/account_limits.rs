@@ -152,7 +152,7 @@ impl AccountLimits {
         }
         drop(state);
         let limits = Arc::clone(self);
-        tasks::spawn(async move {
+        tokio::spawn(async move {
             while limits.send_changes() {
                 tokio::time::sleep(NOTIFICATION_INTERVAL).await;
             }

@@ -183,7 +183,7 @@ impl Accounts {
         }
         self.limits.clear(None);
         let (accounts, config, gate) = (self.clone(), config.clone(), caller.gate());
-        tasks::spawn(
+        tokio::spawn(
             async move { accounts.completed(&config, None, Ok(Some(change)), gate).await },
         );
         Ok(())
@@ -224,7 +224,7 @@ impl Accounts {
             (response, Box::pin(login.finish_with(stores)))
         };
         let (accounts, config, gate) = (self.clone(), config.clone(), caller.gate());
-        tasks::spawn(async move {
+        tokio::spawn(async move {
             let outcome = slot.run(work).await;
             let change = change.lock().unwrap_or_else(PoisonError::into_inner).take();
             if outcome.is_ok() {
@@ -260,7 +260,7 @@ impl Accounts {
         }
         self.limits.clear(None);
         let (accounts, config, gate) = (self.clone(), config.clone(), caller.gate());
-        tasks::spawn(async move {
+        tokio::spawn(async move {
             gate.opened().await;
             accounts.announce(&config, change).await;
         });

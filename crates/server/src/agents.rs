@@ -205,7 +205,7 @@ impl Agents {
             let Some(handle) = self.threads.get(&id) else { continue };
             let peer = peer.clone();
             // Not in the root's actor: a busy agent must not delay it.
-            tasks::spawn(async move { handle.send(Command::ShowQuestions { peer }).await });
+            tokio::spawn(async move { handle.send(Command::ShowQuestions { peer }).await });
         }
     }
 
@@ -214,7 +214,7 @@ impl Agents {
         for id in self.forest().of_root(root) {
             let Some(handle) = self.threads.get(&id) else { continue };
             // Not in the root's actor: a busy agent must not delay it.
-            tasks::spawn(async move { handle.send(Command::RootClientLeft { connection }).await });
+            tokio::spawn(async move { handle.send(Command::RootClientLeft { connection }).await });
         }
     }
 

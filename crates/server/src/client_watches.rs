@@ -128,7 +128,7 @@ impl Registration {
             key: self.key.clone(),
             number,
         };
-        entry.task = Some(tasks::spawn(follower.run(watch, gate)).abort_handle());
+        entry.task = Some(tokio::spawn(follower.run(watch, gate)).abort_handle());
         self.is_kept = true;
         Ok(())
     }

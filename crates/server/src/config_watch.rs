@@ -65,7 +65,7 @@ pub(crate) fn start(
     let (changes, watched) = Changes::begin();
     folders.iter().for_each(|folder| watched.add(folder));
     let watcher = Watcher { source, accounts, files, home, connections };
-    let task = tasks::spawn(watcher.run(changes)).abort_handle();
+    let task = tokio::spawn(watcher.run(changes)).abort_handle();
     ConfigWatch { task, folders: watched, projects: Mutex::default() }
 }
 

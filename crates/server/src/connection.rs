@@ -205,11 +205,11 @@ impl Server {
                 let Ok(permit) = permit else { return };
                 let (server, peer) = (self.clone(), peer.clone());
                 let (begun, has_begun) = oneshot::channel();
-                running.spawn(tasks::boxed(async move {
+                running.spawn(async move {
                     let caller = Caller::beginning(peer, begun).with_trace(trace);
                     server.answer(caller, request).await;
                     drop(permit);
-                }));
+                });
                 if ordering == Ordering::Begins {
                     // Also when it ends without having begun.
                     let _ = has_begun.await;

@@ -204,10 +204,10 @@ impl Drop for PendingQuestion {
             return;
         }
         let (thread, key) = (self.thread.clone(), self.key);
-        runtime.spawn(tasks::boxed(async move {
+        runtime.spawn(async move {
             // A thread that has ended has no questions.
             let _ = thread.send(Command::Input(MachineInput::NetworkWithdrawn { key })).await;
-        }));
+        });
     }
 }
 

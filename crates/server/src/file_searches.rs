@@ -207,7 +207,7 @@ impl FileSearches {
         let (session, roots) = self.pool.run(&for_pool, start).await??;
         let mut followers = JoinSet::new();
         for index in roots {
-            followers.spawn(tasks::boxed(follow(index, self.watcher.clone(), self.pool.clone())));
+            followers.spawn(follow(index, self.watcher.clone(), self.pool.clone()));
         }
         Ok(FollowingSession { session, followers })
     }

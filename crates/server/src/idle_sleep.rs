@@ -75,7 +75,7 @@ impl IdleSleep {
             was_kept = std::mem::replace(&mut state.is_kept, true);
         });
         if !was_kept {
-            tasks::spawn(self.clone().keep());
+            tokio::spawn(self.clone().keep());
         }
         Awake(self.clone())
     }

@@ -160,7 +160,7 @@ impl ImageReader {
             Error::invalid_params(message).next_step("try again")
         })?;
         let permit = permit.expect("the semaphore is never closed");
-        let work = tasks::spawn_blocking(move || {
+        let work = tokio::task::spawn_blocking(move || {
             // Returned when the work is done, also when nobody waits for it any longer.
             let _permit = permit;
             let image = images::normalize(&bytes()?, bounds)

@@ -192,7 +192,7 @@ impl McpServers {
         let url = login.url.clone();
         let timeout = timeout.unwrap_or(LOGIN_TIMEOUTS.0).min(LOGIN_TIMEOUTS.1);
         let pool = self.pool.clone();
-        tasks::spawn(async move {
+        tokio::spawn(async move {
             let _permit = permit;
             let finished = login.finish(timeout).await;
             if finished.is_ok() {

@@ -87,6 +87,6 @@ impl Notifier {
                 }
             }
         };
-        tasks::spawn(run.in_current_span());
+        tokio::spawn(run.in_current_span());
     }
 }

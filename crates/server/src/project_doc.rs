@@ -76,15 +76,14 @@ fn names(config: &Config) -> impl Iterator<Item = &str> {
     std::iter::once(NAME).chain(config.project_doc_fallback_filenames.iter().map(String::as_str))
 }
 
-/// From the project's root to `cwd`; only `cwd` where there is no root.
+/// From the project's root to `cwd`; only `cwd` where the root is no folder above it.
 fn folders(config: &Config, cwd: &Path) -> Vec<PathBuf> {
-    let is_root = |folder: &&Path| {
-        config.project_root_markers.iter().any(|marker| folder.join(marker).exists())
-    };
-    let Some(root) = cwd.ancestors().find(is_root) else { return vec![cwd.to_owned()] };
+    let root = &config.project_root;
     let mut folders: Vec<PathBuf> =
-        cwd.ancestors().take_while(|folder| *folder != root).map(Path::to_owned).collect();
-    folders.push(root.to_owned());
+        cwd.ancestors().take_while(|folder| folder.starts_with(root)).map(Path::to_owned).collect();
+    if folders.is_empty() {
+        folders.push(cwd.to_owned());
+    }
     folders.reverse();
     folders
 }

@@ -152,7 +152,7 @@ impl RealtimeSessions {
         drop(running);
         let (sessions, thread) = (self.clone(), new.thread.clone());
         let client = self.client.clone();
-        tasks::spawn(async move {
+        tokio::spawn(async move {
             if let Some(mut previous) = previous {
                 // An error means that it has ended.
                 while previous.changed().await.is_ok() {}
@@ -177,7 +177,7 @@ impl RealtimeSessions {
             session.is_ending = true;
             session.stop.clone()
         };
-        tasks::spawn(async move {
+        tokio::spawn(async move {
             gate.opened().await;
             end(&stop, Closed::Requested);
         });

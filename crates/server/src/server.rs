@@ -142,7 +142,7 @@ impl Server {
         })?;
         let services = Arc::new(services(Arc::new(options), Arc::new(sandbox)));
         let opening = services.store.clone();
-        tasks::spawn(async move {
+        tokio::spawn(async move {
             // A failure is reported by the first request that needs the store.
             let _ = opening.get().await;
         });

@@ -65,7 +65,7 @@ impl ThreadStore {
             lost_turn_error: Some(salvage_report::lost_record()),
             ..OpenOptions::new(now, self.options.ids.next())
         };
-        let opening = tasks::spawn_blocking(move || Store::open(&dir, options));
+        let opening = tokio::task::spawn_blocking(move || Store::open(&dir, options));
         let store = opening.await.expect("opening a store does not panic")?;
         if let Some(salvage) = store.salvaged() {
             for (thread_id, message) in salvage_report::messages(salvage) {

@@ -175,7 +175,7 @@ impl CallRecorder {
                 }
             }
         }
-        let alive = (!windows.is_empty()).then(|| tasks::spawn(self.clone().note_alive(undo)));
+        let alive = (!windows.is_empty()).then(|| tokio::spawn(self.clone().note_alive(undo)));
         OpenCall { _windows: windows, alive }
     }
 

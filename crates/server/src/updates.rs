@@ -63,7 +63,7 @@ impl Updates {
             return;
         }
         let (updates, feed) = (self.clone(), feed.to_string());
-        tasks::spawn(async move {
+        tokio::spawn(async move {
             if let Err(why) = updates.look(feed).await {
                 tracing::info!(target: "server::updates", "no news from `update_feed`: {why}");
             }

@@ -37,7 +37,7 @@ impl WarmUp {
         let (runner, client) = (self.runner.clone(), self.client.clone());
         let provider = provider(config, configured, None, &self.accounts);
         let listing = self.models.due_listing(config, provider_id);
-        tasks::spawn(async move {
+        tokio::spawn(async move {
             runner.prepare().await;
             // A question for the models opens the connection too.
             let is_open = match listing {

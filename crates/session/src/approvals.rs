@@ -1,5 +1,5 @@
-//! What may run: the approval policy, the grants of the session, open prompts about hosts, and
-//! reviews by a model in the user's place.
+//! The rules for running actions: the approval policy, the grants of the session, open prompts
+//! about hosts, and reviews by a model in the user's place.
 
 mod auto_review;
 mod elsewhere;
@@ -29,12 +29,12 @@ use network::Prompts;
 pub(crate) use network::{Answered, Question, Withdrawn};
 pub(crate) use policy::{CommandRequest, Verdict};
 
-/// See the module.
+/// The approval policy, the grants of the session, open prompts about hosts, and reviews.
 pub(crate) struct Approvals {
     grants: Grants,
     prompts: Prompts,
     reviews: AutoReviews,
-    /// What the user wrote in the thread at the root of the tree.
+    /// The user's messages in the thread at the root of the tree.
     root_words: Option<Box<RawValue>>,
 }
 
@@ -51,7 +51,8 @@ impl Approvals {
         self.root_words = serde_json::from_str(words).ok();
     }
 
-    /// What the user wrote in the thread at the root of the tree, when the thread is an agent.
+    /// Returns the user's messages in the thread at the root of the tree, when the thread is an
+    /// agent.
     pub(crate) fn root_words(&self) -> Option<&RawValue> {
         self.root_words.as_deref()
     }
@@ -108,7 +109,7 @@ impl Approvals {
         self.grants.allow_changes(targets);
     }
 
-    /// Whether clients are asked about a host.
+    /// Returns whether clients are asked about a host.
     pub(crate) fn has_prompts(&self) -> bool {
         self.prompts.wait_for_clients()
     }
@@ -200,7 +201,7 @@ impl Approvals {
         self.reviews.overdue(review, cx)
     }
 
-    /// Whether a reviewer decides about this request.
+    /// Returns whether a reviewer decides about this request.
     pub(crate) fn is_under_review(&self, request: u64) -> bool {
         self.reviews.is_open(request)
     }
@@ -250,7 +251,7 @@ impl Approvals {
     }
 }
 
-/// Whether prompts about hosts are allowed.
+/// Returns whether prompts about hosts are allowed.
 pub(crate) fn allows_prompts(policy: ApprovalPolicy) -> bool {
     match policy {
         ApprovalPolicy::Never => false,

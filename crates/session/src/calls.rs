@@ -27,7 +27,7 @@ pub(crate) use elsewhere::{AgentsCall, AskedUser, AtServer};
 use hooked::Hooked;
 pub(crate) use hooking::{Begun, HeldQuestion};
 
-/// See the module.
+/// The tool calls of a response, in order.
 #[derive(Default)]
 pub(crate) struct Calls(Vec<Call>);
 
@@ -36,10 +36,10 @@ struct Call {
     /// The provider's id.
     call_id: String,
     kind: CallKind,
-    /// Whether nothing may run beside it.
+    /// True if nothing may run at the same time.
     is_exclusive: bool,
     state: State,
-    /// What hooks know of it; `None`: no hook is about calls.
+    /// The facts about it for hooks; `None`: no hook is about calls.
     hooked: Option<Box<Hooked>>,
     /// The item that clients were shown changes of while the call streamed in.
     previewed: Option<Id>,
@@ -99,30 +99,30 @@ impl Calls {
         self.0.len()
     }
 
-    /// Whether every call is answered.
+    /// Returns whether every call is answered.
     pub(crate) fn are_done(&self) -> bool {
         self.0.iter().all(|call| matches!(call.state, State::Done(_)))
     }
 
-    /// Whether the user is asked about any.
+    /// Returns whether the user is asked about any.
     pub(crate) fn are_asked_about(&self) -> bool {
         let asks_user =
             |call: &Call| matches!(&call.state, State::Asking(asking) if !asking.is_reviewed);
         self.0.iter().any(asks_user)
     }
 
-    /// Whether the user is asked questions.
+    /// Returns whether the user is asked questions.
     pub(crate) fn wait_for_user(&self) -> bool {
         self.0.iter().any(|call| matches!(call.state, State::AtUser { .. }))
     }
 
-    /// Whether a patch is being applied.
+    /// Returns whether a patch is being applied.
     pub(crate) fn is_applying(&self) -> bool {
         self.0.iter().any(|call| matches!(call.state, State::Applying(_)))
     }
 
-    /// Whether ending the calls now would cut work short. A call that only asks somebody can wait
-    /// for ever.
+    /// Returns whether ending the calls now would cut work short. A call that only waits for an answer
+    /// may wait forever.
     pub(crate) fn are_working(&self) -> bool {
         let works = |call: &Call| {
             matches!(call.state, State::Applying(_) | State::Waiting { .. } | State::AtServer(_))
@@ -158,7 +158,7 @@ impl Calls {
         self.0.iter_mut().find(|call| call.number == number)?.previewed.take()
     }
 
-    /// Begins the next call, when it may run beside those that do.
+    /// Begins the next call, when it may run in parallel with the running ones.
     pub(crate) fn begin_next(&mut self, cx: &mut CallCx<'_>) -> Option<(u64, Begun)> {
         let is_queued = |call: &Call| matches!(call.state, State::Queued(_));
         let next = self.0.iter().find(|call| is_queued(call))?;

@@ -1,4 +1,4 @@
-//! What a thread runs with: its settings, the facts sent to the model, and the tools that the
+//! The configuration of a thread: its settings, the facts sent to the model, and the tools that the
 //! model is offered.
 
 use std::borrow::Cow;
@@ -19,11 +19,11 @@ use crate::port::thread::{Configured, Context};
 use crate::port::tool_set::{Offer, PatchTool, ToolSet};
 use crate::tools::SHELL_INSTRUCTIONS;
 
-/// See the module.
+/// The configuration of a thread.
 pub(crate) struct Configuration {
     /// As they were chosen: these are stored.
     chosen: Settings,
-    /// What the threads above an agent allow it; `None` for a thread that no other started.
+    /// The limits that the threads above an agent set; `None` for a thread that no other started.
     bound: Option<PolicyBound>,
     /// The chosen ones within the bound, with what was granted: in force.
     settings: Settings,
@@ -57,7 +57,7 @@ fn instructions(context: &Context, offer: &Offer) -> Arc<str> {
     }
 }
 
-/// How the tools of a turn differ from those of an ordinary one.
+/// The differences between the tools of a turn and those of an ordinary one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct OfferVariant {
     review: bool,
@@ -137,7 +137,7 @@ impl Configuration {
         self.put_in_force();
     }
 
-    /// What was granted.
+    /// Returns the granted permissions.
     pub(crate) fn granted(&self) -> Permissions {
         let mut all = self.session_grants.clone();
         all.add(&self.turn_grants);
@@ -152,7 +152,7 @@ impl Configuration {
         }
     }
 
-    /// Nothing is granted any longer.
+    /// Drops all grants.
     pub(crate) fn drop_grants(&mut self) {
         self.turn_grants = Permissions::default();
         self.session_grants = Permissions::default();
@@ -224,7 +224,7 @@ impl Configuration {
         self.hooks
     }
 
-    /// Whether the agent may change nothing.
+    /// Returns whether the agent may change nothing.
     pub(crate) fn is_planning(&self) -> bool {
         self.settings.mode == Mode::Plan
     }
@@ -240,7 +240,7 @@ impl Configuration {
         self.policy_within(&self.settings.sandbox, unsandboxed)
     }
 
-    /// Whether a command of the agent has permissions that end with the turn.
+    /// Returns whether a command of the agent has permissions that end with the turn.
     pub(crate) fn relies_on_turn_grants(&self, unsandboxed: bool) -> bool {
         if self.turn_grants.is_empty() {
             return false;

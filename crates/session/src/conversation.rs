@@ -1,5 +1,5 @@
-//! What the model knows of a thread: its history, which settings it was introduced to, and what it
-//! receives with its next request.
+//! The model's knowledge of a thread: its history, the settings of its last introduction, and the
+//! fragments for its next request.
 
 use crate::Id;
 use crate::configuration::Configuration;
@@ -17,20 +17,21 @@ use crate::skill_variables;
 /// Characters of a preview.
 const MAX_PREVIEW: usize = 1000;
 
-/// See the module.
+/// The model's knowledge of a thread.
 pub(crate) struct Conversation {
     history: History,
-    /// Whether the history was restored.
+    /// True if the history was restored.
     is_restored: bool,
     /// The settings that the model knows.
     introduced: Option<Settings>,
-    /// What the restored history lacked, outputs and input that waited, until a turn stores them.
+    /// The fragments that the restored history lacked, outputs and input that waited, until a turn
+    /// stores them.
     repairs: Vec<Fragment>,
     /// For the model's next request, besides changed settings.
     announcements: Vec<Fragment>,
     /// The project documents below the working folder that the history has, by path.
     documents: Vec<String>,
-    /// Whether the thread has its preview.
+    /// True if the thread has its preview.
     has_preview: bool,
 }
 
@@ -105,13 +106,13 @@ impl Conversation {
         self.introduced = settings;
     }
 
-    /// How many introductions the history holds.
+    /// Returns the number of introductions in the history.
     pub(crate) fn introductions(&self) -> usize {
         let is_context = |fragment: &&Fragment| fragment.mark == Mark::Context;
         self.history.fragments().iter().filter(is_context).count()
     }
 
-    /// How many parts of the history a compaction keeps word for word.
+    /// Returns the number of fragments that a compaction keeps word for word.
     pub(crate) fn kept_fragments(&self) -> usize {
         self.history.fragments().iter().filter(|fragment| fragment.is_kept()).count()
     }

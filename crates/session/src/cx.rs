@@ -1,4 +1,4 @@
-//! What every part of a thread may use: the time, ids, bounds, and the list of effects.
+//! The context of every part of a thread: the time, ids, bounds, and the list of effects.
 
 use crate::port::effect::{Answer, Effect, Record, Refusal};
 use crate::port::event::{Event, Status};

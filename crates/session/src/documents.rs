@@ -11,18 +11,18 @@ use crate::history;
 use crate::port::fragment::{Fragment, Mark};
 use crate::port::thread::ProjectDocument;
 
-/// How the text of a document for the model begins; its path follows as JSON.
+/// The beginning of a document's text for the model; its path follows as JSON.
 const BEGIN: &str = "<project_document path=";
 /// The same in the JSON of a fragment.
 const BEGIN_IN_JSON: &str = "\"<project_document path=";
-/// What precedes the document's own text, and what follows it.
+/// The text before the document's own text, and the text after it.
 const TEXT: &str = "\n\n";
 const END: &str = "\n</project_document>";
-/// What stands for the rest of a text.
+/// The substitute for the rest of a text.
 const CUT: &str = "\n[The rest is left out, because project documents have reached \
      `project_doc_max_bytes`: read the file for it.]";
 
-/// What stands for a whole document.
+/// The substitute for a whole document.
 const GONE: &str = "This file is gone or empty: what you got of it before no longer holds.";
 const NO_ROOM: &str = "This file also holds for its folder and those below it, and is left out, because project \
      documents have reached `project_doc_max_bytes`: read the file.";
@@ -30,7 +30,7 @@ const NO_ROOM: &str = "This file also holds for its folder and those below it, a
 /// A part of the history about a document.
 pub(crate) struct DocumentPart {
     pub(crate) fragment: Fragment,
-    /// Whether the model does not get all of it, because there is no room.
+    /// True if the model does not get all of it, because there is no room.
     pub(crate) is_cut: bool,
 }
 
@@ -70,7 +70,8 @@ pub(crate) fn part(document: &ProjectDocument, room: usize) -> DocumentPart {
     DocumentPart { fragment: Fragment::new(history::message("user", &text), Mark::Context), is_cut }
 }
 
-/// How much the model has of a document's own text, in bytes; 0 for one that is gone or has no room.
+/// Returns the number of bytes of a document's own text that the model has; 0 for one that is gone
+/// or has no room.
 pub(crate) fn size(fragment: &Fragment) -> usize {
     let Some(text) = text_of(fragment) else { return 0 };
     // The path and the folder are JSON, without line breaks.

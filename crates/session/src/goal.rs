@@ -10,12 +10,12 @@ use crate::port::goal::{Goal, GoalChange, GoalStatus};
 use crate::port::model::Usage;
 use crate::{Id, Millis};
 
-/// See the module.
+/// The goal of a thread while turns work on it.
 pub(crate) struct GoalTracker {
     goal: Option<Goal>,
     /// Start of the time that is not accounted for, while a turn works on the goal.
     clock: Option<Millis>,
-    /// Whether the response that streams in reported the goal as reached: it is still charged.
+    /// True if the response that streams in reported the goal as reached: it is still charged.
     reached: bool,
 }
 
@@ -28,7 +28,7 @@ impl GoalTracker {
         self.goal.as_ref()
     }
 
-    /// Whether the model may report the goal as reached.
+    /// Returns whether the model may report the goal as reached.
     pub(crate) fn is_open(&self) -> bool {
         self.goal.as_ref().is_some_and(|goal| goal.status != GoalStatus::Complete)
     }
@@ -90,7 +90,7 @@ impl GoalTracker {
         }
     }
 
-    /// What the introduction says of an open goal.
+    /// Returns the text of the introduction about an open goal.
     pub(crate) fn introduction(&self) -> Option<Fragment> {
         self.goal.as_ref().filter(|goal| goal.status != GoalStatus::Complete).map(announcement)
     }

@@ -94,7 +94,7 @@ impl History {
         }
     }
 
-    /// What the provider counted for all that is there now.
+    /// Records the provider's token count for the whole present history.
     pub(crate) fn count(&mut self, tokens: i64) {
         self.counted = (tokens > 0).then_some((tokens, self.weight));
     }
@@ -204,7 +204,7 @@ pub(crate) fn user_message(
     Fragment::kept(fragment(&json!({ "type": "message", "role": "user", "content": parts })))
 }
 
-/// What the model called, by the type of the item that called it.
+/// The kind of a call, by the type of the item that made it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum CallKind {
     /// A function, with JSON arguments.
@@ -230,7 +230,7 @@ impl CallKind {
     }
 }
 
-/// Whether items of this type answer a call.
+/// Returns whether items of this type answer a call.
 pub(crate) fn is_output(kind: &str) -> bool {
     kind.ends_with("_output")
 }
@@ -270,8 +270,8 @@ pub(crate) fn call_output(call_id: &str, kind: &CallKind, output: &CallOutput) -
     }
 }
 
-/// What the model was last asked with: `fragments` without the response that is being worked on,
-/// which ends in calls without outputs.
+/// Returns the fragments of the model's last request: `fragments` without the response that is
+/// being worked on, which ends in calls without outputs.
 pub(crate) fn before_last_response(fragments: &[Fragment]) -> &[Fragment] {
     let is_input = |fragment: &Fragment| {
         let head = serde_json::from_str::<Head<'_>>(&fragment.text);
@@ -284,14 +284,14 @@ pub(crate) fn before_last_response(fragments: &[Fragment]) -> &[Fragment] {
     &fragments[..end]
 }
 
-/// What a call gave.
+/// The output of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum CallOutput {
     /// Text.
     Text(String),
     /// An image.
     Image { data_url: String },
-    /// What a client's tool gave.
+    /// The output of a client's tool.
     Parts(Vec<ToolContent>),
     /// Tools that a search found.
     Tools(Vec<FoundTool>),

@@ -15,25 +15,25 @@ use crate::port::skill::UsedSkill;
 /// Times that hooks have one turn go on, one after the other, before it ends nevertheless.
 const MAX_CONTINUED: u32 = 16;
 
-/// See the module.
+/// The hooks of a turn.
 #[derive(Default)]
 pub(crate) struct HookRuns {
     waits: BTreeMap<u64, (EventName, Wait)>,
     /// For the model, with its next request.
     context: Vec<Fragment>,
-    /// How often hooks had the turn go on at its end.
+    /// Number of times that hooks made the turn continue at its end.
     continued: u32,
     /// The model's last message, kept for the hooks of the turn's end.
     pub(crate) last_message: Option<String>,
-    /// Whether the hooks of the next request have run.
+    /// True if the hooks of the next request have run.
     pub(crate) admits_request: bool,
-    /// Whether the hooks of the turn's end have run, and the turn ends.
+    /// True if the hooks of the turn's end have run, and the turn ends.
     pub(crate) admits_end: bool,
-    /// Whether the model has responded in the turn.
+    /// True if the model has responded in the turn.
     pub(crate) has_response: bool,
 }
 
-/// What a run of hooks is about.
+/// The subject of a run of hooks.
 pub(crate) enum Wait {
     /// The thread's first turn, or the first after a compaction.
     Start,
@@ -52,7 +52,7 @@ pub(crate) enum Wait {
     /// A compaction that is about to begin.
     Compaction {
         trigger: CompactionTrigger,
-        /// Whether the turn cannot go on without it.
+        /// True if the turn cannot continue without it.
         is_needed: bool,
     },
     /// A compaction.
@@ -69,13 +69,13 @@ impl HookRuns {
         cx.push(Effect::RunHooks { run, turn: turn.clone(), event: Box::new(event) });
     }
 
-    /// What the run was about; `None` when it is no longer waited for.
+    /// Returns the subject of the run; `None` when nothing waits for it.
     pub(crate) fn take(&mut self, run: u64) -> Option<(EventName, Wait)> {
         self.waits.remove(&run)
     }
 
-    /// Whether the turn can neither ask the model nor end before its hooks have answered. Runs about
-    /// calls hold up these calls only.
+    /// Returns whether the turn can neither ask the model nor end before its hooks have answered.
+    /// Runs about calls hold up these calls only.
     pub(crate) fn hold_turn(&self) -> bool {
         let is_about_call = |wait: &Wait| {
             matches!(wait, Wait::Call { .. } | Wait::Approval { .. } | Wait::Answer { .. })
@@ -99,7 +99,7 @@ impl HookRuns {
         std::mem::take(&mut self.context)
     }
 
-    /// Whether hooks had the turn go on at its end before.
+    /// Returns whether hooks made the turn continue at its end before.
     pub(crate) fn is_continued(&self) -> bool {
         self.continued > 0
     }

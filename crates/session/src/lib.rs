@@ -1,4 +1,5 @@
-//! What a thread *does*: the turn loop, its context, tool calls and approvals, as a state machine.
+//! The behaviour of a thread: the turn loop, its context, tool calls and approvals, as a state
+//! machine.
 //!
 //! [`Machine::step`] takes one [`Input`] and the time, and returns the [`Effect`]s that its driver
 //! must carry out. Nothing here performs I/O, reads a clock or draws a random number, so any run

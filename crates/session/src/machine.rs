@@ -39,7 +39,7 @@ pub struct Machine {
     turn: Option<Turn>,
 }
 
-/// What of a running turn is not final yet, for a client that joins in the middle.
+/// The unfinished part of a running turn, for a client that joins in the middle.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Live {
     /// The running turn, then those that joined it.
@@ -78,7 +78,7 @@ impl Machine {
         Self { thread, turn: None }
     }
 
-    /// Whether the history must be restored before any turn.
+    /// Returns whether the history must be restored before any turn.
     pub fn needs_history(&self) -> bool {
         !self.thread.conversation.is_restored()
     }
@@ -100,7 +100,7 @@ impl Machine {
         self.thread.conversation.introduced()
     }
 
-    /// How many introductions the history holds; `None` before it is restored.
+    /// Returns the number of introductions in the history; `None` before it is restored.
     pub fn introductions(&self) -> Option<usize> {
         let conversation = &self.thread.conversation;
         conversation.is_restored().then(|| conversation.introductions())
@@ -136,7 +136,7 @@ impl Machine {
         self.thread.configuration.version()
     }
 
-    /// What the user granted beyond the chosen sandbox policy.
+    /// Returns the user's grants beyond the chosen sandbox policy.
     pub fn granted(&self) -> Permissions {
         self.thread.configuration.granted()
     }
@@ -151,13 +151,13 @@ impl Machine {
         self.turn.as_ref().map(Turn::id)
     }
 
-    /// Whether the running turn has not asked the model yet, because skills need something: what the
-    /// model is offered can still change.
+    /// Returns whether the running turn has not asked the model yet, because skills need something:
+    /// the tools that the model is offered can still change.
     pub fn awaits_skills_first(&self) -> bool {
         self.turn.as_ref().is_some_and(Turn::awaits_skills_first)
     }
 
-    /// Whether nothing runs: no turn and no command.
+    /// Returns whether nothing runs: no turn and no command.
     pub fn is_quiet(&self) -> bool {
         self.turn.is_none() && self.thread.processes.is_empty()
     }
@@ -179,8 +179,8 @@ impl Machine {
         }
     }
 
-    /// What the user wrote in the thread, as JSON for reviewers of its agents; `None` before its
-    /// history is restored.
+    /// Returns the user's messages in the thread, as JSON for reviewers of its agents; `None`
+    /// before its history is restored.
     pub fn user_words(&self) -> Option<Arc<str>> {
         let pending = self.turn.as_ref().map(Turn::pending_input).unwrap_or_default();
         let is_restored = self.thread.conversation.is_restored();
@@ -313,7 +313,7 @@ impl Machine {
         }
     }
 
-    /// Whether the thread takes no more turns.
+    /// Returns whether the thread takes no more turns.
     fn is_closed(&self) -> bool {
         self.thread.phase != Phase::Open
     }
@@ -420,7 +420,7 @@ impl Machine {
         }
     }
 
-    /// A reviewer's model answered, or did not. What it cost counts, also when it is too late.
+    /// A reviewer's model answered, or did not. Its cost counts, even when it is too late.
     fn reviewed(&mut self, review: u64, outcome: Result<ReviewResponse, Failure>) {
         let usage = match &outcome {
             Ok(response) => Some(response.usage.clone()),
@@ -438,7 +438,7 @@ impl Machine {
         self.review_ended(review, end);
     }
 
-    /// What a reviewer decided has the effect of the same decision of a client.
+    /// Applies a reviewer's decision, which has the effect of the same decision of a client.
     fn review_ended(&mut self, review: u64, end: Option<ReviewEnd>) {
         match end {
             Some(Ok(())) => self.decided(review, Decision::Accept),

@@ -45,7 +45,7 @@ impl OmittedMessages {
     }
 }
 
-/// What a note says. Only the mark makes a note, which no text of others can have.
+/// Returns the contents of a note. Only the mark makes a note, which no text of others can have.
 fn read(fragment: &Fragment) -> Option<OmittedMessages> {
     if fragment.mark != Mark::Omitted {
         return None;

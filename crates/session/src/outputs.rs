@@ -6,7 +6,7 @@ use std::sync::Arc;
 /// Bytes of a thread's outputs; the oldest go first.
 const MAX_BYTES: usize = 8 << 20;
 
-/// See the module.
+/// The long outputs that are kept in memory.
 #[derive(Debug, Default)]
 pub(crate) struct Outputs {
     /// By number, oldest first.

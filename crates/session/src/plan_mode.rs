@@ -1,5 +1,5 @@
 //! Plan mode: the agent explores and changes nothing, whatever the thread's policy allows and
-//! whoever approves. How far a command reaches is decided here, in one place, for every mode.
+//! no matter who approves. The reach of a command is decided here, in one place, for every mode.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -13,12 +13,12 @@ pub(crate) const CHANGES_NOTHING: &str =
 pub(crate) const STAYS_CONFINED: &str = "plan mode runs commands read-only: none leaves the \
      sandbox, whoever approves it; do without, and put the command into the plan";
 
-/// How far a command reaches.
+/// The reach of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Reach {
     /// It reads.
     ReadOnly,
-    /// What the sandbox policy allows.
+    /// Everything that the sandbox policy allows.
     Sandbox,
     /// Everything.
     Outside,

@@ -1,5 +1,5 @@
-//! What crosses the border of the session, as plain data: inputs, effects, events, items and
-//! settings. Imports nothing else of this crate.
+//! The data that crosses the border of the session: inputs, effects, events, items and settings.
+//! Imports nothing else of this crate.
 
 pub(crate) mod agents;
 pub(crate) mod approval;

@@ -21,7 +21,7 @@ const MAX_ALLOWED_TEXTS: usize = 100;
 const GRANT_ENDED: &str = "the command had permissions that were granted until the end of the turn, so \
      it ended with the turn; request them for the session, or start it again";
 
-/// See the module.
+/// The commands of a thread.
 #[derive(Default)]
 pub(crate) struct Processes {
     running: BTreeMap<u64, Process>,
@@ -33,9 +33,9 @@ pub(crate) struct Processes {
 struct Process {
     turn: Id,
     item: CommandItem,
-    /// Whether it reads what is typed.
+    /// True if it reads typed text.
     tty: bool,
-    /// Whether it was started in plan mode, so that nothing typed makes it write.
+    /// True if it was started in plan mode, so that nothing typed makes it write.
     reads_only: bool,
     /// See [`AgentCommand::is_outside`].
     is_outside: bool,
@@ -75,17 +75,17 @@ struct Ended {
     unread: String,
 }
 
-/// How a command of the agent is started.
+/// The parameters for starting a command of the agent.
 pub(crate) struct AgentCommand {
     /// The call that starts it and waits.
     pub(crate) call: u64,
-    /// Whether it gets a terminal.
+    /// True if it gets a terminal.
     pub(crate) tty: bool,
-    /// Whether it can only read.
+    /// True if it can only read.
     pub(crate) reads_only: bool,
-    /// Whether no sandbox confines it.
+    /// True if no sandbox confines it.
     pub(crate) is_outside: bool,
-    /// Whether it has permissions that were granted until the end of the turn, and so ends with it.
+    /// True if it has permissions that were granted until the end of the turn, and so ends with it.
     pub(crate) ends_with_turn: bool,
     /// The real path of its working folder.
     pub(crate) cwd: PathBuf,
@@ -93,7 +93,7 @@ pub(crate) struct AgentCommand {
     pub(crate) tokens: Option<u64>,
 }
 
-/// What follows from the end of a command, whose item is completed.
+/// The effects of the end of a command, whose item is completed.
 pub(crate) enum AfterExit {
     /// Nothing: it ran in the background.
     Nothing,
@@ -160,7 +160,7 @@ impl Processes {
         Err(ToolError::new(message))
     }
 
-    /// Whether no command runs.
+    /// Returns whether no command runs.
     pub(crate) fn is_empty(&self) -> bool {
         self.running.is_empty()
     }
@@ -298,7 +298,7 @@ impl Processes {
         Ok(process.item.id.clone())
     }
 
-    /// Whether a call can wait for a running command, and type into it what it wants to.
+    /// Checks that a call can wait for a running command, and type its text into it.
     pub(crate) fn check_interaction(
         &self,
         number: u64,
@@ -365,7 +365,7 @@ impl Processes {
         Some(process.answer(now, &format!("Process running with session ID {number}")))
     }
 
-    /// What was typed did not reach the command. Returns the call that waits for it.
+    /// Notes that the typed text did not reach the command. Returns the call that waits for it.
     pub(crate) fn not_typed(&mut self, number: u64) -> Option<u64> {
         let process = self.running.get_mut(&number)?;
         let Caller::Call(call) = process.caller else { return None };
@@ -373,7 +373,7 @@ impl Processes {
         Some(call)
     }
 
-    /// No call waits any longer, also not for a command of an earlier turn.
+    /// Ends the waiting of calls, even for a command of an earlier turn.
     pub(crate) fn stop_waiting(&mut self) {
         for process in self.running.values_mut() {
             if matches!(process.caller, Caller::Call(_)) {
@@ -430,9 +430,9 @@ pub(crate) struct OutsideCommand {
 pub(crate) struct Interaction<'a> {
     /// The call.
     pub(crate) call: u64,
-    /// What it types; empty to wait only.
+    /// The text to type; empty to wait only.
     pub(crate) chars: &'a str,
-    /// Whether the call may not make a command write.
+    /// True if the call may not make a command write.
     pub(crate) reads_only: bool,
     /// See [`AgentCommand::tokens`].
     pub(crate) tokens: Option<u64>,

@@ -28,7 +28,7 @@ const REPLACED: &str = "the model's response went on with something else";
 /// Why an item fails when the response ends before it.
 pub(crate) const UNFINISHED: &str = "the model's response ended before this did";
 
-/// What an empty item or section counts of the bound on a response.
+/// The amount that an empty item or section counts of the bound on a response.
 const ITEM_BYTES: usize = 64;
 
 /// A response that is being streamed.
@@ -96,7 +96,7 @@ impl Sample {
         self.number
     }
 
-    /// Whether the request is not sent yet.
+    /// Returns whether the request is not sent yet.
     pub(crate) fn is_queued(&self) -> bool {
         self.is_queued
     }
@@ -384,7 +384,8 @@ fn image(id: &Id) -> Item {
     Item::ImageGeneration(Box::new(ImageGeneration::begun(id.clone())))
 }
 
-/// What the provider returned for an image. It reports some whole ones as `generating`.
+/// Returns the item for the provider's result of an image. It reports some whole ones as
+/// `generating`.
 fn generated_image(id: Id, generated: GeneratedImage) -> ImageGeneration {
     let GeneratedImage { status, result, revised_prompt } = generated;
     let reason = match status.as_deref() {

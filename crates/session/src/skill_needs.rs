@@ -1,5 +1,5 @@
-//! What skills of a turn need before the model is asked: environment variables and MCP servers, for which
-//! the user is asked. No hook and no reviewer answers in the user's place.
+//! The needs of a turn's skills before the model is asked: environment variables and MCP servers,
+//! for which the user is asked. No hook and no reviewer answers in the user's place.
 //!
 //! The driver looks for what is missing, the user answers, the driver makes use of the answers; until then
 //! the turn asks the model nothing.
@@ -20,14 +20,14 @@ use crate::{Id, Millis};
 
 /// Questions of one request to the clients (specification: Limits).
 const QUESTIONS: usize = 3;
-/// What items call the questions.
+/// The name of the questions in items.
 const TOOL: &str = "skill_needs";
 
-/// See the module.
+/// The needs of a turn's skills.
 #[derive(Default)]
 pub(crate) struct SkillNeeds {
     open: Vec<OpenNeeds>,
-    /// What came of them, for the model.
+    /// The notes about their results, for the model.
     notes: Vec<Fragment>,
 }
 
@@ -55,12 +55,12 @@ struct Asked {
 }
 
 impl SkillNeeds {
-    /// Whether the model has to wait.
+    /// Returns whether the model has to wait.
     pub(crate) fn hold_turn(&self) -> bool {
         !self.open.is_empty()
     }
 
-    /// Whether the user is asked.
+    /// Returns whether the user is asked.
     pub(crate) fn wait_for_user(&self) -> bool {
         self.open.iter().any(|open| matches!(open.stage, Stage::Asking { .. }))
     }

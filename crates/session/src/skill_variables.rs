@@ -8,12 +8,12 @@ use serde_json::Value;
 use crate::history;
 use crate::port::fragment::Fragment;
 
-/// How notes about what skills need begin and end.
+/// The beginning and the end of notes about the needs of skills.
 pub(crate) const BEGIN: &str = "<skill_needs>\n";
 pub(crate) const END: &str = "\n</skill_needs>";
 /// The beginning in the JSON of a fragment.
 const BEGIN_IN_JSON: &str = "\"<skill_needs>\\n";
-/// What precedes and follows the name in a sentence about a variable.
+/// The text before and after the name in a sentence about a variable.
 const VARIABLE: &str = "The environment variable ";
 const IS_SET: &str = " is set for the commands of this thread";
 const IS_LOST: &str = " is not set in this thread";

@@ -1,18 +1,18 @@
-//! What the responses of a thread used and cost, of the thread and of the running turn. Money is in
+//! The usage and cost of a thread's responses, in total and for the running turn. Money is in
 //! picodollars (10^-12 US dollars), so that sums are exact.
 
 use crate::Id;
 use crate::port::model::{Cost, ModelNotice, ResponseUsage, Usage};
 use crate::port::thread::Restored;
 
-/// See the module.
+/// The usage and cost of a thread's responses.
 pub(crate) struct Spending {
     usage: Usage,
     cost: Option<i64>,
     /// The turn that `turn_cost` and `notices` are of.
     turn: Id,
     turn_cost: Option<i64>,
-    /// What clients were sent about the model of the turn: each once.
+    /// The notices that clients were sent about the model of the turn: each once.
     notices: Vec<ModelNotice>,
 }
 
@@ -45,7 +45,7 @@ impl Spending {
         (self.usage, cost)
     }
 
-    /// Whether a notice is new in its turn. Each wait is.
+    /// Returns whether a notice is new in its turn. Each wait is.
     pub(crate) fn is_new(&mut self, turn: &Id, notice: &ModelNotice) -> bool {
         if matches!(notice, ModelNotice::Queued { .. }) {
             return true;

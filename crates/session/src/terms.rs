@@ -6,7 +6,7 @@ use crate::port::settings::{ApprovalPolicy, ApprovalsReviewer, Mode, SandboxPoli
 pub(crate) const CHANGED: &str =
     "the settings changed while this was decided; try again if it is still needed";
 
-/// See the module.
+/// The settings under which a decision is requested.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Terms {
     sandbox: SandboxPolicy,

@@ -1,5 +1,5 @@
-//! What of a thread outlives a turn. Each part owns its state; turns use the parts by their
-//! methods.
+//! The parts of a thread that outlive a turn. Each part owns its state; turns use the parts by
+//! their methods.
 
 use crate::Id;
 use crate::approvals::{Approvals, UserWords};
@@ -18,7 +18,7 @@ use crate::processes::Processes;
 use crate::spending::Spending;
 use crate::tools::CallCx;
 
-/// See the module.
+/// The parts of a thread that outlive a turn.
 pub(crate) struct Thread {
     /// The thread's own id, for items that name it.
     pub(crate) id: Id,
@@ -31,13 +31,13 @@ pub(crate) struct Thread {
     pub(crate) outputs: Outputs,
     pub(crate) spending: Spending,
     pub(crate) phase: Phase,
-    /// How it began, for hooks.
+    /// The way in which it began, for hooks.
     pub(crate) start: ThreadStart,
-    /// Whether the hooks of its start have run.
+    /// True if the hooks of its start have run.
     pub(crate) has_started: bool,
 }
 
-/// Whether turns may start.
+/// The phase of a thread, which decides whether turns may start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// Turns may start.
@@ -49,7 +49,7 @@ pub(crate) enum Phase {
 }
 
 impl Thread {
-    /// What a tool call of this turn may use.
+    /// Returns the context of a tool call of this turn.
     pub(crate) fn call_cx<'a>(&'a mut self, turn: &'a Id) -> CallCx<'a> {
         CallCx {
             cx: &mut self.cx,
@@ -82,7 +82,7 @@ impl Thread {
         }
     }
 
-    /// What the user wrote in the thread. `pending`: what the model has not seen yet.
+    /// Returns the user's messages in the thread. `pending`: what the model has not seen yet.
     pub(crate) fn user_words(&self, pending: &[Fragment]) -> UserWords {
         let history = self.conversation.history().fragments().iter().chain(pending);
         UserWords::new(history, self.goal.goal().map(|goal| goal.objective.as_str()))

@@ -70,7 +70,7 @@ const BUILT_IN: &[&dyn Tool] = &[
     &read_tool_output::ReadToolOutput,
 ];
 
-/// Whether a built-in tool has this name.
+/// Returns whether a built-in tool has this name.
 pub fn is_reserved_tool(name: &str) -> bool {
     BUILT_IN.iter().any(|tool| tool.name() == name)
 }

@@ -47,7 +47,7 @@ pub(crate) use kind::{Beginning, Kind};
 use received_calls::ReceivedCalls;
 pub(crate) use review::Review;
 
-/// See the module.
+/// A running turn.
 pub(crate) struct Turn {
     view: TurnView,
     /// Turns that were started while this one ran: they end with it.
@@ -62,16 +62,16 @@ pub(crate) struct Turn {
     attempts: Attempts,
     calls: Calls,
     received_calls: ReceivedCalls,
-    /// Whether the model must be asked again though no call was made.
+    /// True if the model must be asked again though no call was made.
     again: bool,
-    /// Whether a call has ended the work of the turn: the model gets no further request.
+    /// True if a call has ended the work of the turn: the model gets no further request.
     is_finished: bool,
-    /// Whether the model called a tool.
+    /// True if the model called a tool.
     made_calls: bool,
     output_schema: Option<Arc<str>>,
     /// In place of the thread's service tier.
     service_tier: Option<Option<String>>,
-    /// Input that the model has not seen: sent with the turn's next request, and behind the summary
+    /// Input that the model has not seen: sent with the turn's next request, and after the summary
     /// of a compaction.
     pending: Vec<Fragment>,
     compaction: Option<Compaction>,
@@ -174,7 +174,7 @@ impl Turn {
         self.views().any(|view| &*view.id == id)
     }
 
-    /// What the model knows: the thread's history, or a review's own.
+    /// Returns the history that the model knows: the thread's, or a review's own.
     fn history<'h>(&'h self, thread: &'h Thread) -> &'h History {
         match &self.kind {
             Kind::Review(review) => review.history(),
@@ -233,7 +233,7 @@ impl Turn {
                 self.kind = Kind::Ordinary { kept_before: 0 };
                 self.advance(thread);
             }
-            // In a turn that ends, behind the outputs of the calls that end with it.
+            // In a turn that ends, after the outputs of the calls that end with it.
             _ => self.add_pending(vec![fragment], thread),
         }
     }
@@ -282,13 +282,14 @@ impl Turn {
         self.request_response(thread);
     }
 
-    /// Whether the model is to be asked: for a result of its calls, or about input that it has not
-    /// seen. Input does not prolong a review or a compaction.
+    /// Returns whether the model must be asked: for a result of its calls, or about input that it
+    /// has not seen. Input does not prolong a review or a compaction.
     fn needs_request(&self) -> bool {
         self.again || (!self.pending.is_empty() && self.not_steerable().is_none())
     }
 
-    /// Whether the turn waits for the user's command, or for the change that a review reads.
+    /// Returns whether the turn waits for the user's command, or for the change that a review
+    /// reads.
     fn awaits_outside(&self) -> bool {
         match &self.kind {
             Kind::Shell { .. } => true,

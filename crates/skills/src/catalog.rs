@@ -40,7 +40,7 @@ pub struct RemoteSkill {
 trait Entry {
     /// The line above the skills that share it.
     fn heading(&self) -> String;
-    /// What tells the headings of two skills apart.
+    /// The folder that distinguishes the headings of two skills.
     fn group(&self) -> &Path;
     fn name(&self) -> &str;
     /// Where it is, when the heading and the name do not say it.

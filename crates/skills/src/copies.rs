@@ -1,4 +1,4 @@
-//! Whether a skill is a copy of another one, byte for byte. Blocks on the file system.
+//! The check that a skill is a copy of another one, byte for byte. Blocks on the file system.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -8,8 +8,8 @@ const MAX_ENTRIES: usize = 256;
 /// Bytes of a file that is compared.
 const MAX_FILE: u64 = 1 << 20;
 
-/// Whether two folders have the same files with the same contents. Folders with links, devices, very many or
-/// large files, or something that cannot be read, are not equal to any.
+/// Returns whether two folders have the same files with the same contents. Folders with links,
+/// devices, very many or large files, or something that cannot be read, are not equal to any.
 pub(crate) fn are_equal(one: &Path, other: &Path) -> bool {
     let mut left = MAX_ENTRIES;
     are_equal_within(one, other, &mut left).is_some()

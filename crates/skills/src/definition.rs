@@ -1,4 +1,4 @@
-//! `SKILL.json`, the optional file beside `SKILL.md`: how clients show the skill (`interface`), and what
+//! `SKILL.json`, the optional file next to `SKILL.md`: how clients show the skill (`interface`), and what
 //! it needs (`dependencies`). A member that cannot be used is left out with a warning.
 
 mod address;
@@ -25,7 +25,7 @@ const INTERFACE_MEMBERS: [&str; 6] =
 const DEPENDENCY_MEMBERS: [&str; 6] =
     ["type", "value", "description", "transport", "url", "command"];
 
-/// How clients show a skill.
+/// A skill's presentation in clients.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Interface {
     pub display_name: Option<String>,
@@ -39,7 +39,7 @@ pub struct Interface {
     pub icon_small: Option<PathBuf>,
 }
 
-/// What a skill needs.
+/// The dependencies of a skill.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dependencies {
     pub tools: Vec<Dependency>,

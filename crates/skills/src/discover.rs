@@ -34,7 +34,7 @@ pub struct Root {
     pub prefix: Option<String>,
 }
 
-/// What was found.
+/// The result of a search.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
     /// In the order of the roots, then of their paths. Of two with one name, only the first.
@@ -43,7 +43,7 @@ pub struct Found {
 }
 
 /// Finds the skills below the roots; the first root takes precedence. A root that does not exist is
-/// empty. `visit` gets each folder before it is read: whoever watches it from then on misses no change.
+/// empty. `visit` gets each folder before it is read: a caller that watches it from then on misses no change.
 pub fn discover(roots: &[Root], visit: Visit<'_>) -> Found {
     let mut search = Search { found: Found::default(), seen: HashSet::new(), visit };
     for root in roots {
@@ -57,7 +57,7 @@ pub fn discover(roots: &[Root], visit: Visit<'_>) -> Found {
             by_name.insert(skill.name.clone(), skill.path.clone());
             true
         }
-        // A copy, such as an imported skill beside its source, would change nothing.
+        // A copy, such as an imported skill next to its source, would change nothing.
         Some(first) if copies::are_equal(first.parent().unwrap_or(first), skill.folder()) => false,
         Some(first) => {
             let message = format!(
@@ -83,7 +83,7 @@ struct Search<'v> {
     seen: HashSet<Identity>,
 }
 
-/// What a link may lead to.
+/// The places that a link may lead to.
 struct Allowed {
     folders: Vec<PathBuf>,
 }
@@ -143,7 +143,7 @@ struct Place<'s> {
     depth: usize,
 }
 
-/// What some folders hold.
+/// The skills of some folders.
 #[derive(Default)]
 struct Part {
     skills: Vec<Skill>,

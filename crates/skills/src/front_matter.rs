@@ -19,9 +19,9 @@ const DELIMITER: &str = "---";
 pub struct FrontMatter {
     /// In the order of the file.
     pub fields: Vec<Field>,
-    /// Offset of the text behind it.
+    /// Offset of the text after it.
     pub body: usize,
-    /// What the public format forbids and this parser accepts.
+    /// The text that the public format forbids and this parser accepts.
     pub deviations: Vec<Fault>,
 }
 
@@ -33,7 +33,7 @@ impl FrontMatter {
     }
 }
 
-/// Parses the front matter of a file, which may be cut off behind [`MAX_FRONT_MATTER_BYTES`].
+/// Parses the front matter of a file, which may be cut off after [`MAX_FRONT_MATTER_BYTES`].
 ///
 /// # Errors
 /// There is none, it is not closed or too large, or it is no mapping of the format.
@@ -110,7 +110,7 @@ fn split(text: &str) -> Result<(&str, usize), Fault> {
             return Err(Fault::at(1, format!("the front matter is larger than {size} KiB")));
         }
     }
-    Err(Fault::at(1, format!("the front matter has no end: add a line `{DELIMITER}` behind it")))
+    Err(Fault::at(1, format!("the front matter has no end: add a line `{DELIMITER}` after it")))
 }
 
 /// Quotes the plain values of top-level keys that YAML could read in another way. Returns the lines that

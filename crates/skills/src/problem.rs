@@ -1,8 +1,8 @@
-//! What is wrong with a skill, and where.
+//! A fault of a skill, and its place.
 
 use std::path::PathBuf;
 
-/// What is wrong with a text.
+/// A fault of a text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}{message}", line_prefix(*line))]
 pub struct Fault {

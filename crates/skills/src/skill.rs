@@ -32,7 +32,7 @@ pub enum Scope {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skill {
     pub name: String,
-    /// What it is for and when to use it.
+    /// Its purpose and when to use it.
     pub description: String,
     pub short_description: Option<String>,
     pub scope: Scope,
@@ -89,8 +89,8 @@ pub(crate) fn read(
     })
 }
 
-/// Whether the `SKILL.md` at `path` can be loaded: what is wrong with it or its `SKILL.json` and does not keep
-/// it from being used.
+/// Checks that the `SKILL.md` at `path` can be loaded; returns the faults of it or its `SKILL.json`
+/// that do not keep it from being used.
 ///
 /// # Errors
 /// Why it cannot be used.
@@ -101,10 +101,10 @@ pub fn check(path: &Path) -> Result<Vec<Problem>, Problem> {
     Ok(problems)
 }
 
-/// The text of a skill behind its front matter.
+/// The text of a skill after its front matter.
 ///
 /// # Errors
-/// The file cannot be read, or is no skill any longer.
+/// The file cannot be read, or is no longer a skill.
 pub fn read_body(path: &Path) -> Result<String, Problem> {
     let text = files::read_text(path, MAX_SKILL_BYTES);
     let text = text.map_err(|error| unreadable(error).within(path))?;

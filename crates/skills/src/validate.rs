@@ -17,7 +17,7 @@ const MAX_COMPATIBILITY: usize = 500;
 /// Lines of text that a model is sent whole; longer ones belong into further files.
 const MAX_BODY_LINES: usize = 500;
 
-/// What a check found.
+/// The result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Against the format.
@@ -27,7 +27,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether the folder is a valid skill.
+    /// Returns whether the folder is a valid skill.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.errors.is_empty()
@@ -126,7 +126,7 @@ fn too_long(name: &str, text: &str, most: usize, line: usize) -> Option<Fault> {
     (count > most).then(|| Fault::at(line, message()))
 }
 
-/// What is wrong with a name; `folder` must have the same one.
+/// Returns the faults of a name; `folder` must have the same one.
 #[must_use]
 pub fn check_name(name: &str, folder: Option<&Path>) -> Vec<String> {
     let normal: String = name.nfkc().collect();
@@ -154,7 +154,7 @@ pub fn check_name(name: &str, folder: Option<&Path>) -> Vec<String> {
     found
 }
 
-/// What the format recommends.
+/// Returns the format's recommendations that a skill does not follow.
 fn advice(front: &FrontMatter, body: &str) -> Vec<Fault> {
     let mut found = Vec::new();
     for name in ["license", "allowed-tools"] {

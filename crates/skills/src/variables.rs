@@ -57,8 +57,8 @@ const ENDINGS: [&str; 1] = ["_PROXY"];
 /// Endings of names of secrets, such as `GIT_TOKEN`, which no program reads as a setting of its own.
 const SECRETS: [&str; 4] = ["_TOKEN", "_KEY", "_PASSWORD", "_SECRET"];
 
-/// Whether the variable changes which programs or code run, or where programs connect. Programs read some of them
-/// in small letters, too.
+/// Returns whether the variable changes which programs or code run, or where programs connect.
+/// Programs read some of them in small letters, too.
 pub(crate) fn steers_programs(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
     let is_secret = SECRETS.iter().any(|ending| name.ends_with(ending));

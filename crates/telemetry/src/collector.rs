@@ -32,7 +32,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::grpc;
 
-/// What the collector does with a request.
+/// The collector's reaction to a request.
 #[derive(Clone, Debug)]
 pub enum Behaviour {
     /// Takes it.
@@ -66,7 +66,7 @@ pub struct Received {
     pub schema_url: String,
 }
 
-/// See the module.
+/// A collector for tests.
 pub struct Collector {
     address: SocketAddr,
     scheme: &'static str,
@@ -110,13 +110,13 @@ impl Collector {
         });
         let (stop, mut stopped) = watch::channel(());
         let (serving, scheme) = (shared.clone(), if tls.is_some() { "https" } else { "http" });
-        tasks::spawn(async move {
+        tokio::spawn(async move {
             loop {
                 tokio::select! {
                     _ = stopped.changed() => return,
                     accepted = listener.accept() => {
                         let Ok((stream, _)) = accepted else { return };
-                        tasks::spawn(connection(stream, tls.clone(), serving.clone()));
+                        tokio::spawn(connection(stream, tls.clone(), serving.clone()));
                     }
                 }
             }

@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-/// See the module.
+/// The position of a span in a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceContext {
     /// Never 0.
     pub trace: u128,
     /// Never 0.
     pub span: u64,
-    /// Whether the spans of the trace are recorded.
+    /// True if the spans of the trace are recorded.
     pub is_sampled: bool,
 }
 

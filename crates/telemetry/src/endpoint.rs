@@ -96,7 +96,7 @@ impl Signal {
     }
 }
 
-/// Whether the headers can be sent. No error has a value.
+/// Checks that the headers can be sent. No error has a value.
 pub(crate) fn check_headers(
     signal: Signal,
     headers: &[(String, Secret)],

@@ -30,7 +30,7 @@ const WAITS: Policy = Policy {
 
 type Client = HttpClient;
 
-/// See the module.
+/// The sender of one signal's messages.
 pub(crate) struct Sender {
     signal: Signal,
     exporter: Exporter,
@@ -155,7 +155,7 @@ impl Sender {
                 Encoding::Protobuf | Encoding::Json => HttpVersions::Any,
             },
         };
-        let built = tasks::spawn_blocking(move || network.client(&files, &options)).await;
+        let built = tokio::task::spawn_blocking(move || network.client(&files, &options)).await;
         let client = match built {
             Ok(Ok(client)) => client,
             Ok(Err(error)) => return Err(Problem::lasting(error.to_string())),

@@ -1,5 +1,5 @@
-//! What a server did since its start, summed up where it happens: for the page of metrics, which works
-//! without any exporter.
+//! The figures of a server since its start, summed up where they arise: for the page of metrics,
+//! which works without any exporter.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,7 +16,7 @@ const BY: &[Name] = &[names::PROVIDER, names::REQUEST_MODEL, names::TOOL_KIND];
 /// The statuses with which turns end.
 const STATUSES: [&str; 3] = ["completed", "interrupted", "failed"];
 
-/// See the module. Adding to it takes a lock for about a microsecond.
+/// The figures of a server since its start. Adding to it takes a lock for about a microsecond.
 pub struct Figures {
     sums: Mutex<Metrics>,
     turns_started: AtomicU64,

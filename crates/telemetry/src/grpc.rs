@@ -55,7 +55,8 @@ impl Status {
         self.code == 0
     }
 
-    /// Whether the same call may succeed later, as the specification of OTLP lists the codes.
+    /// Returns whether the same call may succeed later, as the specification of OTLP lists the
+    /// codes.
     pub(crate) fn is_transient(&self) -> bool {
         matches!(self.code, 1 | 4 | 8 | 10 | 11 | 14 | 15)
     }

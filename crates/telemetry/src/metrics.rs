@@ -23,7 +23,7 @@ pub(crate) type Key = Vec<(Name, String)>;
 pub(crate) const EXPORTED: &[Name] =
     &[names::PROVIDER, names::REQUEST_MODEL, names::RESPONSE_MODEL, names::TOOL_NAME];
 
-/// See the module.
+/// The metrics of a process.
 pub(crate) struct Metrics {
     began: u64,
     /// Attributes that tell series apart, besides the operation and the error.
@@ -53,12 +53,12 @@ impl Metrics {
         METRICS.iter().zip(&self.series).filter(|(_, series)| !series.is_empty())
     }
 
-    /// Whether anything was added since the last message.
+    /// Returns whether anything was added since the last message.
     pub(crate) fn has_changed(&self) -> bool {
         self.has_changed
     }
 
-    /// What has changed since the last message need not be sent soon.
+    /// Notes that the changes since the last message need not be sent soon.
     pub(crate) fn is_sent(&mut self) {
         self.has_changed = false;
     }

@@ -14,7 +14,7 @@ pub const SCOPE: &str = "agentd";
 pub struct Name {
     /// As it is sent.
     pub text: &'static str,
-    /// What it says, for the reference page.
+    /// Its meaning, for the reference page.
     pub meaning: &'static str,
     /// Where it appears, for the reference page.
     pub on: &'static str,
@@ -78,7 +78,7 @@ pub struct Metric {
     pub meaning: &'static str,
 }
 
-/// How a metric is aggregated; both kinds are cumulative.
+/// The aggregation of a metric; both kinds are cumulative.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum MetricKind {
     /// With the upper bounds of the buckets.
@@ -122,7 +122,7 @@ const TOKENS: &[f64] = &[
     67_108_864.0,
 ];
 
-/// How long operations took.
+/// The durations of operations.
 pub const OPERATION_DURATION: Metric = Metric {
     text: "gen_ai.client.operation.duration",
     unit: "s",
@@ -180,7 +180,7 @@ pub struct Reading {
     pub meaning: &'static str,
 }
 
-/// How the values of a [`Reading`] develop.
+/// The development of a [`Reading`]'s values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadingKind {
     /// Grows while the process lives.
@@ -223,9 +223,9 @@ readings! {
     INCOMING_BYTES = Gauge "agentd_incoming_bytes", "", "their bytes, unfinished messages included; 128 MiB at most";
     OUTGOING_BYTES = Gauge "agentd_outgoing_bytes", "`place`",
         "bytes that clients have not read, in `memory` and on `disk`, summed over the connections";
-    OUTGOING_BYTES_MAX = Gauge "agentd_outgoing_bytes_max", "", "the same of the connection that is furthest behind";
+    OUTGOING_BYTES_MAX = Gauge "agentd_outgoing_bytes_max", "", "the same of the connection with the most";
     THREAD_COMMANDS = Gauge "agentd_thread_commands", "", "commands that wait for their threads, summed over the threads";
-    THREAD_COMMANDS_MAX = Gauge "agentd_thread_commands_max", "", "the same of the thread that is furthest behind";
+    THREAD_COMMANDS_MAX = Gauge "agentd_thread_commands_max", "", "the same of the thread with the most";
     TELEMETRY_RECORDS = Gauge "agentd_telemetry_queue_records", "", "spans and prompts that wait for export; 2,048 an exporter at most";
     TELEMETRY_BYTES = Gauge "agentd_telemetry_queue_bytes", "", "their bytes; 4 MiB an exporter at most";
 }

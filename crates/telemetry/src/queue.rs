@@ -22,7 +22,7 @@ pub(crate) enum Record {
     Prompt(Box<Prompt>),
 }
 
-/// See the module.
+/// The bounded queue of records to send.
 #[derive(Default)]
 pub(crate) struct Queue {
     state: Mutex<State>,

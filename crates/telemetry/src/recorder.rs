@@ -1,4 +1,4 @@
-//! What records: a handle to the queue and to the task that sends from it.
+//! The recorder: a handle to the queue and to the task that sends from it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
 /// Fills a slice with bytes that do not repeat.
 pub type Random = Arc<dyn Fn(&mut [u8]) + Send + Sync>;
 
-/// What recording and sending need of the world.
+/// The services that recording and sending use.
 #[derive(Clone)]
 pub struct Services {
     pub network: Network,
@@ -33,7 +33,9 @@ pub struct Services {
     pub figures: Arc<Figures>,
 }
 
-/// See the module. Cheap to clone. When the last clone is dropped, what is in the queue is still sent.
+/// A handle to the queue and to the task that sends from it. Cheap to clone. When the last clone is
+/// dropped, the records in the queue are still sent. Cheap to clone. When the last clone is
+/// dropped, what is in the queue is still sent.
 #[derive(Clone)]
 pub struct Recorder(Arc<Handle>);
 
@@ -53,7 +55,7 @@ impl Recorder {
         let queue = Arc::new(Queue::default());
         let (ending, ended) = watch::channel(());
         let worker = Worker::new(&settings, services.clone(), queue.clone());
-        let task = tasks::spawn(async move {
+        let task = tokio::spawn(async move {
             let _ending = ending;
             worker.run().await;
         });
@@ -61,7 +63,7 @@ impl Recorder {
         Self(Arc::new(Handle { settings, services, queue, ended, task }))
     }
 
-    /// What it was started with.
+    /// Returns the settings that it was started with.
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.0.settings
@@ -73,7 +75,7 @@ impl Recorder {
         self.0.queue.load()
     }
 
-    /// Whether nothing else uses it.
+    /// Returns whether nothing else uses it.
     #[must_use]
     pub fn is_unused(&self) -> bool {
         Arc::strong_count(&self.0) == 1

@@ -1,4 +1,4 @@
-//! What a collector says about a message that it took: how much of it it did not keep.
+//! A collector's reply to a message that it accepted: the number of records that it did not keep.
 
 use prost::Message;
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 /// Longest explanation that is shown.
 const MAX_MESSAGE: usize = 500;
 
-/// What a collector refused of a message.
+/// The part of a message that a collector refused.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rejected {
     pub(crate) items: u64,

@@ -1,5 +1,5 @@
-//! What is exported and where to, from the configuration and the variables of the OpenTelemetry
-//! specification. The configuration wins; a variable gives what it leaves open.
+//! The signals to export and their destinations, from the configuration and the variables of the
+//! OpenTelemetry specification. The configuration wins; a variable gives what it leaves open.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest that the variable can ask for.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What a recorder does. Recorders with the same settings are interchangeable.
+/// The settings of a recorder. Recorders with the same settings are interchangeable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Attributes of the resource: who sends.
@@ -31,14 +31,14 @@ pub struct Settings {
 pub struct Exporter {
     pub encoding: Encoding,
     pub endpoint: Endpoint,
-    /// Of every request, beside those of the protocol.
+    /// Of every request, in addition to those of the protocol.
     pub headers: Vec<(String, Secret)>,
     pub tls: TlsFiles,
     /// Of one attempt.
     pub timeout: Duration,
 }
 
-/// How messages are written and sent.
+/// The encoding and transport of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
     /// Protobuf over HTTP.
@@ -57,7 +57,7 @@ pub enum Signal {
     Metrics,
 }
 
-/// What the configuration says about an exporter.
+/// The configuration's settings for an exporter.
 #[derive(Clone, Debug)]
 pub struct ExporterSettings {
     pub signal: Signal,

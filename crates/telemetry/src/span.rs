@@ -1,4 +1,4 @@
-//! What is recorded: a finished span, and the user's prompt.
+//! The recorded values: a finished span, and the user's prompt.
 
 use crate::context::TraceContext;
 use crate::names::{self, Name};
@@ -19,7 +19,7 @@ pub struct Span {
     pub failed: Option<Failed>,
 }
 
-/// An operation that has ended, as metrics see it: also of one that has no span.
+/// An operation that has ended, as metrics see it, including one without a span.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Measured<'a> {
     pub operation: Operation,
@@ -29,7 +29,7 @@ pub struct Measured<'a> {
     pub error: Option<&'a str>,
 }
 
-/// What a span is about.
+/// The operation of a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Operation {
     /// A turn.
@@ -121,7 +121,7 @@ impl Span {
         }
     }
 
-    /// How long the operation took; 0 where the clock was set back.
+    /// Returns the duration of the operation; 0 where the clock was set back.
     #[must_use]
     pub fn seconds(&self) -> f64 {
         self.ended.saturating_sub(self.began) as f64 / 1e9

@@ -15,12 +15,12 @@ use crate::queue::{Queue, Record};
 use crate::recorder::Services;
 use crate::settings::{Encoding, Settings, Signal};
 
-/// How long records wait for others of the same message.
+/// Time that records wait for others of the same message.
 const GATHER: Duration = Duration::from_secs(1);
 /// Between two messages with metrics, as the OpenTelemetry SDKs have it.
 const METRICS_INTERVAL: Duration = Duration::from_secs(60);
 
-/// See the module.
+/// The sending task of a recorder.
 pub(crate) struct Worker {
     resource: Resource,
     services: Arc<Services>,

@@ -8,11 +8,11 @@ use std::sync::{Mutex, PoisonError};
 /// Names the file.
 const VARIABLE: &str = "AGENTD_ANSWERED_METHODS";
 
-/// What this process has noted.
+/// The notes of this process.
 static NOTED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 /// Notes an answer to a request of the test on this thread.
-#[allow(clippy::disallowed_methods, reason = "whoever runs the tests names the file")]
+#[allow(clippy::disallowed_methods, reason = "the caller of the tests names the file")]
 pub(crate) fn note(method: &str, is_error: bool) {
     let Some(file) = std::env::var_os(VARIABLE) else { return };
     let Some(test) = running_test() else { return };

@@ -18,7 +18,7 @@ struct Surface {
     messages: Vec<Value>,
 }
 
-/// How a message violates the contract.
+/// The way in which a message violates the contract.
 #[derive(Debug, thiserror::Error)]
 pub enum ContractError {
     /// The message does not fit its schema.
@@ -153,7 +153,7 @@ impl Surface {
         self.definitions.get(name)
     }
 
-    /// Whether `value` has the tags and the required members of an alternative.
+    /// Returns whether `value` has the tags and the required members of an alternative.
     fn may_fit(&self, variant: &Value, value: &Value) -> bool {
         let Some(variant) = variant.as_object() else { return true };
         if let Some(target) = self.referred(variant) {

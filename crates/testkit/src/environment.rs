@@ -1,5 +1,5 @@
-//! What a server runs on: home, workspace, model and clock. A test can start any number of servers
-//! on it.
+//! The environment of a server: home, workspace, model and clock. A test can start any number of
+//! servers on it.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ pub struct TestEnvironment {
     pub config_overrides: Vec<String>,
     /// Source of the threads; `cli` by default, so that they are listed.
     pub session_source: String,
-    /// Whether commands can be sandboxed; true by default.
+    /// True if commands can be sandboxed; true by default.
     pub has_sandbox: bool,
 }
 

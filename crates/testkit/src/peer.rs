@@ -32,7 +32,7 @@ pub struct Peer {
     calls: HashMap<i64, String>,
     unread: VecDeque<Received>,
     lines: Vec<String>,
-    /// How many of them [`Peer::next`] has returned.
+    /// Number of them that [`Peer::next`] has returned.
     given: usize,
     transcript: Transcript,
     recorder: Recorder,

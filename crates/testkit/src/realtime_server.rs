@@ -19,22 +19,22 @@ use tokio_tungstenite::tungstenite::protocol::{Message, Role};
 /// Longest wait for a message before the test fails; far more than is needed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What the server does. The default takes every session and says nothing.
+/// The behaviour of the server. The default takes every session and says nothing.
 #[derive(Clone, Default)]
 pub struct RealtimeScript {
     /// The answer to an upgrade, as HTTP, in place of a session.
     pub refusal: Option<String>,
     /// The upgrade is not answered.
     pub is_silent: bool,
-    /// What a session begins with.
+    /// The messages at the beginning of a session.
     pub opening: Vec<RealtimeReply>,
-    /// What follows a message of this type.
+    /// The replies to a message of this type.
     pub replies: BTreeMap<&'static str, Vec<RealtimeReply>>,
     /// The answer to an offer of a call, as HTTP.
     pub call: String,
 }
 
-/// What the server sends.
+/// A message of the server.
 #[derive(Clone, Debug)]
 pub enum RealtimeReply {
     /// An event.
@@ -102,8 +102,8 @@ impl RealtimeServer {
         format!("http://{}/v1", self.address)
     }
 
-    /// What it was sent so far: requests as `{"request", "head", "body"}`, messages as `{"message"}`, the end
-    /// of a session as `{"end": true}`.
+    /// Returns the messages that it was sent so far: requests as `{"request", "head", "body"}`,
+    /// messages as `{"message"}`, the end of a session as `{"end": true}`.
     #[must_use]
     pub fn log(&self) -> Vec<Value> {
         self.log.borrow().clone()

@@ -31,7 +31,7 @@ pub(crate) struct Recorder {
 
 impl Recorder {
     /// Creates a recorder that replaces each of `masks` by its name.
-    #[allow(clippy::disallowed_methods, reason = "whoever runs the tests names the file")]
+    #[allow(clippy::disallowed_methods, reason = "the caller of the tests names the file")]
     pub(crate) fn new(masks: &[(String, &'static str)]) -> Self {
         let file = std::env::var_os(VARIABLE).map(PathBuf::from);
         Self { file, masks: masks.to_vec(), calls: HashMap::new() }

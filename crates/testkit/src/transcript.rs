@@ -27,7 +27,7 @@ impl Transcript {
         Self { masks, ..Self::default() }
     }
 
-    /// What it replaces.
+    /// Returns the texts that it replaces.
     pub(crate) fn masks(&self) -> &[(String, &'static str)] {
         &self.masks
     }

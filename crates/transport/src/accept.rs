@@ -78,7 +78,7 @@ pub struct Acceptor {
 
 /// A page of metrics, served at `/metrics` of all listeners of an [`Acceptor`].
 pub struct MetricsPage {
-    /// A token that admits to the page and to nothing else; [`Auth::None`] for none. Whoever may connect may
+    /// A token that admits to the page and to nothing else; [`Auth::None`] for none. Any client that may connect may
     /// read the page too. On a Unix socket no token is asked for, since only the own user can connect.
     pub auth: Auth,
     /// The media type.
@@ -87,7 +87,7 @@ pub struct MetricsPage {
     pub render: Box<dyn Fn(&Load) -> String + Send + Sync>,
 }
 
-/// What an [`Acceptor`] has to do at the moment, and what it refused.
+/// The current load of an [`Acceptor`], and the number of refused connections.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Load {
     /// Connections in the HTTP handshake.
@@ -180,7 +180,7 @@ impl Acceptor {
         });
         for pending in [&acceptor.handshakes, &acceptor.uninitialized] {
             let pending = Arc::downgrade(pending);
-            tasks::spawn(async move {
+            tokio::spawn(async move {
                 while let Some(next) = pending.upgrade().map(|pending| pending.close_expired()) {
                     tokio::time::sleep_until(next).await;
                 }
@@ -271,7 +271,7 @@ impl Acceptor {
     {
         let (acceptor, serve) = (self.clone(), serve.clone());
         let (begin, began) = tokio::sync::oneshot::channel();
-        let task = tasks::spawn(async move {
+        let task = tokio::spawn(async move {
             let Ok(pending) = began.await else { return };
             let Some((stream, early, permit)) = acceptor.upgrade(stream, via).await else { return };
             drop(pending);
@@ -285,7 +285,7 @@ impl Acceptor {
                 acceptor.uninitialized.add(move || outbox.close(CloseReason::NotInitialized));
             drop(acceptor);
             // A separate task, so that the memory of the handshake is freed.
-            tasks::spawn(async move {
+            tokio::spawn(async move {
                 serve(connection, pending).await;
                 drop(permit);
             });

@@ -11,7 +11,7 @@ use subtle::ConstantTimeEq;
 use crate::token::{self, Claims};
 use crate::{Error, ErrorKind};
 
-/// How clients authenticate.
+/// The authentication of clients.
 #[derive(Clone)]
 pub enum Auth {
     /// Any client may connect.
@@ -89,8 +89,8 @@ impl Auth {
         Ok((Self::Signed { secret: secret.into_bytes().into(), claims, now }, warning))
     }
 
-    /// Whether a client with this token may connect. Takes the same time for all wrong tokens of one
-    /// length.
+    /// Returns whether a client with this token may connect. Takes the same time for all wrong
+    /// tokens of one length.
     pub(crate) fn admits(&self, token: Option<&str>) -> bool {
         match (self, token) {
             (Self::None, _) => true,

@@ -15,7 +15,7 @@ pub struct Error {
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
-/// What an [`Error`] is about.
+/// The kind of an [`Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -93,7 +93,7 @@ impl Error {
         Self { source: Some(Arc::new(source)), ..self }
     }
 
-    /// What it is about.
+    /// Returns the kind of the error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.kind
@@ -112,7 +112,7 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {
-    /// What caused the cause: the cause itself is part of the message.
+    /// Returns the cause of the cause: the cause itself is part of the message.
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.source.as_ref()?.source()
     }

@@ -23,7 +23,7 @@ use crate::site::{Site, SiteFile, TOKEN_CHECK};
 /// The rules by which clients are let in.
 #[derive(Clone, Debug)]
 pub struct Admission {
-    /// How clients over TCP authenticate.
+    /// The authentication of clients over TCP.
     pub auth: Auth,
     /// Origins whose pages may connect, as browsers name them: `https://editor.example`.
     pub origins: Vec<String>,
@@ -80,7 +80,7 @@ impl Admission {
     }
 }
 
-/// Whether the request comes from a page of the host that it names, over HTTP.
+/// Returns whether the request comes from a page of the host that it names, over HTTP.
 fn is_same_origin(headers: &HeaderMap) -> bool {
     let mut origins = headers.get_all(ORIGIN).iter();
     let (Some(origin), None) = (origins.next(), origins.next()) else { return false };
@@ -88,7 +88,7 @@ fn is_same_origin(headers: &HeaderMap) -> bool {
     host.is_some_and(|origin| headers.get(HOST).is_some_and(|host| origin == host.as_bytes()))
 }
 
-/// What a path leads to.
+/// The target of a path.
 #[derive(Clone, Copy, Debug)]
 enum Target {
     Probe,
@@ -98,7 +98,7 @@ enum Target {
     TokenCheck,
 }
 
-/// What an acceptor serves beside the WebSocket.
+/// The pages that an acceptor serves in addition to the WebSocket.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Beside<'a> {
     /// The access to the page of metrics, where there is one.
@@ -187,7 +187,7 @@ fn check<B>(
     Ok(Verdict::Upgrade(response))
 }
 
-/// Whoever may connect may read the page, and so may the holder of the page's own token.
+/// Any client that may connect may read the page, and so may the holder of the page's own token.
 fn may_read_metrics(token: Option<&str>, clients: &Auth, own: &Auth) -> bool {
     match (clients, own) {
         (_, Auth::None) => clients.admits(token),
@@ -308,7 +308,7 @@ fn check_upgrade<B>(request: &Request<B>) -> Result<HeaderValue, Refusal> {
     accept.or_else(|_| bad("the Sec-WebSocket-Key is invalid\n"))
 }
 
-/// Whether a comma-separated header contains `wanted`.
+/// Returns whether a comma-separated header contains `wanted`.
 fn lists(headers: &HeaderMap, name: HeaderName, wanted: &str) -> bool {
     let lines = headers.get_all(name);
     let mut entries = lines.iter().filter_map(|line| line.to_str().ok()).flat_map(|l| l.split(','));

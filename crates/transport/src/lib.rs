@@ -1,7 +1,7 @@
-//! How clients connect: listeners on TCP and Unix sockets, and the HTTP upgrade with its checks of
-//! origin, host and credentials (specification: Transports, Health probes, Authentication). It yields
-//! connections and knows nothing about the messages on them. A page of metrics that the caller makes is served
-//! beside the health probes, and so is a site of fixed files.
+//! Connections of clients: listeners on TCP and Unix sockets, and the HTTP upgrade with its checks
+//! of origin, host and credentials (specification: Transports, Health probes, Authentication). It
+//! yields connections and knows nothing about the messages on them. A page of metrics that the
+//! caller makes is served next to the health probes, and so is a site of fixed files.
 //!
 //! ```text
 //! accept ─▶ peer's user ─▶ HTTP: Origin, Host, path ─▶ credentials ─▶ number of connections ─▶ Connection

@@ -76,7 +76,7 @@ impl PendingConnections {
         next
     }
 
-    /// How many there are.
+    /// Returns the number of pending connections.
     pub(crate) fn count(&self) -> usize {
         self.lock().by_number.len()
     }

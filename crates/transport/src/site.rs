@@ -1,4 +1,4 @@
-//! A site: fixed files that a listener serves beside its WebSocket, for the browsers of this machine. A
+//! A site: fixed files that a listener serves in addition to its WebSocket, for the browsers of this machine. A
 //! listener with a site answers to one address only, because a name that another site points to this
 //! machine must not reach it.
 
@@ -36,7 +36,7 @@ impl Site {
         if is_upgrade { None } else { (self.file)(request.uri().path()) }
     }
 
-    /// Whether a request names the site's address, and no other.
+    /// Returns whether a request names the site's address, and no other.
     pub(crate) fn is_named<B>(&self, request: &Request<B>) -> bool {
         let host = request.headers().get(HOST);
         let target = request.uri().authority();

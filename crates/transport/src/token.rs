@@ -11,7 +11,7 @@ use sha2::Sha256;
 use crate::Error;
 use crate::error::TokenFault;
 
-/// What a token must claim.
+/// The claims that a token must have.
 #[derive(Clone, Debug, Default)]
 pub struct Claims {
     /// `iss` must be this.
@@ -25,7 +25,7 @@ pub struct Claims {
 #[derive(Deserialize)]
 struct Header {
     alg: String,
-    /// Whether the member is present, with any value.
+    /// True if the member is present, with any value.
     #[serde(default, deserialize_with = "present")]
     crit: bool,
     #[serde(default, deserialize_with = "present")]

@@ -127,7 +127,7 @@ impl Drop for UnixSocket {
     }
 }
 
-/// Whether no server listens on a socket. One with a full queue counts as alive.
+/// Returns whether no server listens on a socket. One with a full queue counts as alive.
 fn is_dead(address: &SocketAddrUnix) -> io::Result<bool> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;

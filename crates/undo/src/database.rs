@@ -17,9 +17,9 @@ use crate::writer::{Writer, seconds};
 
 /// The version of the tables.
 const VERSION: u32 = 2;
-/// How long a write waits for one of another process.
+/// Maximum wait of a write for one of another process.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long changes, and the index of a folder that is not used, are kept.
+/// Time that changes, and the index of a folder that is not used, are kept.
 const KEPT_FOR: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// Bytes of contents at which the oldest changes are forgotten.
 const MAX_STORED_BYTES: i64 = 8 << 30;
@@ -59,7 +59,7 @@ const TABLES: &str = "
     ) STRICT;
 ";
 
-/// See the module.
+/// The undo database of a home.
 #[derive(Debug)]
 pub(crate) struct Database {
     path: PathBuf,
@@ -121,7 +121,7 @@ impl Database {
         for row in rows {
             let (path, stamp, state, is_ignored): (_, Vec<u8>, Vec<u8>, bool) =
                 row.map_err(&failed)?;
-            // An entry that cannot be read is looked at anew.
+            // An entry that cannot be read is examined again.
             if let (Some(stamp), Some(state)) =
                 (Stamp::from_bytes(&stamp), State::from_bytes(&state))
             {
@@ -167,7 +167,7 @@ impl Database {
             .map_err(self.failed())
     }
 
-    /// Whether a call within `scope` from `seq` on was not recorded.
+    /// Returns whether a call within `scope` from `seq` on was not recorded.
     pub(crate) fn has_unrecorded(&self, scope: &Scope<'_>, seq: i64) -> Result<bool, Error> {
         let query = "SELECT EXISTS (SELECT 1 FROM event WHERE tree = ? AND
                          ifnull(?, thread) = thread AND seq >= ? AND is_unrecorded)";

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// See the module.
+/// The reason why a folder cannot be tracked, or its files cannot be restored.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The database of the home.

@@ -1,4 +1,4 @@
-//! What the record says of one change.
+//! The record of one change.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ pub(crate) struct Event {
     pub(crate) path: PathBuf,
     pub(crate) before: Option<State>,
     pub(crate) after: Option<State>,
-    /// Whether others may have made it: threads whose calls ran at the same time, or whoever changed
-    /// something before the end of a crashed process was noticed.
+    /// True if others may have made it: threads whose calls ran at the same time, or anyone who
+    /// changed something before the end of a crashed process was noticed.
     pub(crate) is_uncertain: bool,
 }

@@ -38,7 +38,7 @@ pub(crate) trait Keeper {
     fn keep(&mut self, contents: &[u8]) -> Result<Digest, Error>;
 }
 
-/// See the module.
+/// A tracked folder and its index.
 #[derive(Debug)]
 pub(crate) struct Folder {
     root: PathBuf,
@@ -53,7 +53,7 @@ impl Folder {
         Self { root, index, database }
     }
 
-    /// Whether an entry is never tracked: the database, and the folder that holds it.
+    /// Returns whether an entry is never tracked: the database, and the folder that holds it.
     fn is_excluded(&self, path: &Path) -> bool {
         let path = self.root.join(path);
         let is_ours = |path: &Path| {
@@ -81,8 +81,8 @@ impl Folder {
         }
     }
 
-    /// Whether a change that the last scan found happened before `limit`, in nanoseconds since 1970,
-    /// for sure: neither the entry nor a folder that it is in was touched since.
+    /// Returns whether a change that the last scan found certainly happened before `limit`, in
+    /// nanoseconds since 1970: neither the entry nor a folder that it is in was touched since.
     pub(crate) fn is_before(&self, change: &Change, limit: i64) -> bool {
         let stamp = |path: &Path| match self.index.listing(path) {
             Some(listing) => Some(listing.stamp),
@@ -182,7 +182,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Lists one folder anew; folders that it did not have go to `found`.
+    /// Lists one folder again; folders that it did not have go to `found`.
     fn list(
         &mut self,
         root: &OpenFolder,
@@ -406,7 +406,7 @@ fn is_stale(root: &OpenFolder, path: &Path, listing: &Listing) -> bool {
         })
 }
 
-/// Whether a folder has more than `limit` entries, those of its folders included.
+/// Returns whether a folder has more than `limit` entries, those of its folders included.
 fn has_more_entries(root: &OpenFolder, path: &Path, limit: usize) -> bool {
     let mut free = limit;
     let mut open = vec![path.to_owned()];

@@ -19,7 +19,7 @@ pub(crate) struct Entry {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Listing {
     pub(crate) stamp: Stamp,
-    /// Whether a rule ignores the folder, so that stricter bounds apply to all below it.
+    /// True if a rule ignores the folder, so that stricter bounds apply to all below it.
     pub(crate) is_ignored: bool,
     pub(crate) entries: BTreeMap<OsString, Entry>,
 }
@@ -44,7 +44,8 @@ pub(crate) struct StoredEntry {
     pub(crate) is_ignored: bool,
 }
 
-/// See the module. Paths are relative to the root, which is the empty path.
+/// The index of a folder in memory: the state of each entry when it was last examined. Paths are
+/// relative to the root, which is the empty path.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     listings: BTreeMap<PathBuf, Listing>,

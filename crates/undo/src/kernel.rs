@@ -21,7 +21,7 @@ const STAMP_GRAIN: Duration = Duration::from_millis(20);
 const FOLDER: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// What the system says of an entry: equal stamps, equal entry.
+/// The system's stamps of an entry: equal stamps mean an equal entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Stamp {
     inode: u64,
@@ -54,7 +54,8 @@ impl Stamp {
         }
     }
 
-    /// Whether the last change was earlier than `limit`, in nanoseconds since 1970, for sure.
+    /// Returns whether the last change was certainly earlier than `limit`, in nanoseconds since
+    /// 1970.
     pub(crate) fn is_before(self, limit: i64) -> bool {
         let grain = i64::try_from(STAMP_GRAIN.as_nanos()).unwrap_or(i64::MAX);
         self.changed != 0 && self.changed < limit.saturating_sub(grain)
@@ -122,12 +123,12 @@ impl OpenFolder {
         Ok(Self { fd: rustix::fs::openat(&self.fd, name, FOLDER, Mode::empty())? })
     }
 
-    /// What the system says of the folder itself.
+    /// Returns the system's metadata of the folder itself.
     pub(crate) fn stat(&self) -> io::Result<Stat> {
         Ok(rustix::fs::fstat(&self.fd)?)
     }
 
-    /// What the system says of an entry; of a link, not of what it leads to.
+    /// Returns the system's metadata of an entry; of a link, not of its target.
     pub(crate) fn stat_entry(&self, name: &OsStr) -> io::Result<Option<Stat>> {
         match rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(stat)),

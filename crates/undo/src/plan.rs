@@ -1,4 +1,4 @@
-//! What going back to the beginning of a turn would do.
+//! The plan of going back to the beginning of a turn.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
@@ -8,7 +8,7 @@ use crate::event::Event;
 use crate::rules::is_version_control;
 use crate::state::{Reason, State};
 
-/// What an entry is, and what it becomes again.
+/// An entry's present state, and the state to restore.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     /// Absolute.
@@ -24,7 +24,7 @@ pub struct Step {
 pub struct Conflict {
     /// Absolute.
     pub path: PathBuf,
-    /// What is known of the other change, as the end of a sentence about the path.
+    /// The known facts about the other change, as the end of a sentence about the path.
     pub why: &'static str,
 }
 
@@ -64,7 +64,8 @@ impl Obstacle {
     }
 }
 
-/// See the module. Paths are in order within each list.
+/// The steps of going back to the beginning of a turn, and the obstacles. Paths are in order within
+/// each list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     pub steps: Vec<Step>,

@@ -1,7 +1,7 @@
-//! What a restoration leaves behind when its process is killed: folders with the modes that they have
-//! only meanwhile, and files that are not moved to their places yet. A restoration notes where it
-//! works, and whoever looks at the folder next cleans up, so that all that is left to see are entries
-//! that are restored, and entries that are not.
+//! The remains of a restoration whose process was killed: folders with temporary modes, and files
+//! that are not moved to their places yet. A restoration notes where it works, and the next to look at
+//! the folder next cleans up, so that all that is left to see are entries that are restored, and
+//! entries that are not.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -22,7 +22,7 @@ pub(crate) const MODE_MEANWHILE: Mode = Mode::RWXU;
 /// The bits that a folder needs while its entries are changed.
 pub(crate) const OPENED_UP: u32 = 0o300;
 
-/// What was restored.
+/// The result of a restoration.
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// Absolute paths that are what they were.
@@ -195,7 +195,7 @@ impl Place {
         Error::io(&self.path, "restoring")(cause)
     }
 
-    /// Writes a file beside its place and moves it there. A file with several names is written in
+    /// Writes a file next to its place and moves it there. A file with several names is written in
     /// place, so that it keeps them.
     fn write(&self, contents: &[u8], mode: u32) -> io::Result<()> {
         match self.folder.open_file(&self.name) {
@@ -250,7 +250,8 @@ fn aside() -> OsString {
     format!("{}{count}.tmp", aside_prefix(std::process::id())).into()
 }
 
-/// Whether the restoration of a process has given this name to a file that is not in its place yet.
+/// Returns whether a restoration of the process gave this name to a file that is not in its place
+/// yet.
 pub(crate) fn is_aside(name: &OsStr, process: u32) -> bool {
     name.as_encoded_bytes().starts_with(aside_prefix(process).as_bytes())
 }

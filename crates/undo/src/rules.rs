@@ -16,7 +16,7 @@ const MAX_RULES_BYTES: u64 = 1 << 20;
 /// Version control folders: what they hold is theirs.
 const VERSION_CONTROL: [&str; 5] = [".git", ".hg", ".jj", ".sl", ".svn"];
 
-/// See the module. Lives for one scan.
+/// The ignore rules of a folder. Lives for one scan.
 pub(crate) struct Rules<'r> {
     root: &'r OpenFolder,
     path: &'r Path,
@@ -28,7 +28,7 @@ impl<'r> Rules<'r> {
         Self { root, path, of_folder: HashMap::new() }
     }
 
-    /// Whether the entry at `path`, below the root, is ignored by a rule about itself.
+    /// Returns whether the entry at `path`, below the root, is ignored by a rule about itself.
     pub(crate) fn ignores(&mut self, path: &Path, is_folder: bool) -> bool {
         let mut folder = path.parent();
         while let Some(at) = folder {
@@ -77,7 +77,7 @@ impl<'r> Rules<'r> {
     }
 }
 
-/// Whether an entry of this name is never tracked.
+/// Returns whether an entry of this name is never tracked.
 pub(crate) fn is_version_control(name: &OsStr) -> bool {
     VERSION_CONTROL.iter().any(|known| name == *known)
 }

@@ -17,7 +17,7 @@ pub(crate) struct Scope<'s> {
 }
 
 impl<'s> Scope<'s> {
-    /// What going back to the beginning of `turn` concerns.
+    /// Returns the scope of going back to the beginning of `turn`.
     pub(crate) fn of(turn: &'s Turn) -> Self {
         let thread = (turn.thread != turn.tree).then_some(&*turn.thread);
         Self { tree: &turn.tree, thread }

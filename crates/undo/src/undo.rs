@@ -26,7 +26,7 @@ pub struct Window {
 /// Turns with unrecorded calls that are remembered outside of the database; further ones are not.
 const MAX_UNRECORDED: usize = 10_000;
 
-/// See the module. Its functions wait for the file system and for each other.
+/// The handle of a home's undo record. Its functions wait for the file system and for each other.
 #[derive(Debug)]
 pub struct Undo {
     path: PathBuf,
@@ -133,8 +133,8 @@ impl Undo {
         }
     }
 
-    /// What it takes to go back to the beginning of `since`, undoing what its thread has changed
-    /// from then on; where that is the root of a tree of agents, what all of them have changed.
+    /// Plans the way back to the beginning of `since`, undoing the changes of its thread from then
+    /// on; where that is the root of a tree of agents, the changes of all of them.
     ///
     /// # Errors
     /// [`Error::UnknownTurn`], [`Error::OtherThread`], [`Error::Unrecorded`], and as [`Undo::begin`].
@@ -249,7 +249,7 @@ impl Undo {
         }
     }
 
-    /// Whether no tool call runs whose changes [`Undo::plan`] would contain.
+    /// Returns whether no tool call is running whose changes [`Undo::plan`] would contain.
     #[must_use]
     pub fn is_quiet(&self, since: &Turn) -> bool {
         let scope = Scope::of(since);
@@ -386,8 +386,8 @@ fn attribute(
     dead.iter().try_for_each(|window| writer.close_window(window.number))
 }
 
-/// What restorations of `folder` have noted whose processes died. One of this process has ended, since
-/// the folder is locked.
+/// Returns the marks of restorations of `folder` whose processes died. One of this process has
+/// ended, since the folder is locked.
 fn left_behind(writer: &Writer<'_>, folder: i64) -> Result<Vec<(u32, Mark)>, Error> {
     let mut marks = writer.restoring(folder)?;
     marks.retain(|(process, _)| *process == std::process::id() || !is_running(*process));

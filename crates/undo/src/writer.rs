@@ -125,7 +125,8 @@ impl Writer<'_> {
         .map(drop)
     }
 
-    /// Whether calls of other processes ran in `folder` while those of this one that still run did.
+    /// Returns whether calls of other processes ran in `folder` at the same time as the running
+    /// ones of this process.
     pub(crate) fn has_met_others(&self, folder: i64) -> Result<bool, Error> {
         let query = "SELECT coalesce(max(has_met_others), 0) FROM window
                      WHERE folder = ? AND process = ?";
@@ -201,7 +202,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// What restorations of `folder` have noted, with the process of each.
+    /// Returns the marks of restorations of `folder`, with the process of each.
     pub(crate) fn restoring(&self, folder: i64) -> Result<Vec<(u32, Mark)>, Error> {
         let query = "SELECT process, path, mode_before, mode_after FROM restoring WHERE folder = ?";
         let mut statement =

@@ -59,8 +59,8 @@ impl Release {
         self.version.to_string()
     }
 
-    /// What to tell the user of version `own`; `None` when it is not older. A release candidate is news only to
-    /// those who already use one.
+    /// Returns the notice for the user of version `own`; `None` when it is not older. A release
+    /// candidate is news only to those who already use one.
     #[must_use]
     pub fn notice(&self, own: &str) -> Option<String> {
         let own = Version::parse(own).ok()?;

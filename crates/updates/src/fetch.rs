@@ -77,7 +77,7 @@ async fn request(uri: Uri, network: Network, user_agent: &str) -> Result<Bytes, 
         versions: HttpVersions::Any,
     };
     let build = move || network.client(&TlsFiles::default(), &options);
-    let client = tasks::spawn_blocking(build).await.map_err(|_| FetchError::Tls)??;
+    let client = tokio::task::spawn_blocking(build).await.map_err(|_| FetchError::Tls)??;
     let mut request = Request::new(Empty::<Bytes>::new());
     *request.uri_mut() = uri;
     let headers = request.headers_mut();

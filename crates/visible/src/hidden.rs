@@ -40,8 +40,8 @@ const FORMAT_OR_IGNORABLE: [(char, char); 25] = [
     ('\u{e0000}', '\u{e0fff}'),
 ];
 
-/// Whether a character shows nothing, or changes how text around it is shown: controls, white space
-/// other than a space, format characters, ignorable ones, and blanks.
+/// Returns whether a character shows nothing, or changes how text around it is shown: controls,
+/// white space other than a space, format characters, ignorable ones, and blanks.
 pub fn is_hidden(c: char) -> bool {
     match c {
         ' '..='~' => false,

@@ -1,4 +1,4 @@
-//! Text as it is shown to whoever approves it, a person or a model: every character that shows
+//! Text as it is shown for approval, to a person or a model: every character that shows
 //! nothing, or that hides, moves or reverses other text, is written as its number.
 
 mod hidden;

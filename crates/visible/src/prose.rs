@@ -5,8 +5,8 @@ use std::borrow::Cow;
 
 use crate::is_hidden;
 
-/// As [`line`](crate::line), for messages that nobody decides about. Keeps spaces of any width, and
-/// joiners and variation selectors where they belong: behind a picture (👩‍🚀, ❤️, 1️⃣) or a letter outside of
+/// As [`line`](crate::line), for messages that need no decision. Keeps spaces of any width, and
+/// joiners and variation selectors where they belong: after a picture (👩‍🚀, ❤️, 1️⃣) or a letter outside of
 /// ASCII, as Persian and the scripts of India need them. Such a text can look like another one.
 pub fn prose(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_hidden) {
@@ -20,13 +20,13 @@ pub fn prose(text: &str) -> Cow<'_, str> {
             true => shown.extend(c.escape_unicode()),
             false => shown.push(c),
         }
-        // A joiner stands behind the picture that the selector belongs to.
+        // A joiner stands after the picture that the selector belongs to.
         before = if is_selector(c) { before.filter(|c| is_picture(*c)) } else { Some(c) };
     }
     Cow::Owned(shown)
 }
 
-/// Whether an invisible character has a use between these two.
+/// Returns whether an invisible character has a use between these two.
 fn belongs(c: char, before: Option<char>, after: Option<char>) -> bool {
     let Some(before) = before else { return false };
     match c {

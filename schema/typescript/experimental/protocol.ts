@@ -24,7 +24,7 @@ export interface AccountLoginCancelResponse {
   status: AccountLoginCancelStatus;
 }
 
-/** Whether a login was in progress. */
+/** The outcome of canceling a login. */
 export type AccountLoginCancelStatus = "canceled" | "notFound";
 
 /** Payload of `account/login/completed`. */
@@ -123,10 +123,10 @@ export interface ActivePermissionProfile {
   modifications?: Array<PermissionProfileModification>;
 }
 
-/** What is exhausted. */
+/** The resource that is exhausted. */
 export type AddCreditsNudgeCreditType = "credits" | "usage_limit";
 
-/** Whether an email was sent. */
+/** The outcome of requesting an email. */
 export type AddCreditsNudgeEmailStatus = "sent" | "cooldown_active";
 
 /** Additional file-system permissions. */
@@ -314,7 +314,7 @@ export type AskForApproval =
     granular: GranularApproval;
   };
 
-/** How the server authenticates. */
+/** The server's way to authenticate. */
 export type AuthMode = "apikey" | "hosted" | "hostedAuthTokens" | "agentIdentity";
 
 /** Source of a decision. */
@@ -402,7 +402,7 @@ export interface CollaborationSettings {
   reasoning_effort?: ReasoningEffort | null;
 }
 
-/** What a command appears to do, for display. */
+/** An apparent action of a command, for display. */
 export type CommandAction =
   | {
     type: "read";
@@ -493,7 +493,7 @@ export interface CommandExecWriteParams {
 /** Decision on a command. */
 export type CommandExecutionApprovalDecision =
   | "accept"
-  /** Accepts, also for the same command later in the session. */
+  /** Accepts this command, and the same command later in the session. */
   | "acceptForSession"
   /** Accepts, and allows the command prefix from now on. */
   | {
@@ -518,13 +518,16 @@ export interface CommandExecutionItem {
   aggregatedOutput?: string | null;
   /** The command as displayed to people. */
   command: string;
-  /** What the command appears to do. */
+  /** The apparent actions of the command. */
   commandActions: Array<CommandAction>;
   cwd: string;
   durationMs?: number | null;
   exitCode?: number | null;
   id: string;
-  /** How much of long output is left out in the middle of `aggregatedOutput`, where a line says so. */
+  /**
+   * Number of bytes of long output that are left out in the middle of `aggregatedOutput`, where
+   * a line says so.
+   */
   omittedOutputBytes?: number | null;
   processId?: string | null;
   source: CommandExecutionSource;
@@ -731,7 +734,7 @@ export interface ConfigWriteResponse {
   version: string;
 }
 
-/** Whether the written value is effective. */
+/** The effect of the written value. */
 export type ConfigWriteStatus = "ok" | "okOverridden";
 
 /** Handler of a hook. */
@@ -867,7 +870,7 @@ export interface ErrorRetry {
   waitMs: number;
 }
 
-/** How a client that reconnects receives what it missed. */
+/** The way in which a client that reconnects receives the events that it missed. */
 export type EventReplay =
   /** All missed events follow as notifications, with the deltas of a stream merged into one. */
   | {
@@ -889,7 +892,7 @@ export type EventReplay =
      */
     fromTurnId: string | null;
     /**
-     * Whether `thread.turns` contains all turns from there on. If not, it contains the newest
+     * True if `thread.turns` contains all turns from there on. If not, it contains the newest
      * turns; read the others with `thread/turns/list`.
      */
     isComplete: boolean;
@@ -948,7 +951,7 @@ export interface ExperimentalFeatureListResponse {
   nextCursor: string | null;
 }
 
-/** How mature a feature is. */
+/** The maturity of a feature. */
 export type ExperimentalFeatureStage = "beta" | "underDevelopment" | "stable" | "deprecated" | "removed";
 
 /** Parameters of `externalAgentConfig/detect`. */
@@ -1005,7 +1008,7 @@ export interface FeedbackUploadResponse {
 /** Decision on a patch. */
 export type FileChangeApprovalDecision =
   | "accept"
-  /** Accepts, also for the same files later in the session. */
+  /** Accepts this change, and changes of the same files later in the session. */
   | "acceptForSession"
   /** Declines; the turn continues. */
   | "decline"
@@ -1135,9 +1138,9 @@ export interface FileUpdateChange {
 /** Payload of `fs/changed`. */
 export interface FsChangedNotification {
   /**
-   * What was created, changed, replaced, renamed or removed, in order, as `fs/watch` wrote the path; what is
-   * not UTF-8 in a name is replaced by U+FFFD. Of a folder, whatever is not in it now is gone, and
-   * what is new in it is named too.
+   * The paths that were created, changed, replaced, renamed or removed, in order, as `fs/watch`
+   * wrote them; bytes of a name that are not UTF-8 are replaced by U+FFFD. Of a folder, whatever
+   * is not in it now is gone, and what is new in it is named too.
    */
   changedPaths: Array<string>;
   /** Too much changed to be named: anything at or below the watched path, which `changedPaths` holds then. */
@@ -1282,7 +1285,7 @@ export interface FuzzyFileSearchResult {
   path: string;
   /** As the request names it. */
   root: string;
-  /** How well it fits; more is better. */
+  /** The score of the match; more is better. */
   score: number;
 }
 
@@ -1390,13 +1393,13 @@ export type GuardianApprovalReviewAction =
 /** State of a review. */
 export type GuardianApprovalReviewStatus = "inProgress" | "approved" | "denied" | "timedOut" | "aborted";
 
-/** How a command was to be started. */
+/** The way in which a command was to be started. */
 export type GuardianCommandSource = "shell" | "unifiedExec";
 
-/** How risky an action is. */
+/** The risk of an action. */
 export type GuardianRiskLevel = "low" | "medium" | "high" | "critical";
 
-/** How clearly the user authorized the action. */
+/** The clarity of the user's authorization of the action. */
 export type GuardianUserAuthorization = "unknown" | "low" | "medium" | "high";
 
 /** Payload of `guardianWarning`. */
@@ -1414,7 +1417,7 @@ export interface HookErrorInfo {
 /** When a hook runs. */
 export type HookEventName = "preToolUse" | "permissionRequest" | "postToolUse" | "preCompact" | "postCompact" | "sessionStart" | "userPromptSubmit" | "stop" | "preModelRequest" | "postModelRequest" | "sessionEnd" | "subagentStart" | "subagentStop" | "interrupt";
 
-/** Whether the turn waits for a hook. */
+/** The waiting of the turn for a hook. */
 export type HookExecutionMode = "sync" | "async";
 
 /** Type of a hook's handler. */
@@ -1424,7 +1427,7 @@ export type HookHandlerType = "command" | "prompt" | "agent" | "mcpTool";
 export interface HookMetadata {
   /** Its arguments. */
   arguments?: unknown;
-  /** Whether nothing waits for the hook. */
+  /** True if nothing waits for the hook. */
   async?: boolean;
   command?: string | null;
   currentHash: string;
@@ -1438,7 +1441,7 @@ export interface HookMetadata {
   /** The model that is asked, when it is not the thread's. */
   model?: string | null;
   pluginId?: string | null;
-  /** What a model is asked. */
+  /** The prompt for the model. */
   prompt?: string | null;
   /** The MCP server of a tool. */
   server?: string | null;
@@ -1508,7 +1511,7 @@ export type HookScope = "thread" | "turn";
 /** Where a hook is configured. */
 export type HookSource = "system" | "user" | "project" | "mdm" | "sessionFlags" | "plugin" | "cloudRequirements" | "legacyManagedConfigFile" | "legacyManagedConfigMdm" | "unknown";
 
-/** Whether the user trusts a hook. */
+/** The user's trust in a hook. */
 export type HookTrustStatus = "managed" | "untrusted" | "trusted" | "modified";
 
 /** Hooks of one folder. */
@@ -1516,7 +1519,7 @@ export interface HooksListEntry {
   cwd: string;
   errors: Array<HookErrorInfo>;
   hooks: Array<HookMetadata>;
-  /** Whether hooks are on. While they are off, only those of the administrator run. */
+  /** True if hooks are on. While they are off, only those of the administrator run. */
   hooksEnabled: boolean;
   warnings: Array<string>;
 }
@@ -1574,7 +1577,7 @@ export interface ImageViewItem {
 /** Capabilities that the client requests for its connection. */
 export interface InitializeCapabilities {
   /**
-   * Notifications about a thread carry `eventCursor` beside `method` and `params`: their
+   * Notifications about a thread carry `eventCursor` next to `method` and `params`: their
    * position, from which `thread/resume` can continue. Experimental.
    */
   eventCursor?: boolean;
@@ -1761,7 +1764,7 @@ export interface MarketplaceUpgradeResponse {
   upgradedRoots: Array<string>;
 }
 
-/** How a server authenticates. */
+/** The authentication of a server. */
 export type McpAuthStatus = "unsupported" | "notLoggedIn" | "bearerToken" | "oAuth";
 
 /** Content as base64. */
@@ -1897,7 +1900,7 @@ export interface McpElicitationUntitledMultiSelectEnumSchema {
   type: McpElicitationArrayType;
 }
 
-/** A single choice of values, with titles beside them in the older form. */
+/** A single choice of values, with separate titles, in the older form. */
 export interface McpElicitationUntitledSingleSelectEnumSchema {
   default?: string | null;
   description?: string | null;
@@ -2072,7 +2075,7 @@ export interface McpServerStatus {
   tools: { [key: string]: McpTool };
 }
 
-/** How much to request from the servers. */
+/** The amount of detail to request from the servers. */
 export type McpServerStatusDetail = "full" | "toolsAndAuthOnly";
 
 /** Parameters of `mcpServerStatus/list`. */
@@ -2178,10 +2181,10 @@ export interface MemoryCitationEntry {
   path: string;
 }
 
-/** How to treat an existing table. */
+/** The treatment of an existing table. */
 export type MergeStrategy = "replace" | "upsert";
 
-/** Whether a message is a comment during the work or the final answer. */
+/** The kind of a message: a comment during the work, or the final answer. */
 export type MessagePhase = "commentary" | "final_answer";
 
 /** Details of an item. */
@@ -2222,7 +2225,7 @@ export interface Model {
   id: string;
   /** Text and image when absent. */
   inputModalities: Array<InputModality>;
-  /** Whether this is the recommended model. */
+  /** True if this is the recommended model. */
   isDefault: boolean;
   /** Name sent to the provider. */
   model: string;
@@ -2366,7 +2369,7 @@ export interface NotedPath {
 /** Which output a chunk belongs to. */
 export type OutputStream = "stdout" | "stderr";
 
-/** What a command appears to do. */
+/** An apparent action of a command. */
 export type ParsedCommand =
   | {
     type: "read";
@@ -2407,7 +2410,7 @@ export type PatchChangeKind =
     move_path?: string | null;
   };
 
-/** How long a grant lasts. */
+/** The lifetime of a grant. */
 export type PermissionGrantScope = "turn" | "session";
 
 /** A complete set of permissions. */
@@ -2495,14 +2498,14 @@ export type PlanType = "free" | "go" | "plus" | "pro" | "prolite" | "team" | "se
 /** When a plugin's apps require a login. */
 export type PluginAuthPolicy = "ON_INSTALL" | "ON_USE";
 
-/** Whether the administrator allows a plugin. */
+/** The availability of a plugin under the administrator's rules. */
 export type PluginAvailability = "AVAILABLE" | "DISABLED_BY_ADMIN";
 
 /** Details of a plugin. */
 export interface PluginDetail {
   /**
-   * What its hooks and MCP servers would run or reach, a sentence each. Line breaks and hidden characters are
-   * written as numbers, as in `\u{a}`.
+   * The programs and addresses that its hooks and MCP servers would run or reach, a sentence
+   * each. Line breaks and hidden characters are written as numbers, as in `\u{a}`.
    */
   actions?: Array<string>;
   apps: Array<AppSummary>;
@@ -2531,7 +2534,7 @@ export interface PluginInstallParams {
   remoteMarketplaceName?: string | null;
 }
 
-/** Whether a plugin can be installed. */
+/** The rule for installing a plugin. */
 export type PluginInstallPolicy = "NOT_AVAILABLE" | "AVAILABLE" | "INSTALLED_BY_DEFAULT";
 
 /** Result of `plugin/install`. */
@@ -2846,7 +2849,7 @@ export interface RealtimeVoicesList {
   v2: Array<RealtimeVoice>;
 }
 
-/** How much reasoning a model does before it answers. */
+/** The amount of a model's reasoning before it answers. */
 export type ReasoningEffort = "none" | "minimal" | "low" | "medium" | "high" | "xhigh";
 
 /** A reasoning effort that a model supports. */
@@ -2887,7 +2890,7 @@ export type ReasoningItemSummary =
     text: string;
   };
 
-/** How detailed the summary of the reasoning is. */
+/** The level of detail in the summary of the reasoning. */
 export type ReasoningSummary = "auto" | "concise" | "detailed" | "none";
 
 /** Payload of `item/reasoning/summaryPartAdded`. */
@@ -3045,13 +3048,13 @@ export type ResponseWebSearchAction =
     type: "other";
   };
 
-/** What going back does to files, or would do. */
+/** The changes of files that a rollback makes, or would make. */
 export interface RestoredFiles {
   /** Files that something else than the turns has changed, too. */
   conflicts: Array<NotedPath>;
   /** From the files as they were before the call to the restored ones, in git's format. */
   diff: string;
-  /** Whether `diff` lacks its end, since it is too long. */
+  /** True if `diff` lacks its end, because it is too long. */
   diffTruncated: boolean;
   /** Changed files that cannot be restored. */
   notRestored: Array<NotedPath>;
@@ -3101,7 +3104,7 @@ export interface ReviewStartResponse {
   turn: Turn;
 }
 
-/** What to review. */
+/** The target of a review. */
 export type ReviewTarget =
   /** Staged, unstaged and untracked changes. */
   | {
@@ -3128,9 +3131,10 @@ export type SandboxMode =
   | "readOnly" | "workspaceWrite" | "dangerFullAccess";
 
 /**
- * What commands may access (specification, "Sandbox policy"). Like every type that grants
- * permissions, it refuses unknown members: ignoring one could allow more than the client meant.
- * Variants without members are written `{}`, because serde checks for unknown members only there.
+ * The access of commands to files and the network (specification, "Sandbox policy"). Like every
+ * type that grants permissions, it refuses unknown members: ignoring one could allow more than the
+ * client meant. Variants without members are written `{}`, because serde checks for unknown
+ * members only there.
  */
 export type SandboxPolicy =
   /** No sandbox. */
@@ -3373,7 +3377,7 @@ export interface Thread {
   updatedAt: number;
 }
 
-/** What an active thread waits for. */
+/** The thing that an active thread waits for. */
 export type ThreadActiveFlag = "waitingOnApproval" | "waitingOnUserInput";
 
 /** Parameters of `thread/approveGuardianDeniedAction`. */
@@ -3443,7 +3447,7 @@ export interface ThreadGoal {
 
 /** Result of `thread/goal/clear`. */
 export interface ThreadGoalClearResponse {
-  /** Whether the thread had a goal. */
+  /** True if the thread had a goal. */
   cleared: boolean;
 }
 
@@ -3614,7 +3618,7 @@ export interface ThreadLoadedListResponse {
   nextCursor: string | null;
 }
 
-/** Whether memory may use a thread. */
+/** The use of a thread by memory. */
 export type ThreadMemoryMode = "enabled" | "disabled";
 
 /** Parameters of `thread/memoryMode/set`. */
@@ -3811,7 +3815,7 @@ export interface ThreadRollbackParams {
 
 /** Result of `thread/rollback`. */
 export interface ThreadRollbackResponse {
-  /** What was done to files; present with `restoreFiles`. */
+  /** The changes of files; present with `restoreFiles`. */
   files?: RestoredFiles | null;
   thread: Thread;
 }
@@ -3888,7 +3892,10 @@ export interface ThreadStartResponse {
   cwd: string;
   /** The position of this response among the thread's events, with `capabilities.eventCursor`. */
   eventCursor?: string | null;
-  /** How this client receives what it missed, with `eventCursor` in the parameters. */
+  /**
+   * The way in which this client receives the events that it missed, with `eventCursor` in the
+   * parameters.
+   */
   eventReplay?: EventReplay | null;
   /** Instruction files that were loaded. */
   instructionSources: Array<string>;
@@ -3937,7 +3944,7 @@ export interface ThreadStatusChangedNotification {
 
 /** Tokens used by a thread. */
 export interface ThreadTokenUsage {
-  /** What the tokens cost, for clients with the capability `tokenCost`. Experimental. */
+  /** The cost of the tokens, for clients with the capability `tokenCost`. Experimental. */
   cost?: TokenCost | null;
   /** Used by the last model request. */
   last: TokenUsageBreakdown;
@@ -3999,8 +4006,8 @@ export interface ThreadUnsubscribeResponse {
 export type ThreadUnsubscribeStatus = "notLoaded" | "notSubscribed" | "unsubscribed";
 
 /**
- * What tokens cost: exact decimal numbers, such as `0.0125`. Null where the price of a part is not
- * known.
+ * The cost of tokens: exact decimal numbers, such as `0.0125`. Null where the price of a part is
+ * not known.
  */
 export interface TokenCost {
   /** `USD`. */
@@ -4074,7 +4081,7 @@ export interface Turn {
   id: string;
   /** Empty in the response of `turn/start` and in notifications. */
   items: Array<ThreadItem>;
-  /** How much of the items is included. */
+  /** The included part of the items. */
   itemsView: TurnItemsView;
   /** Unix time in seconds. */
   startedAt?: number | null;
@@ -4115,7 +4122,7 @@ export interface TurnInterruptParams {
   turnId: string;
 }
 
-/** How much of a turn's items to include. */
+/** The part of a turn's items to include. */
 export type TurnItemsView =
   /** No items. */
   | "notLoaded"
@@ -4172,7 +4179,7 @@ export interface TurnStartParams {
   serviceTierForTurn?: string | null;
   summary?: ReasoningSummary | null;
   threadId: string;
-  /** What started the turn, in the client's words: a note for the server's log. */
+  /** The trigger of the turn, in the client's words: a note for the server's log. */
   turnTrigger?: string | null;
 }
 
@@ -4284,7 +4291,7 @@ export interface WindowsSandboxReadinessResponse {
   status: WindowsSandboxReadinessStatus;
 }
 
-/** Whether the sandbox is set up. */
+/** The setup state of the sandbox. */
 export type WindowsSandboxReadinessStatus = "ready" | "notConfigured" | "updateRequired";
 
 /** Payload of `windowsSandbox/setupCompleted`. */
@@ -4294,7 +4301,7 @@ export interface WindowsSandboxSetupCompletedNotification {
   success: boolean;
 }
 
-/** How to set up the sandbox. */
+/** The way to set up the sandbox. */
 export type WindowsSandboxSetupMode =
   /** With administrator rights. */
   | "elevated"

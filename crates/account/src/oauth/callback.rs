@@ -29,7 +29,7 @@ const MAX_CONNECTIONS: usize = 16;
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest time of a connection, including the exchange of the code.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(90);
-/// How long the browser has to take the last page.
+/// Time for the browser to load the last page.
 const LAST_PAGE: Duration = Duration::from_secs(5);
 
 /// A listener for one redirect.
@@ -39,7 +39,7 @@ pub(crate) struct CallbackListener {
     address: SocketAddr,
 }
 
-/// What the redirect must agree with.
+/// The values that the redirect must agree with.
 #[derive(Debug, Clone)]
 pub(crate) struct ExpectedRedirect {
     pub(crate) state: http_client::Secret,
@@ -56,7 +56,7 @@ pub(crate) struct Redirect {
     page: oneshot::Sender<Page>,
 }
 
-/// What the browser shows at the end.
+/// The page that the browser shows at the end.
 #[derive(Debug)]
 pub(crate) enum Page {
     /// The login is complete; `closes`: the page tries to close itself.
@@ -130,7 +130,7 @@ impl CallbackListener {
                         continue;
                     };
                     let service = service.clone();
-                    connections.spawn(tasks::boxed(async move {
+                    connections.spawn(async move {
                         let served = hyper::server::conn::http1::Builder::new()
                             .timer(TokioTimer::new())
                             .header_read_timeout(HEAD_TIMEOUT)
@@ -143,7 +143,7 @@ impl CallbackListener {
                         // A broken connection concerns only the browser, which can reload.
                         let _ = tokio::time::timeout(CONNECTION_TIMEOUT, served).await;
                         drop(permit);
-                    }));
+                    });
                 }
             }
         }

@@ -16,7 +16,7 @@ use crate::settings::start_of;
 const GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
 /// Pause between requests when the service names none (RFC 8628, 3.2).
 const INTERVAL: Duration = Duration::from_secs(5);
-/// What `slow_down` adds (RFC 8628, 3.5).
+/// The amount that `slow_down` adds to the interval (RFC 8628, 3.5).
 const SLOWER: Duration = Duration::from_secs(5);
 /// Bounds of pauses, whatever the service names.
 const INTERVALS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));

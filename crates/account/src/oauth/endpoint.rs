@@ -184,7 +184,7 @@ impl Http {
         let build = async || {
             let network = self.network.clone();
             // Certificates are read from files.
-            let built = tasks::spawn_blocking(move || {
+            let built = tokio::task::spawn_blocking(move || {
                 network.client(&TlsFiles::default(), &POOL).map_err(|error| error.to_string())
             });
             built.await.unwrap_or_else(|_| Err("setting up TLS ended unexpectedly".to_owned()))

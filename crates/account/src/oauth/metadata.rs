@@ -1,4 +1,4 @@
-//! What a login service says about itself.
+//! The metadata that a login service publishes about itself.
 
 use hyper::StatusCode;
 use serde::Deserialize;
@@ -20,7 +20,7 @@ pub(crate) struct Metadata {
     pub(crate) names_issuer: bool,
 }
 
-/// What is asked for, as far as the service offers it.
+/// The scopes to request, as far as the service offers them.
 const SCOPES: [&str; 4] = ["openid", "profile", "email", "offline_access"];
 
 #[derive(Deserialize)]

@@ -77,7 +77,7 @@ pub(crate) async fn log_in(
     tokens.into_login(http, metadata, expected, now_ms).await
 }
 
-/// Whether a header can carry it.
+/// Returns whether a header can carry it.
 pub(crate) fn is_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
@@ -119,7 +119,7 @@ fn shown(text: &str, members: &[(&str, &str)]) -> String {
     shown.map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
-/// What an ID token must agree with.
+/// The values that an ID token must agree with.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Expected<'e> {
     pub(crate) client_id: &'e str,

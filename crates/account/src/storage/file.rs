@@ -15,7 +15,7 @@ const LOCK: &str = ".credentials.json.lock";
 /// Largest file, which also bounds the tokens.
 const MAX_BYTES: u64 = 256 << 10;
 
-/// See the module.
+/// The credentials file of a home.
 #[derive(Debug, Clone)]
 pub(super) struct FileStore {
     path: PathBuf,

@@ -6,7 +6,7 @@ use crate::credentials::Stored;
 use crate::error::Error;
 use crate::keyring::KeyringEntry;
 
-/// See the module.
+/// An entry for one home in the operating system's keyring.
 pub(super) struct KeyringStore(KeyringEntry);
 
 impl KeyringStore {

@@ -1,4 +1,4 @@
-//! What the server sends: notifications by session, and its questions.
+//! Messages of the server: notifications by session, and its questions.
 
 use jsonrpc::{Event, Notification, RequestId};
 use protocol::connection::{
@@ -221,8 +221,8 @@ impl Adapter {
         Ok(())
     }
 
-    /// Whether the client has shown the message already: in version 1 that of its own prompt, in version 2 that
-    /// of a command.
+    /// Returns whether the client has shown the message already: in version 1 that of its own
+    /// prompt, in version 2 that of a command.
     fn is_shown(&mut self, id: &str, turn: &str, message: &UserMessageItem) -> bool {
         let running = self.sessions.get(id).and_then(|session| session.turn.as_ref());
         let Some(running) = running.filter(|running| running.id.as_deref() == Some(turn)) else {

@@ -1,4 +1,4 @@
-//! Prompts of version 2 of the protocol: each is answered when its message stands in the conversation, also while
+//! Prompts of version 2 of the protocol: each is answered when its message stands in the conversation, even while
 //! a turn runs. Updates of the state tell the client what a session does.
 
 use std::collections::VecDeque;

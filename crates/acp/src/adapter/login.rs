@@ -210,7 +210,7 @@ impl Adapter {
     }
 }
 
-/// Whether a provider uses the account, by the configuration.
+/// Returns whether a provider uses the account, by the configuration.
 fn uses_account(provider: &str, config: &BTreeMap<String, Value>) -> bool {
     provider == "default"
         || config.get("model_providers").is_some_and(|providers| {
@@ -218,7 +218,7 @@ fn uses_account(provider: &str, config: &BTreeMap<String, Value>) -> bool {
         })
 }
 
-/// What a request gets that needs a login.
+/// Returns the error for a request that needs a login.
 pub(super) fn login_required() -> ErrorObject {
     let message =
         "the model's provider needs a login: log in, or set an API key in the agent's environment";

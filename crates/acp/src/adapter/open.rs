@@ -182,7 +182,8 @@ impl Adapter {
         });
     }
 
-    /// Whether a session is still being opened by this request: it may have been cancelled, or closed.
+    /// Returns whether a session is still being opened by this request: it may have been cancelled,
+    /// or closed.
     fn is_opening(&self, opening: &Opening, id: &str) -> bool {
         let held = self.sessions.get(id).and_then(|session| session.held.as_ref());
         held.is_some_and(|held| held.request == opening.id)
@@ -432,7 +433,7 @@ fn check_folder(member: &str, folder: &str) -> Result<(), ErrorObject> {
     Err(ErrorObject::invalid_params(format!("`{member}`: `{folder}` is no absolute path")))
 }
 
-/// Whether both name the same folder, but for a slash at the end.
+/// Returns whether both name the same folder, but for a slash at the end.
 fn is_same_folder(one: &str, other: &str) -> bool {
     Path::new(one).components().eq(Path::new(other).components())
 }

@@ -19,7 +19,7 @@ use crate::session::{Sending, Turn};
 
 /// A prompt whose files are being read.
 struct Reading {
-    /// A text that the client returned, beside its part.
+    /// A text that the client returned, with its part.
     parts: Vec<(Part, Option<String>)>,
     waiting: usize,
 }
@@ -309,7 +309,7 @@ impl Adapter {
     }
 }
 
-/// How a failed turn ends.
+/// Returns the end of a failed turn.
 fn failed(error: Option<&TurnError>) -> Result<StopReason, ErrorObject> {
     let Some(error) = error else { return Err(ErrorObject::internal("the turn failed")) };
     match error.agent_error_info {
@@ -327,7 +327,7 @@ fn failed(error: Option<&TurnError>) -> Result<StopReason, ErrorObject> {
     }
 }
 
-/// What a rollback did.
+/// Returns the text about a rollback's result.
 fn undone(done: &ThreadRollbackResponse) -> String {
     let mut text = "The latest turn was taken back.".to_owned();
     let Some(files) = &done.files else { return text };

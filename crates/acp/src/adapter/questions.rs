@@ -94,7 +94,7 @@ impl Adapter {
         Ok(())
     }
 
-    /// The server needs no answer any longer.
+    /// The server no longer needs an answer.
     pub(super) fn resolved(&mut self, id: RequestId) {
         if let Some(question) = self.question_closed(&id) {
             self.editor.withdraw(question);

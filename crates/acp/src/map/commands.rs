@@ -1,4 +1,5 @@
-//! What can be typed after a slash: a few commands of this program, and the skills of the folder.
+//! The commands that can be typed after a slash: a few commands of this program, and the skills of
+//! the folder.
 
 use protocol::SkillMetadata;
 use serde_json::Value;
@@ -27,7 +28,7 @@ pub(crate) struct Skill {
     pub(crate) path: String,
 }
 
-/// What a prompt asks for that begins with a slash.
+/// The meaning of a prompt that begins with a slash.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Typed<'t, 's> {
     Command(Command),
@@ -98,7 +99,7 @@ pub(crate) fn typed<'t, 's>(text: &'t str, skills: &'s [Skill]) -> Typed<'t, 's>
     }
 }
 
-/// Whether the text is `/init` alone.
+/// Returns whether the text is `/init` alone.
 pub(crate) fn is_init(text: &str) -> bool {
     text.trim().strip_prefix('/') == Some(INIT)
 }

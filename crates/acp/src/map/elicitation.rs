@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::schema::permission::ElicitationResponse;
 
-/// A form of an MCP server in the shape that clients read: titles of values stand beside the values.
+/// A form of an MCP server in the shape that clients read: titles of values stand next to the values.
 pub(crate) fn schema(mut schema: Value) -> Value {
     let Some(members) = schema.as_object_mut() else { return schema };
     members.remove("$schema");

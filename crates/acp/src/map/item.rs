@@ -84,7 +84,7 @@ pub(crate) fn fenced(text: &str) -> String {
     format!("{fence}\n{text}{end}{fence}")
 }
 
-/// What a change does, on one line.
+/// Returns the summary of a change, on one line.
 pub(crate) fn change_title(item: &FileChangeItem, cwd: &str) -> String {
     let verb = match change_kind(item) {
         ToolKind::Delete => "Delete",

@@ -102,7 +102,7 @@ pub(crate) fn command(blocks: &[ContentBlock]) -> Option<commands::Command> {
     }
 }
 
-/// What the user sees of an input, for the history.
+/// Returns the part of an input that the user sees, for the history.
 pub(crate) fn shown(input: &UserInput) -> Option<ContentBlock> {
     match input {
         UserInput::Text { text, .. } => Some(ContentBlock::text(text.clone())),

@@ -80,7 +80,7 @@ pub(crate) struct Settings {
     unsent: Unsent,
 }
 
-/// What the server has not been sent yet.
+/// The changes that were not yet sent to the server.
 #[derive(Clone, Debug, Default)]
 struct Unsent {
     approval: bool,
@@ -209,7 +209,7 @@ impl Settings {
         self.unsent = Unsent::default();
     }
 
-    /// Chooses again what was chosen before the session was opened anew, and not sent yet.
+    /// Chooses again what was chosen before the session was reopened, and not sent yet.
     pub(crate) fn choose_as(&mut self, before: &Self) {
         if before.unsent.approval {
             self.approval = before.approval.clone();

@@ -22,7 +22,7 @@ pub(crate) struct InitializeRequest {
     pub(crate) client_info: Option<Implementation>,
 }
 
-/// What the client can do.
+/// The capabilities of the client.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ClientCapabilities {
@@ -137,7 +137,7 @@ pub(crate) struct AuthMethod {
     pub(crate) id: &'static str,
     pub(crate) name: &'static str,
     pub(crate) description: &'static str,
-    /// What a terminal login adds to the command line.
+    /// The arguments that a terminal login adds to the command line.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub(crate) args: &'static [&'static str],
 }

@@ -56,7 +56,7 @@ pub(crate) struct ElicitationRequest {
     pub(crate) mode: ElicitationMode,
 }
 
-/// What an elicitation belongs to.
+/// The scope of an elicitation.
 #[derive(Debug, Serialize)]
 #[serde(untagged, rename_all_fields = "camelCase")]
 pub(crate) enum Scope {

@@ -73,7 +73,7 @@ pub(crate) enum ToolCallContent {
     },
 }
 
-/// What happens to one file.
+/// The change of one file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "operation", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub(crate) enum FileChange {

@@ -85,7 +85,7 @@ pub(crate) struct PlanEntry {
     pub(crate) status: &'static str,
 }
 
-/// What can be typed after a slash.
+/// A command that can be typed after a slash.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct AvailableCommand {
     pub(crate) name: String,
@@ -99,7 +99,7 @@ pub(crate) struct CommandInput {
     pub(crate) hint: String,
 }
 
-/// What a session cost so far.
+/// The cost of a session so far.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Cost {
     pub(crate) amount: f64,

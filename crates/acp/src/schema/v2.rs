@@ -202,7 +202,7 @@ pub(crate) struct StateUpdate {
     pub(crate) state: State,
 }
 
-/// What a session does.
+/// The state of a session.
 #[derive(Debug, Serialize)]
 #[serde(tag = "state", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub(crate) enum State {
@@ -338,7 +338,7 @@ fn command(command: &update::AvailableCommand) -> Command<'_> {
 pub(crate) struct Permission<'p> {
     session_id: &'p str,
     title: &'p str,
-    /// What would happen, whole: also what a client shows that knows nothing of the subject.
+    /// The whole of the proposed action: even clients that do not know the subject show it.
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<String>,
     subject: Subject<'p>,

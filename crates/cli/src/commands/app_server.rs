@@ -169,7 +169,7 @@ async fn serve(
         }
         // The server outlives this client: it has others.
         let server = server.clone();
-        tasks::spawn(async move { server.serve(connection, ()).await });
+        tokio::spawn(async move { server.serve(connection, ()).await });
     }
     signals.next().await;
     // New clients are left to the next server.
@@ -188,7 +188,7 @@ async fn serve_only(
 ) -> anyhow::Result<()> {
     let (ending, outbox) = (server.clone(), connection.outbox.clone());
     let ended = outbox.clone();
-    tasks::spawn(async move {
+    tokio::spawn(async move {
         signals.next().await;
         // The ends of turns are sent before the connection is closed.
         end(&ending, &mut signals, grace).await;

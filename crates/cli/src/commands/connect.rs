@@ -61,7 +61,7 @@ pub(crate) fn serve(environment: Environment, source: &str) -> anyhow::Result<Se
     let options = ServerOptions { log_file: log_file.clone(), ..environment.options(source) };
     let server = Server::start(options, sandbox)?;
     let (connection, theirs) = Connection::pair(server::connection_limits());
-    let task = tasks::spawn(async move { server.serve_only(theirs).await });
+    let task = tokio::spawn(async move { server.serve_only(theirs).await });
     Ok(Serving { connection, task, log: log_file })
 }
 

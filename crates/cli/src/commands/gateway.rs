@@ -88,7 +88,7 @@ pub(crate) async fn run(
         print(format_args!("API key of the default project, shown only now: {key}"))?;
     }
     print(format_args!("listening on http://{address}"))?;
-    let reloading = tasks::spawn(reload(Arc::clone(&gateway), source));
+    let reloading = tokio::spawn(reload(Arc::clone(&gateway), source));
     let stop = async {
         // Without signal handling the program ends when it is killed.
         if asked_to_end().await.is_err() {
@@ -189,7 +189,7 @@ impl Offline {
         if !settings.upstreams.iter().any(is_ours) {
             return;
         }
-        tasks::spawn(async move {
+        tokio::spawn(async move {
             let served = async {
                 let listener = TcpListener::from_std(self.listener)?;
                 // A new seed per process, so that ids of objects do not repeat.

@@ -108,7 +108,7 @@ impl LocalServer {
         let server = Server::start(options, sandbox)?;
         let limits = server::connection_limits();
         let (ours, theirs) = Connection::pair(limits);
-        let serving = tasks::spawn(async move { server.serve_only(theirs).await });
+        let serving = tokio::spawn(async move { server.serve_only(theirs).await });
         let (client, events) = Client::new(ours, &limits);
         let hello = InitializeParams {
             client_info: ClientInfo {
@@ -178,7 +178,7 @@ impl LocalServer {
         let stop = || {
             let (client, interrupt) = (client.clone(), interrupt.clone());
             // An error means that the turn has just ended.
-            tasks::spawn(
+            tokio::spawn(
                 async move { client.request::<protocol::TurnInterrupt>(&interrupt).await },
             );
         };

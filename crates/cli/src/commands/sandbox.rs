@@ -90,9 +90,9 @@ pub(crate) async fn run(
         }
     };
     let _raw = if interactive { Some(Raw::enter()?) } else { None };
-    tasks::spawn(feed(process.control()));
+    tokio::spawn(feed(process.control()));
     if interactive {
-        tasks::spawn(follow_size(process.control()));
+        tokio::spawn(follow_size(process.control()));
     }
     let mut end = std::pin::pin!(asked_to_end());
     loop {

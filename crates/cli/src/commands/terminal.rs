@@ -166,7 +166,7 @@ async fn open(
         environment: terminal,
         find_servers,
     };
-    let ended = match tasks::spawn_blocking(move || draw(options)).await {
+    let ended = match tokio::task::spawn_blocking(move || draw(options)).await {
         Ok(ended) => ended.context("the terminal cannot be used")?,
         Err(error) => {
             let log = log.and_then(|log| log.path());

@@ -10,7 +10,7 @@ use crate::edit::{Edit, apply};
 use crate::error::Error;
 use crate::layer::{MAX_FILE_BYTES, version};
 
-/// How long a writer waits for another.
+/// Maximum wait for another writer.
 const LOCK_WAIT: Duration = Duration::from_secs(10);
 /// Symbolic links that are followed.
 const MAX_LINKS: usize = 40;

@@ -1,4 +1,4 @@
-//! What requirements say of plugins: the marketplaces that they may come from.
+//! Requirements on plugins: the marketplaces that they may come from.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What requirements say of MCP servers: which may be used, and who may start their programs.
+//! Requirements on MCP servers: which may be used, and who may start their programs.
 
 use std::collections::BTreeMap;
 
@@ -124,7 +124,7 @@ impl Requirements {
     }
 }
 
-/// Whether a value, or a part of it, comes with a thread's request.
+/// Returns whether a value, or a part of it, comes with a thread's request.
 fn is_of_client(node: &Node) -> bool {
     match &node.value {
         Value::Table(members) => members.values().any(is_of_client),

@@ -27,7 +27,7 @@ options! {
         multi_agent: bool = true, ANY | PINNABLE, Effect::Active;
         /// `personality` is sent to the model.
         personality: bool = true, ANY | PINNABLE, Effect::Active;
-        /// The machine does not go to sleep of itself while a turn runs: `systemd-inhibit` or, on
+        /// Keep the machine from going to sleep by itself while a turn runs: `systemd-inhibit` or, on
         /// macOS, `caffeinate` keeps it awake. Experimental.
         prevent_idle_sleep: bool = false, ANY | PINNABLE, Effect::Active;
         /// The environment that the profile of a login shell sets up is captured once and reused,
@@ -40,7 +40,7 @@ options! {
         /// A model reviews approvals in the user's place when `approvals_reviewer` is unset.
         /// Experimental.
         smart_approvals: bool = false, ANY | PINNABLE, Effect::Active;
-        /// What a turn changes in files is recorded, so that `thread/rollback` can undo it.
+        /// Record the changes that turns make in files, so that `thread/rollback` can undo them.
         undo: bool = false, ANY | PINNABLE, Effect::Active;
         /// Commands run in terminals that outlive a call (`exec_command`, `write_stdin`); otherwise
         /// the model is offered the one-shot tool `shell`.
@@ -67,7 +67,7 @@ pub fn unknown_feature(name: &str) -> Option<String> {
     Some(format!("there is no feature `{name}`; {hint}"))
 }
 
-/// How finished a feature is.
+/// The maturity of a feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
     /// Complete.
@@ -85,7 +85,7 @@ pub enum Stage {
 pub struct Announcement {
     /// Display name.
     pub display_name: &'static str,
-    /// What it does, one sentence.
+    /// Description of the feature, one sentence.
     pub text: &'static str,
 }
 

@@ -68,7 +68,7 @@ options! {
 options! {
     /// `memories`: see `features.memories`.
     pub struct Memories {
-        /// How long a thread rests after a turn before it leaves its notes, in seconds.
+        /// Seconds that a thread rests after a turn before it leaves its notes.
         rest_after_seconds: Whole<1, 1_200> = Whole::new(300), USER, Effect::Active;
         /// Largest size of a file of notes, and of the notes that a thread gets, in bytes; the oldest
         /// notes are removed first.
@@ -79,7 +79,7 @@ options! {
 options! {
     /// `history`.
     pub struct History {
-        /// Whether prompts are stored in `history.jsonl` in the agent's home.
+        /// Store prompts in `history.jsonl` in the agent's home, or store none.
         persistence: Persistence = Persistence::SaveAll, USER, Effect::Active;
         /// Largest size of `history.jsonl` in bytes; the oldest prompts are removed first.
         max_bytes: Option<Whole<0, { i64::MAX as u64 }>>, USER, Effect::Active;
@@ -107,14 +107,16 @@ options! {
 options! {
     /// `tui`: the terminal interface.
     pub struct Tui {
-        /// Whether the terminal interface uses the alternate screen, which has no history: only with `always`.
+        /// Use of the alternate screen, which has no history, by the terminal interface: only with
+        /// `always`.
         alternate_screen: AlternateScreen = AlternateScreen::Auto, USER, Effect::Active;
-        /// Whether the terminal interface has things that change by time alone: the elapsed seconds and the mark of
-        /// a running turn. `false` is the mode for screen readers.
+        /// Show things in the terminal interface that change by time alone: the elapsed seconds and
+        /// the mark of a running turn. `false` is the mode for screen readers.
         animations: bool = true, USER, Effect::Active;
-        /// How to notify while the terminal does not have the focus.
+        /// The way to notify while the terminal does not have the focus.
         notification_method: NotificationMethod = NotificationMethod::Auto, USER, Effect::Active;
-        /// Whether to notify, or the events to notify of: `agent-turn-complete`, `approval-requested`.
+        /// Notify always, never, or only of these events: `agent-turn-complete`,
+        /// `approval-requested`.
         notifications: Option<Notifications>, USER, Effect::Active;
         /// Hints for new users are shown.
         show_tooltips: bool = true, USER, Effect::Active;

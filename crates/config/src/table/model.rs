@@ -64,7 +64,7 @@ options! {
         base_url: Option<Url>, ANY, Effect::Active;
         /// Environment variable with the API key.
         env_key: Option<String>, ANY, Effect::Active;
-        /// How to get an API key, shown to a user who has none.
+        /// Instructions for getting an API key, shown to a user who has none.
         env_key_instructions: Option<String>, ANY, Effect::Active;
         /// The bearer token itself. The file holds it in plain text, so prefer `env_key`.
         experimental_bearer_token: Option<String>, ANY, Effect::Active;
@@ -74,9 +74,9 @@ options! {
         env_http_headers: BTreeMap<String, String>, ANY, Effect::Active;
         /// Query parameters of every request.
         query_params: BTreeMap<String, String>, ANY, Effect::Active;
-        /// How often a request is retried that failed before a response began.
+        /// Maximum number of retries of a request that failed before a response began.
         request_max_retries: Retries = Retries::new(4), ANY, Effect::Active;
-        /// How often an interrupted stream is retried.
+        /// Maximum number of retries of an interrupted stream.
         stream_max_retries: Retries = Retries::new(5), ANY, Effect::Active;
         /// Idle timeout of a stream, in milliseconds.
         stream_idle_timeout_ms: Milliseconds = Milliseconds::new(300_000), ANY, Effect::Active;

@@ -116,7 +116,7 @@ options! {
         /// a path. When unset, that of `OTEL_EXPORTER_OTLP_ENDPOINT`, or else the standard port on this
         /// machine.
         endpoint: Option<Url>, USER, Effect::Active;
-        /// Headers of every request, beside those of `OTEL_EXPORTER_OTLP_HEADERS`.
+        /// Headers of every request, in addition to those of `OTEL_EXPORTER_OTLP_HEADERS`.
         headers: BTreeMap<String, String>, USER, Effect::Active;
         /// Encoding of the payload over HTTP; `binary` by default.
         protocol: Option<OtlpProtocol>, USER, Effect::Active;

@@ -101,7 +101,7 @@ options! {
     pub struct PrefixRule {
         /// The first words of a command.
         pattern: Vec<Token>, ANY, Effect::Active;
-        /// Whether such a command is asked about or refused.
+        /// The decision about such a command: ask for an approval, or refuse it.
         decision: Option<RequiredDecision>, ANY, Effect::Active;
         /// The reason, shown with the question or the refusal.
         justification: Option<String>, ANY, Effect::Active;
@@ -122,7 +122,7 @@ options! {
 pub struct RequiredHooks(pub Map<String, Json>);
 
 impl Setting for RequiredHooks {
-    /// What is within a handler is checked by the crate `hooks`, which knows its kinds.
+    /// The inside of a handler is checked by the crate `hooks`, which knows its kinds.
     const KIND: Kind = Kind::Map("<event>", &Kind::List(&GROUP));
 
     fn absent() -> Option<Self> {

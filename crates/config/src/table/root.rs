@@ -40,11 +40,11 @@ options! {
         /// place (`auto_review`, and `guardian_subagent` as its earlier name). When unset, `user`, or
         /// `auto_review` if `features.smart_approvals` is on.
         approvals_reviewer: Option<ApprovalsReviewer>, ANY | PINNABLE, Effect::Active;
-        /// What commands may do to files and the network: `read-only` writes nothing,
+        /// The access of commands to files and the network: `read-only` writes nothing,
         /// `workspace-write` writes in the working folder, `danger-full-access` does not confine
         /// commands.
         sandbox_mode: SandboxMode = SandboxMode::ReadOnly, ANY | PINNABLE, Effect::Active;
-        /// What `workspace-write` allows beyond the working folder.
+        /// Permissions of `workspace-write` beyond the working folder.
         sandbox_workspace_write: WorkspaceWrite, ANY, Effect::Group;
         /// The permission profile of sandboxed commands, a name below `permissions`. It replaces
         /// `sandbox_mode`.
@@ -71,15 +71,15 @@ options! {
         default_provider_base_url: Option<Url>, ANY, Effect::Active;
         /// Model providers. The built-in ones cannot be redefined.
         model_providers: BTreeMap<String, ModelProvider>, ANY, Effect::Group;
-        /// How much the model reasons; only some models support `xhigh`.
+        /// The amount of the model's reasoning; only some models support `xhigh`.
         model_reasoning_effort: Option<ReasoningEffort>, ANY, Effect::Active;
-        /// How much the model reasons in plan mode; when unset, plan mode's own default.
+        /// The amount of the model's reasoning in plan mode; when unset, plan mode's own default.
         plan_mode_reasoning_effort: Option<PlanReasoningEffort>, ANY, Effect::Active;
-        /// How detailed summaries of the model's reasoning are.
+        /// The level of detail in summaries of the model's reasoning.
         model_reasoning_summary: Option<ReasoningSummary>, ANY, Effect::Active;
-        /// Whether requests carry reasoning parameters; when unset, the model catalog decides.
+        /// Send reasoning parameters with requests; when unset, the model catalog decides.
         model_supports_reasoning_summaries: Option<bool>, ANY, Effect::Active;
-        /// How long answers are.
+        /// The length of answers.
         model_verbosity: Option<Verbosity>, ANY, Effect::Active;
         /// Size of the model's context in tokens; when unset, the model catalog's.
         model_context_window: Option<Tokens>, ANY, Effect::Active;
@@ -110,7 +110,7 @@ options! {
         /// Reasoning is omitted from the output of `agentd exec` and of the terminal interface.
         hide_agent_reasoning: bool = false, ANY, Effect::Active;
 
-        /// Whether the model may search the web: `cached` searches an index without fetching pages,
+        /// The model's access to web search: `cached` searches an index without fetching pages,
         /// `live` fetches them. The default is `cached`, or `live` while commands have full access.
         web_search: Option<WebSearch>, ANY | PINNABLE, Effect::Active;
         /// Tools.
@@ -254,7 +254,7 @@ pub struct Deprecated {
     pub key: &'static str,
     /// The deprecated value as JSON; `None` if the key is deprecated.
     pub value: Option<&'static str>,
-    /// What to write instead.
+    /// The replacement.
     pub instead: &'static str,
 }
 

@@ -206,8 +206,8 @@ options! {
         /// Commands have network access. If any other key of this table is set, they have it only
         /// through the managed proxy, which allows what the keys allow.
         enabled: bool = false, ANY, Effect::Active;
-        /// What the managed proxy allows: `full` allows every connection, `limited` only HTTP
-        /// requests that read, without TLS, whose contents the proxy cannot see.
+        /// The connections that the managed proxy allows: `full` allows every connection, `limited`
+        /// only HTTP requests that read, without TLS, whose contents the proxy cannot see.
         mode: Option<NetworkMode>, ANY, Effect::Active;
         /// Hosts that the managed proxy allows without asking: a name or an address, `*.name` for
         /// subdomains, `**.name` for both, `*` for all. A host that resolves to a private address
@@ -241,7 +241,7 @@ options! {
 }
 
 impl NetworkPermissions {
-    /// Whether a key is set that only the managed proxy can enforce.
+    /// Returns whether a key is set that only the managed proxy can enforce.
     pub fn needs_proxy(&self) -> bool {
         *self != Self { enabled: self.enabled, ..Self::default() }
     }

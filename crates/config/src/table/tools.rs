@@ -46,7 +46,7 @@ options! {
 pub enum WebSearchTool {
     /// The old form.
     Switch(bool),
-    /// How to search.
+    /// Search with these settings.
     Settings(WebSearchSettings),
 }
 
@@ -71,7 +71,7 @@ impl Setting for WebSearchTool {
 options! {
     /// `tools.web_search`.
     pub struct WebSearchSettings {
-        /// How much of the results the model receives.
+        /// The share of the results that the model receives.
         context_size: Option<ContextSize>, ANY, Effect::Active;
         /// Searches only these domains and those below them; all when empty.
         allowed_domains: Vec<Host>, ANY, Effect::Active;
@@ -189,7 +189,7 @@ options! {
     pub struct SkillOverride {
         /// Folder of the skill's definition, as `skills/list` shows it.
         path: Option<PathBuf>, USER, Effect::Active;
-        /// Whether the model is offered the skill, and inputs can use it.
+        /// Offer the skill to the model, and let inputs use it.
         enabled: Option<bool>, USER, Effect::Active;
     }
 }
@@ -197,7 +197,7 @@ options! {
 options! {
     /// `hooks`.
     pub struct Hooks {
-        /// What the user decided about single hooks, by their keys in `hooks/list`.
+        /// The user's decisions about single hooks, by their keys in `hooks/list`.
         state: BTreeMap<String, HookState>, USER, Effect::Group;
     }
 }
@@ -205,7 +205,7 @@ options! {
     /// `hooks.state.<key>`.
     #[part("<key>")]
     pub struct HookState {
-        /// Whether the hook runs.
+        /// Run the hook.
         enabled: bool = true, USER, Effect::Active;
         /// The hook of a project or plugin that the user trusts: its `currentHash` in `hooks/list`. A
         /// hook that changes has another one, and does not run.
@@ -217,7 +217,7 @@ options! {
     /// `plugins.<id>`.
     #[part("<id>")]
     pub struct PluginSwitch {
-        /// Whether threads get the skills, hooks, MCP servers and apps of the installed plugin.
+        /// Give threads the skills, hooks, MCP servers and apps of the installed plugin.
         enabled: bool = true, USER, Effect::Active;
     }
 }
@@ -226,10 +226,10 @@ options! {
     /// `projects.<path>`.
     #[part("<path>")]
     pub struct Project {
-        /// Whether the project's own configuration, rules, hooks, skills and MCP servers are used.
-        /// Applies to the folder at this path, but not to its subfolders, which an agent that works
-        /// here can write: each needs its own entry. The worktrees of a repository share its trust;
-        /// a folder without an entry is untrusted.
+        /// Trust in the project, which is needed to use its own configuration, rules, hooks, skills
+        /// and MCP servers. Applies to the folder at this path, but not to its subfolders, which an
+        /// agent that works here can write: each needs its own entry. The worktrees of a repository
+        /// share its trust; a folder without an entry is untrusted.
         trust_level: Option<TrustLevel>, USER, Effect::Active;
     }
 }

@@ -71,7 +71,7 @@ impl Inotify {
         })
     }
 
-    /// Watches what is at `path`, for these events beside those that it is watched for already.
+    /// Watches what is at `path`, for these events in addition to those that it is watched for already.
     pub(super) fn add(&self, path: &Path, events: WatchFlags) -> Result<WatchNumber, Refusal> {
         use Errno as E;
         let added = inotify::add_watch(&self.0, path, events | WatchFlags::MASK_ADD);

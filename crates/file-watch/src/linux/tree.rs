@@ -43,7 +43,7 @@ pub(super) struct Tree {
     buffer: Vec<MaybeUninit<u8>>,
     roots: HashMap<RootId, Root>,
     next_root: RootId,
-    /// What each watched inode is for. Usually one.
+    /// The uses of each watched inode. Usually one.
     uses: HashMap<WatchNumber, SmallVec<[Use; 1]>>,
     /// Numbers that were used for nothing when they were added here.
     unused: Vec<WatchNumber>,
@@ -58,9 +58,9 @@ struct Root {
     recursive: bool,
     left_out: Vec<PathBuf>,
     way: Vec<WatchNumber>,
-    /// Whether something is at the path.
+    /// True if something is at the path.
     is_present: bool,
-    /// What is at the path, when it is no folder.
+    /// The file at the path, when it is not a folder.
     file: Option<WatchNumber>,
     folders: BTreeMap<Arc<Path>, WatchNumber>,
     /// Once it cannot be watched.
@@ -80,7 +80,7 @@ enum What {
     Folder(Arc<Path>),
 }
 
-/// What became of a folder that was to be watched.
+/// The outcome of watching a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Added {
     New,
@@ -266,7 +266,7 @@ impl Tree {
         outcome
     }
 
-    /// Examines all roots anew and reports an overflow for each. What comes first: every change after the
+    /// Examines all roots again and reports an overflow for each. What comes first: every change after the
     /// report is found.
     pub(super) fn recover(&mut self) {
         // Events from before say nothing about what is found now.
@@ -392,7 +392,7 @@ impl Tree {
         match Poll::start(&self.polls, &root.changes, (path, root.recursive), &Baseline::Lost) {
             Ok(poll) => root.poll = Some(poll),
             Err(error) => {
-                tracing::error!("{}: changes are not reported any longer: {error}", path.display());
+                tracing::error!("{}: changes are no longer reported: {error}", path.display());
                 root.changes.overflow();
             }
         }

@@ -15,7 +15,7 @@ use crate::error::Unwatchable;
 /// Links on one way, as the kernel bounds them.
 const MAX_LINKS: usize = 40;
 
-/// What is at the end of a way.
+/// The end of a way.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum End {
     Nothing,
@@ -29,7 +29,7 @@ pub(super) struct Stop {
     pub(super) number: WatchNumber,
     /// The entry of a folder that leads on; `None` for a link.
     pub(super) name: Option<OsString>,
-    /// Whether the entry is the watched path itself.
+    /// True if the entry is the watched path itself.
     pub(super) is_last: bool,
 }
 

@@ -16,7 +16,7 @@ use gateway_policy::settings::Settings;
 use gateway_policy::tenants::Organization;
 use gateway_store::records::{DEFAULT_ORGANIZATION, admin_keys, organizations};
 
-/// What the request's credential grants.
+/// The authority that the request's credential grants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Authority {
     /// Everything: the configured token.
@@ -105,7 +105,7 @@ fn bearer(header: &str) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
-/// Whether `presented` is the configured token.
+/// Returns whether `presented` is the configured token.
 pub(crate) fn is_admin_token(settings: &Settings, presented: &str) -> bool {
     settings.admin_token.as_ref().is_some_and(|known| is_same(known.reveal(), presented))
 }

@@ -58,7 +58,7 @@ pub(super) async fn export(
 }
 
 enum Next {
-    /// Rows to send, and the cursor behind them.
+    /// Rows to send, and the cursor after them.
     Rows((Vec<Exported>, Cursor)),
     Read(Cursor),
     End,

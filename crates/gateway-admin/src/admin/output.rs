@@ -15,7 +15,7 @@ use gateway_store::records::Listed;
 
 /// The state of a handler.
 pub(super) type Shared = State<Arc<Services>>;
-/// What a handler returns.
+/// The result of a handler.
 pub(super) type JsonResult = Result<Json<Value>, ApiError>;
 
 /// A list of items, each rendered with `show`.

@@ -106,7 +106,7 @@ fn own<'a>(
 /// One of the limits, by its name on the wire.
 struct Dimension {
     name: &'static str,
-    /// Whether the field is present even without a limit.
+    /// True if the field is present even without a limit.
     always: bool,
     get: fn(&ProjectLimits) -> Option<u64>,
     set: fn(&mut ProjectLimits, Option<u64>),

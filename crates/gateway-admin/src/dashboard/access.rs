@@ -83,7 +83,7 @@ pub(super) fn configured(context: &Context) -> Result<Secret, Failure> {
     context.services.settings.load().admin_token.clone().ok_or(Failure::Closed)
 }
 
-/// What a secret grants. Failures count against the client's address.
+/// Returns the credential that a secret grants. Failures count against the client's address.
 ///
 /// # Errors
 /// There were too many failures, or the store is unreachable.

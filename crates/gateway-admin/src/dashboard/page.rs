@@ -1,5 +1,5 @@
-//! What all pages share: the frame around their content, and the error pages. The templates escape
-//! everything that is written into a page.
+//! The parts that all pages share: the frame around their content, and the error pages. The
+//! templates escape everything that is written into a page.
 
 use std::sync::Arc;
 
@@ -118,7 +118,7 @@ impl Frame<'_> {
     }
 }
 
-/// Whether the query requests automatic refresh.
+/// Returns whether the query requests automatic refresh.
 pub(super) fn refreshes(address: &Uri) -> bool {
     address.query().is_some_and(|query| query.split('&').any(|pair| pair == "refresh=on"))
 }

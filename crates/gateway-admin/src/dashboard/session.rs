@@ -14,7 +14,7 @@ use super::credential::Credential;
 use gateway_policy::environment::Random;
 use gateway_policy::settings::Secret;
 
-/// How long a session lasts, in seconds: a working day.
+/// Lifetime of a session, in seconds: a working day.
 pub(super) const LIFETIME: i64 = 8 * 3600;
 /// Longest accepted value, in bytes.
 const LONGEST: usize = 1024;
@@ -99,7 +99,7 @@ impl SignedOut {
         ended.insert(session.id.clone(), session.expires_at);
     }
 
-    /// Whether the session was signed out.
+    /// Returns whether the session was signed out.
     pub(super) fn holds(&self, session: &Session) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&session.id)
     }

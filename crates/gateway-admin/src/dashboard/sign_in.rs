@@ -135,7 +135,8 @@ fn is_own(headers: &HeaderMap) -> Result<(), Failure> {
     is_own.then_some(()).ok_or(Failure::OtherSite)
 }
 
-/// Whether the browser shows an `https:` page of ours: its cookie is then restricted to https.
+/// Returns whether the browser shows an `https:` page of ours: its cookie is then restricted to
+/// https.
 fn is_https(headers: &HeaderMap) -> bool {
     headers.get(ORIGIN).is_some_and(|origin| origin.as_bytes().starts_with(b"https://"))
 }

@@ -151,7 +151,7 @@ impl Model {
         Self { upstream: Arc::clone(upstream), ..self.clone() }
     }
 
-    /// Whether requests may use it at that time.
+    /// Returns whether requests may use it at that time.
     #[must_use]
     pub fn is_served(&self, now: Micros) -> bool {
         self.shutdown.as_ref().is_none_or(|shutdown| now < shutdown.at)

@@ -18,7 +18,7 @@ pub struct Error {
     source: Option<Arc<io::Error>>,
 }
 
-/// What an [`Error`] is about.
+/// The kind of an [`Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -69,7 +69,7 @@ impl Error {
         Self { kind, file, line: None, message, next_step: None, source: None }
     }
 
-    /// What it is about.
+    /// Returns the kind of the error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.kind
@@ -92,7 +92,7 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {
-    /// What caused the cause: the cause itself is part of the message.
+    /// Returns the cause of the cause: the cause itself is part of the message.
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         let source: &dyn std::error::Error = self.source.as_deref()?;
         source.source()

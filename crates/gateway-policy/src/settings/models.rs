@@ -15,7 +15,7 @@ use crate::tenants::Tier;
 /// tiers).
 const TIERS: [(u64, u64); 6] =
     [(0, 100), (5, 100), (50, 500), (100, 1_000), (250, 5_000), (1_000, 200_000)];
-/// How long before its shutdown a model is deprecated.
+/// The period before its shutdown in which a model is deprecated.
 const NOTICE: Micros = 180 * ratelimit::DAY;
 const MAX_OUTPUT_TOKENS: u64 = 4096;
 /// Larger numbers in a file are rejected as typing errors.

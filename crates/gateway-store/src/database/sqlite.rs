@@ -69,7 +69,8 @@ impl Sqlite {
             return Err(Error::failed(format!("SQLite {found} is too old")));
         }
         let path = file.to_owned();
-        let migrated = tasks::spawn_blocking(move || migrations::sqlite(&mut connect(&path)?));
+        let migrated =
+            tokio::task::spawn_blocking(move || migrations::sqlite(&mut connect(&path)?));
         migrated.await.map_err(|error| Error::new(ErrorKind::Failed).caused_by(error))??;
         Ok(Self {
             read: Worker::start(file, Lane::Read)?,

@@ -119,7 +119,7 @@ impl Directory {
     }
 }
 
-/// Removes a look-up from the list, also when the waiting request is cancelled.
+/// Removes a look-up from the list, even when the waiting request is cancelled.
 struct Forget<'a> {
     directory: &'a Directory,
     hash: [u8; 32],

@@ -23,7 +23,7 @@ pub struct Entry {
     pub endpoint: Endpoint,
     /// The status of the response.
     pub status: u16,
-    /// Whether it is a line of a batch.
+    /// True if it is a line of a batch.
     pub batch: bool,
     /// Input tokens, cached ones among them.
     pub input_tokens: u64,

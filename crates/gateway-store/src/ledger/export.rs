@@ -33,7 +33,7 @@ pub struct Exported {
     pub requests: u64,
 }
 
-/// The next rows, by time, and the cursor behind them. No rows: the export is complete.
+/// The next rows, by time, and the cursor after them. No rows: the export is complete.
 ///
 /// # Errors
 /// See [`Error`].

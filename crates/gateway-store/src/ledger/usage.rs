@@ -36,7 +36,7 @@ pub struct UsageQuery {
     pub group_by: GroupBy,
 }
 
-/// Dimensions that sums are grouped by, beside the bucket.
+/// Dimensions that sums are grouped by, besides the bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct GroupBy {

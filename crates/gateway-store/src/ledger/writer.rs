@@ -15,7 +15,7 @@ use gateway_policy::dates::{month, seconds};
 
 /// Most rows per group.
 const GROUP: usize = 4096;
-/// How long a group is gathered.
+/// Time in which a group is gathered.
 const GATHER: Duration = Duration::from_millis(50);
 /// Delay after a failure: the first and the longest.
 const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));

@@ -24,7 +24,7 @@ pub struct Line {
 /// The result of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// Whether it goes into the error file.
+    /// True if it goes into the error file.
     pub failed: bool,
     /// The line of the output or error file, as JSON.
     pub text: Box<str>,
@@ -210,7 +210,7 @@ pub async fn left(database: &Database, batch: &str) -> Result<u64, Error> {
     rows.first().map_or(Ok(0), |row| row.count(0))
 }
 
-/// Results behind line `after` (-1: from the first line), for the output or the error file.
+/// Results after line `after` (-1: from the first line), for the output or the error file.
 ///
 /// # Errors
 /// See [`Error`].

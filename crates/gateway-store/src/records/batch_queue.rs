@@ -1,5 +1,5 @@
 //! The queue of batches: the input tokens of the batches that have not ended. It is computed as a
-//! sum in the store, with no counter beside it. So it is the same on all nodes, and a batch
+//! sum in the store, without a separate counter. So it is the same on all nodes, and a batch
 //! releases its tokens the moment it ends, whichever node fails (specification: What the service
 //! does, item 4).
 

@@ -54,7 +54,7 @@ impl Status {
         }
     }
 
-    /// Whether the state is final.
+    /// Returns whether the state is final.
     #[must_use]
     pub fn is_final(self) -> bool {
         matches!(self, Self::Failed | Self::Completed | Self::Expired | Self::Cancelled)
@@ -193,7 +193,7 @@ pub async fn find(database: &Database, id: &str) -> Result<Option<Batch>, Error>
     rows.first().map(read).transpose()
 }
 
-/// Whether there is an unfinished batch that no node holds.
+/// Returns whether there is an unfinished batch that no node holds.
 ///
 /// # Errors
 /// See [`Error`].

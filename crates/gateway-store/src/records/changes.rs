@@ -5,7 +5,7 @@
 use crate::Error;
 use crate::database::{Database, Statement};
 
-/// What changed.
+/// A change.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Change {
     /// A key was revoked, rotated or given an expiry: its hash in hexadecimal.
@@ -16,7 +16,7 @@ pub enum Change {
     Organization(Box<str>),
 }
 
-/// How long changes are kept, in seconds. A node that was away longer drops its whole cache.
+/// Time that changes are kept, in seconds. A node that was away longer drops its whole cache.
 pub const KEPT: i64 = 3600;
 
 impl Change {
@@ -49,7 +49,7 @@ pub fn announce(change: &Change, at: i64) -> [Statement; 2] {
     ]
 }
 
-/// The changes behind a number.
+/// The changes after a number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Behind {
     /// The number of the latest change.
@@ -58,7 +58,7 @@ pub struct Behind {
     pub changes: Vec<(u64, Option<Change>)>,
 }
 
-/// The number of the latest change, and at most `limit` changes behind `sequence`.
+/// The number of the latest change, and at most `limit` changes after `sequence`.
 ///
 /// # Errors
 /// See [`Error`].

@@ -191,8 +191,8 @@ pub async fn prune(database: &Database, now: i64) -> Result<usize, Error> {
     Ok(pruned)
 }
 
-/// How much of a file is written: its bytes, and whether it is complete. Returns `None` if it is
-/// deleted.
+/// Returns the progress of writing a file: its bytes, and whether it is complete. Returns `None` if
+/// it is deleted.
 ///
 /// # Errors
 /// See [`Error`].

@@ -13,7 +13,7 @@ const CHANCE: usize = 40;
 /// Characters of the checksum.
 const SUM: usize = 4;
 
-/// What a key grants.
+/// The kind of a key, by its grants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Use of a project.

@@ -40,8 +40,8 @@ pub async fn find(database: &Database, id: &str) -> Result<Option<ObjectOwner>, 
     read.transpose()
 }
 
-/// Whether a project has any object at an upstream. Files cannot be distinguished, because the
-/// upstream chooses the format of ids.
+/// Returns whether a project has any object at an upstream. Files cannot be distinguished, because
+/// the upstream chooses the format of ids.
 ///
 /// # Errors
 /// See [`Error`].

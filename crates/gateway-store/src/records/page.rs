@@ -1,4 +1,4 @@
-//! Pagination: lists in the order of ids, behind a cursor.
+//! Pagination: lists in the order of ids, after a cursor.
 
 use crate::Error;
 use crate::database::{Database, Row, Statement, Value};
@@ -6,7 +6,7 @@ use crate::database::{Database, Row, Statement, Value};
 /// The requested part of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// Starts behind this id, in the list's order.
+    /// Starts after this id, in the list's order.
     pub after: Option<Box<str>>,
     /// Ends before this id, in the list's order, with the nearest items. Takes precedence over
     /// `after`.
@@ -30,7 +30,7 @@ impl Page {
 pub struct Listed<T> {
     /// In the requested order.
     pub items: Vec<T>,
-    /// Whether more items follow in the direction of reading.
+    /// True if more items follow in the direction of reading.
     pub has_more: bool,
 }
 

@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::database::{Database, Statement};
 
-/// How long rows are kept, in seconds.
+/// Time that rows are kept, in seconds.
 pub const KEPT: i64 = 30 * 86_400;
 /// Rows deleted per call.
 const PRUNED: u32 = 1000;

@@ -29,9 +29,9 @@ pub(crate) struct LineRequest {
     pub(crate) model: Option<String>,
     /// Estimated input tokens.
     pub(crate) tokens: u64,
-    /// Whether it asks for a stream.
+    /// True if it asks for a stream.
     pub(crate) streams: bool,
-    /// Whether it is a moderation, which has a default model.
+    /// True if it is a moderation, which has a default model.
     pub(crate) is_moderation: bool,
 }
 

@@ -84,7 +84,7 @@ async fn create(exchange: &Exchange, mut incoming: Incoming) -> Answered {
         .map_err(|_| ApiError::store_unavailable())?;
     // Continues when the client disconnects; if this node stops, another one validates the file.
     let id = batch.id.clone();
-    let check = tasks::spawn(async move {
+    let check = tokio::spawn(async move {
         let checked = batch::check(&gateway, &batch).await;
         if let Err(error) = checked {
             tracing::warn!("{}: {error}", batch.id);

@@ -40,7 +40,7 @@ pub(crate) struct Exchange {
     pub(crate) headers: HeaderMap,
     /// The limits that its response shows.
     pub(crate) shown: LimitHeaders,
-    /// Whether it is a line of a batch: it draws only on spend, at the batch price (specification:
+    /// True if it is a line of a batch: it draws only on spend, at the batch price (specification:
     /// Synchronous traffic vs Batch API).
     pub(crate) batch: bool,
 }

@@ -164,7 +164,7 @@ async fn touched<'a>(
 struct Collection {
     /// Number of segments.
     depth: usize,
-    /// Whether every object that a project may see was created through the gateway. (Stored chats
+    /// True if every object that a project may see was created through the gateway. (Stored chats
     /// are not recorded: no project can see them.)
     is_strict: bool,
 }
@@ -247,8 +247,8 @@ async fn body(
     Ok(OutBody::Pieces(edits.apply(&body).pieces.into()))
 }
 
-/// Whether an upstream might read the body as JSON, in any encoding: then it must be valid JSON, so
-/// that the gateway sees the same references.
+/// Returns whether an upstream might read the body as JSON, in any encoding: then it must be valid
+/// JSON, so that the gateway sees the same references.
 fn may_be_json(body: &[u8], content_type: &str) -> bool {
     let first = body.trim_ascii_start().first();
     content_type.contains("json")

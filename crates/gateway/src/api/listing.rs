@@ -1,4 +1,4 @@
-//! What lists of the gateway's own resources share: the query, the page, the errors.
+//! The shared parts of lists of the gateway's own resources: the query, the page, the errors.
 
 use hyper::header::{self, HeaderValue};
 use hyper::{Method, Response};
@@ -16,9 +16,9 @@ const LONGEST: usize = 256;
 pub(super) struct Paging {
     /// Most entries.
     pub(super) limit: u32,
-    /// The page starts behind this id.
+    /// The page starts after this id.
     pub(super) after: Option<String>,
-    /// Whether the oldest come first.
+    /// True if the oldest come first.
     pub(super) ascending: bool,
     /// Filters by purpose.
     pub(super) purpose: Option<String>,

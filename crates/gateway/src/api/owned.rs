@@ -51,8 +51,8 @@ impl Exchange {
         Ok(())
     }
 
-    /// Whether the object was created for this project a moment ago, and may be missing in the
-    /// store.
+    /// Returns whether the object was created for this project a moment ago, and may be missing in
+    /// the store.
     pub(super) fn made_lately(&self, id: &str) -> bool {
         let owner = self.gateway.object_owners.recent(id).flatten();
         owner.is_some_and(|owner| *owner.project == *self.caller.project.id)

@@ -205,7 +205,7 @@ fn rate_limited(value: &Value, headers: &HeaderMap) -> ApiError {
     })
 }
 
-/// Whether it is a number or a date; other values do not pass.
+/// Returns whether it is a number or a date; other values do not pass.
 fn is_wait(value: &HeaderValue) -> bool {
     let text = value.to_str().unwrap_or_default();
     let is_number =
@@ -219,7 +219,7 @@ pub(super) fn bad_gateway(message: &'static str) -> ApiError {
 }
 
 impl Relayed {
-    /// Whether the response is a stream of events.
+    /// Returns whether the response is a stream of events.
     pub(super) fn is_events(&self) -> bool {
         self.content_type().to_ascii_lowercase().starts_with("text/event-stream")
     }

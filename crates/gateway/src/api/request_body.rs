@@ -64,7 +64,7 @@ impl RequestBody {
         }
     }
 
-    /// Whether the request asks for a stream.
+    /// Returns whether the request asks for a stream.
     pub(super) fn streams(&self) -> bool {
         match self {
             Self::Json(_, scanned) => scanned.stream,

@@ -22,7 +22,7 @@ const MAX_PAGES: usize = 20;
 /// An entry: its id, and its JSON.
 pub(super) type Entry = (Box<str>, Box<RawValue>);
 
-/// At most `room` files behind `after`, and whether there may be more.
+/// At most `room` files after `after`, and whether there may be more.
 ///
 /// # Errors
 /// The upstream's, except when it has no files interface.

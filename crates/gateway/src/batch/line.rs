@@ -36,7 +36,7 @@ pub(super) struct Job {
     pub(super) batch: Arc<Batch>,
     pub(super) caller: Arc<Caller>,
     pub(super) line: Line,
-    /// Whether no other line of the batch is running.
+    /// True if no other line of the batch is running.
     pub(super) alone: bool,
 }
 
@@ -52,7 +52,7 @@ pub(super) enum LineEnd {
     /// The line was released, because of a spend limit.
     NoMoney {
         error: ApiError,
-        /// Whether no other line of the batch had a reservation.
+        /// True if no other line of the batch had a reservation.
         alone: bool,
     },
 }

@@ -25,7 +25,7 @@ const TICK: Duration = Duration::from_secs(1);
 /// Longest time for open lines of a cancelled batch.
 const CANCEL_PATIENCE: Duration = Duration::from_secs(60);
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ended {
     /// All lines are finished.
@@ -76,7 +76,7 @@ struct Lines<'a> {
     /// Close to a spend limit: runs one line at a time, so that none is refused because of another
     /// line's reservation, which may exceed its actual cost.
     alone: bool,
-    /// Whether there may be lines that no node holds.
+    /// True if there may be lines that no node holds.
     is_claimable: bool,
     cancelled_at: Option<Instant>,
 }
@@ -162,11 +162,11 @@ impl Lines<'_> {
                 alone: self.alone,
             };
             let stop = self.stop.subscribe();
-            self.running.spawn(tasks::boxed(async move {
+            self.running.spawn(async move {
                 let gone = line::run(job, stop).await;
                 drop(permit);
                 gone
-            }));
+            });
         }
         Ok(())
     }
@@ -266,7 +266,7 @@ impl Lines<'_> {
         }
     }
 
-    /// Whether all lines are finished; those of another node may not be.
+    /// Returns whether all lines are finished; those of another node may not be.
     async fn is_done(&mut self) -> Result<bool, Error> {
         let database = &self.gateway.database;
         if batch_lines::left(database, &self.batch.id).await? == 0 {

@@ -22,10 +22,10 @@ impl<'a> Lines<'a> {
         Self { database, file, at: 0, buffer: BytesMut::new(), searched: 0 }
     }
 
-    /// The next line, without its newline; `None` behind the last one.
+    /// The next line, without its newline; `None` after the last one.
     ///
     /// # Errors
-    /// The store's; also when the file was deleted meanwhile.
+    /// The store's, or that of a file that was deleted in the meantime.
     pub(super) async fn next(&mut self) -> Result<Option<BytesMut>, gateway_store::Error> {
         loop {
             if let Some(end) = memchr(b'\n', &self.buffer[self.searched..]) {

@@ -57,7 +57,7 @@ async fn work(lease: &Lease, phase: watch::Receiver<Phase>, cut: watch::Receiver
     }
 }
 
-/// What follows a step.
+/// The action after a step.
 enum Next {
     Go,
     End,

@@ -31,7 +31,7 @@ impl From<Bytes> for AnswerBody {
     }
 }
 
-/// How a response is observed.
+/// The way in which a response is observed.
 pub(crate) enum Watch {
     /// Not at all: nothing is counted.
     Nothing,
@@ -56,7 +56,7 @@ pub(crate) struct ForwardedAnswer {
     last: Instant,
     /// Callback for the object's id.
     on_id: Option<OnObjectId>,
-    /// Whether the client knows the length.
+    /// The length that the client knows, if any.
     size: SizeHint,
     ended: bool,
 }

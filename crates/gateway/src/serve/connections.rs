@@ -26,7 +26,7 @@ const MOST: usize = 16_384;
 /// Pause after a failed accept; the usual cause is a lack of file descriptors.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// How the open requests ended at shutdown.
+/// The end of the open requests at shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// All requests were answered.
@@ -62,7 +62,7 @@ pub async fn serve(
             Ok((stream, address)) => {
                 let connection = connection(&gateway, stream, pages.for_client(address.ip()));
                 let connection = graceful.watch(connection);
-                tasks::spawn(async move {
+                tokio::spawn(async move {
                     // A broken connection affects no other.
                     let _ = connection.await;
                     drop(place);

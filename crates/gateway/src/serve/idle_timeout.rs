@@ -23,7 +23,7 @@ pub(super) struct IdleTimeout<S> {
     stream: S,
     open_requests: OpenRequests,
     head: Duration,
-    /// Whether a head has been received in part.
+    /// True if a head has been received in part.
     in_head: bool,
     reading: Wait,
     writing: Wait,

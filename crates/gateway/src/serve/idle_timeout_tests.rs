@@ -43,7 +43,7 @@ fn connect() -> (DuplexStream, JoinHandle<hyper::Result<()>>) {
     };
     let connection = hyper::server::conn::http1::Builder::new()
         .serve_connection(TokioIo::new(stream), service_fn(answer));
-    (ours, tasks::spawn(connection))
+    (ours, tokio::spawn(connection))
 }
 
 async fn answered(stream: &mut DuplexStream) {

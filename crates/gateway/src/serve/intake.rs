@@ -55,9 +55,9 @@ const ROOM: usize = 1 << 30;
 const SHARE: usize = ROOM / 4;
 /// Bodies up to this size need no reservation.
 const PIECE: usize = 64 << 10;
-/// How long a body waits for room in its organization's share, which other bodies release.
+/// Maximum wait of a body for room in its organization's share, which other bodies release.
 const SHARE_PATIENCE: Duration = Duration::from_secs(15);
-/// How long a partly received body waits for room: a longer limit would let half-received bodies
+/// Maximum wait of a partly received body for room: a longer limit would let half-received bodies
 /// wait for each other.
 const ROOM_PATIENCE: Duration = Duration::from_secs(2);
 

@@ -88,11 +88,11 @@ pub(crate) struct Generation {
     pub(crate) kind: Kind,
     /// The usage page that counts it.
     pub(crate) endpoint: Endpoint,
-    /// Whether the body may or must be a form.
+    /// The rule for a form as the body: it may or must be one.
     pub(crate) form: Form,
 }
 
-/// Whether a body is a `multipart/form-data`.
+/// The rule for a `multipart/form-data` body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
 pub(crate) enum Form {
@@ -123,7 +123,8 @@ pub(crate) fn segments(path: &str) -> Result<Vec<&str>, ApiError> {
     Ok(segments)
 }
 
-/// Whether the two characters after a `%` are hexadecimal digits of a byte that must be encoded.
+/// Returns whether the two characters after a `%` are hexadecimal digits of a byte that must be
+/// encoded.
 fn is_needed_encoding(after: &str) -> bool {
     let digits = after.get(..2).filter(|two| two.bytes().all(|byte| byte.is_ascii_hexdigit()));
     let byte = digits.and_then(|two| u8::from_str_radix(two, 16).ok());
@@ -135,7 +136,7 @@ fn is_needed_encoding(after: &str) -> bool {
 /// Forwarded methods.
 const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE";
 
-/// Whether a `POST` to this path generates output that is counted.
+/// Returns whether a `POST` to this path generates output that is counted.
 fn makes(segments: &[&str]) -> bool {
     matches!(
         segments,

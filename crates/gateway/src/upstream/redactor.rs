@@ -16,7 +16,7 @@ const EVENT: &[u8] = b"event: error";
 pub(crate) struct Redactor {
     /// The end of the last piece: a mark may span two pieces.
     tail: [u8; MARK.len() - 1],
-    /// Whether the next bytes are part of an error.
+    /// True if the next bytes are part of an error.
     in_error: bool,
     /// The end of the last piece, which may be the beginning of a secret.
     held: BytesMut,
@@ -38,7 +38,7 @@ impl Redactor {
         text.extend_from_slice(&piece);
         let mask = SecretMask::new(upstream);
         mask.mask(&mut text);
-        // The next event is examined anew; a body that is not a stream ends with its error.
+        // The next event is examined from its start; a body that is not a stream ends with its error.
         self.in_error = !text.ends_with(b"\n\n");
         if self.in_error {
             self.held = text.split_off(text.len() - mask.partial_suffix(&text));
@@ -64,8 +64,8 @@ impl Redactor {
     }
 }
 
-/// Whether there is a name or a value `"error"` other than `"error":null`. Within a text its quotes
-/// would be escaped.
+/// Returns whether there is a name or a value `"error"` other than `"error":null`. Within a text
+/// its quotes would be escaped.
 fn has_error(piece: &[u8]) -> bool {
     memchr::memmem::find_iter(piece, MARK).any(|at| {
         let after = piece[at + MARK.len()..].trim_ascii_start();

@@ -16,7 +16,7 @@ use crate::queued::{Outgoing, Pushed, Queued};
 use crate::spool::{Done, Files, Job, Spool, Work};
 use crate::{CloseReason, Limits};
 
-/// Size of one write to disk, in bytes. Also of one read, which happens ahead of the writes to the
+/// Size of one write to disk, in bytes, and of one read, which happens ahead of the writes to the
 /// client.
 const SPOOLED_BYTES: usize = 1 << 20;
 
@@ -81,7 +81,7 @@ pub(super) struct Progress {
     pub(super) receiver_gone: bool,
 }
 
-/// What is written between messages, on transports that have control frames.
+/// The control frames that are written between messages, on transports that have them.
 #[derive(Default)]
 pub(crate) struct Controls {
     pub(crate) ping: bool,
@@ -238,8 +238,8 @@ impl State {
         SPOOLED_BYTES.min(self.budget / 4).max(1)
     }
 
-    /// Whether a message may be queued. Up to one budget is accepted without room, for producers
-    /// that push without waiting for it.
+    /// Returns whether a message may be queued. Up to one budget is accepted without room, for
+    /// producers that push without waiting for it.
     fn admit(&mut self, length: usize) -> bool {
         if !self.is_full() {
             self.excess = 0;
@@ -309,7 +309,7 @@ impl State {
     }
 
     /// Returns the next step of the disk. Reading messages that are due to be written comes first,
-    /// then writing the messages behind them; once the disk is empty, messages stay in memory
+    /// then writing the messages after them; once the disk is empty, messages stay in memory
     /// again.
     fn next_work(&mut self) -> Option<(Files, Work)> {
         let at_once = self.spooled_at_once();

@@ -188,7 +188,7 @@ pub(crate) fn write_control(
     }
 }
 
-/// Whether a code may be sent: codes that describe an end without a close frame may not.
+/// Returns whether a code may be sent: codes that describe an end without a close frame may not.
 fn may_be_sent(code: u16) -> bool {
     matches!(code, 1000..=1003 | 1007..=1014 | 3000..=4999)
 }

@@ -1,6 +1,6 @@
 //! Violations of RFC 6455, and of this transport's own rules, by the peer.
 
-/// How the peer violated the protocol or a rule of this transport.
+/// The peer's violation of the protocol or of a rule of this transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
     /// Frames that are invalid, or invalid in this order.

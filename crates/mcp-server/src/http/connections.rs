@@ -1,5 +1,5 @@
 //! The connections that are open at once. One without an admitted request in progress is idle, and gives
-//! way to a new one at the bound, the longest idle first: whoever opens many and stays silent keeps no
+//! way to a new one at the bound, the longest idle first: a client that opens many and stays silent keeps no
 //! client out.
 
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-/// See the module.
+/// The open connections.
 pub(super) struct Connections {
     places: Arc<Semaphore>,
     idle: Mutex<Idle>,

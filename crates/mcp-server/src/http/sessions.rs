@@ -18,7 +18,7 @@ use crate::ids::RunningIds;
 pub(super) const HEADER: &str = "mcp-session-id";
 /// Sessions at once, counted when one begins: a further one is refused with 503.
 const MAX_SESSIONS: usize = 256;
-/// How long a session may be without a request.
+/// Time for a session to be without a request.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 /// The same while it has a call. A client that lost its connection resumes within seconds.
 const LOST_TIMEOUT: Duration = Duration::from_secs(30);

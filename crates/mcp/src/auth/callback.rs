@@ -33,7 +33,7 @@ pub(super) struct Listener {
     path: String,
 }
 
-/// What the authorization server sent the browser back with.
+/// The parameters with which the authorization server redirected the browser.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Redirect {
     pub(super) state: String,
@@ -89,7 +89,7 @@ impl Listener {
                     let permits = permits.clone();
                     let (sender, state, path) =
                         (sender.clone(), state.to_owned(), self.path.clone());
-                    connections.spawn(tasks::boxed(async move {
+                    connections.spawn(async move {
                         let Ok(_permit) = permits.acquire().await else { return };
                         let service = service_fn(|request| {
                             let page = answer(&request, &state, &path, &sender);
@@ -102,7 +102,7 @@ impl Listener {
                             .keep_alive(false)
                             .serve_connection(TokioIo::new(stream), service);
                         let _ = tokio::time::timeout(CONNECTION_TIMEOUT, served).await;
-                    }));
+                    });
                 }
             }
         }

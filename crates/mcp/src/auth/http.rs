@@ -15,7 +15,7 @@ use crate::http::Http;
 /// Longest time of a request.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// See the module.
+/// The HTTP client for the requests of a login.
 pub(super) struct OauthHttp {
     http: Http,
     /// Host of the MCP server.

@@ -28,7 +28,7 @@ pub struct Callback {
 
 /// A login that has begun.
 pub struct Login {
-    /// What the user opens.
+    /// The address that the user opens.
     pub url: String,
     state: String,
     manager: AuthorizationManager,

@@ -12,7 +12,7 @@ use crate::port::Keyring;
 /// Largest file.
 const MAX_BYTES: u64 = 256 << 10;
 
-/// See the module.
+/// The storage place of one login.
 #[derive(Clone)]
 pub(super) struct Place {
     /// The file, which also identifies the entry of the keyring.
@@ -22,7 +22,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// What is stored.
+    /// Reads the stored bytes.
     ///
     /// # Errors
     /// It cannot be read.

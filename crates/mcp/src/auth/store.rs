@@ -1,4 +1,4 @@
-//! The stored logins: one for each server, and a lock beside its file that one process holds while it
+//! The stored logins: one for each server, and a lock next to its file that one process holds while it
 //! refreshes.
 
 use std::fs::{File, TryLockError};
@@ -18,7 +18,7 @@ use crate::definition::HttpServer;
 use crate::error::{Error, ErrorKind};
 use crate::port::Keyring;
 
-/// How long a process waits for another that refreshes: longer than a refresh takes at most.
+/// Maximum wait for another process that refreshes: longer than a refresh takes at most.
 const WAIT: Duration = Duration::from_secs(90);
 /// Pauses of that wait, the first and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(100));
@@ -50,7 +50,7 @@ pub(super) struct Client {
 /// The content of a file. The issuer is part of the credentials.
 #[derive(Serialize, Deserialize)]
 struct Stored {
-    /// For whoever looks at the file.
+    /// For people who read the file.
     url: String,
     client: Client,
     credentials: StoredCredentials,
@@ -69,7 +69,7 @@ impl Store {
         CredentialFile { place, url: server.url.clone(), client: Arc::default() }
     }
 
-    /// Whether there is a login at a server.
+    /// Returns whether there is a login at a server.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -256,7 +256,7 @@ async fn lock(path: PathBuf) -> Result<File, String> {
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, String> + Send + 'static,
 ) -> Result<T, String> {
-    tasks::spawn_blocking(work).await.unwrap_or_else(|error| Err(error.to_string()))
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(error.to_string()))
 }
 
 fn unusable(problem: String) -> Error {

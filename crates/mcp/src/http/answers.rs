@@ -1,4 +1,5 @@
-//! What servers answer: demands of a login, errors of the protocol, failures, and bounded bodies.
+//! Handling of server responses: demands of a login, errors of the protocol, failures, and bounded
+//! bodies.
 
 use std::borrow::Cow;
 
@@ -152,8 +153,8 @@ fn is_too_large(event: &Result<Sse, SseError>) -> bool {
     matches!(error.downcast_ref::<LimitError<hyper::Error>>(), Some(LimitError::TooLarge { .. }))
 }
 
-/// What stands for the rest of a stream. It is no error: the protocol's library would open the stream
-/// again at once, and as often as it fails.
+/// The replacement of the rest of a stream. It is no error: the protocol's library would open the
+/// stream again at once, and as often as it fails.
 fn broken_off(error: &SseError, request: Option<RequestId>) -> Sse {
     let why = match error {
         SseError::Body(error) => quoted(&error.to_string()),

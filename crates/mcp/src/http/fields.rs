@@ -9,7 +9,7 @@ pub(super) const LONGEST_RETRY: u64 = 30_000;
 const MAX_LINE: usize = 8 << 10;
 const DATA: &[u8] = b"data:";
 
-/// See the module.
+/// A filter for the fields of one stream of server-sent events.
 #[derive(Default)]
 pub(super) struct Fields {
     /// The start of a line whose field is not known yet, or a whole line that is not `data`.
@@ -17,7 +17,7 @@ pub(super) struct Fields {
     kind: LineKind,
     is_begun: bool,
     after_return: bool,
-    /// What the event has: the parser fails on a second one.
+    /// The fields that the event has so far: the parser fails on a repeated one.
     seen: Vec<&'static str>,
 }
 

@@ -78,7 +78,7 @@ impl Counter {
         Self { max, event: 0, line: 0, is_comment: false, after_return: false }
     }
 
-    /// Whether the event that is being read is still within the bound.
+    /// Returns whether the event that is being read is still within the bound.
     fn admits(&mut self, bytes: &[u8]) -> bool {
         bytes.iter().all(|byte| self.count(*byte))
     }

@@ -15,12 +15,12 @@ const MAX_INLINED: usize = 500;
 const MAX_LISTED: usize = 20;
 /// A part that has its own base for references, which lead nowhere then.
 const OTHER_BASE: &str = "";
-/// What says nothing about what is allowed.
+/// Keywords that do not restrict values.
 const ANNOTATIONS: [&str; 6] =
     ["title", "description", "default", "examples", "deprecated", "$comment"];
 const TYPES: [&str; 7] = ["object", "array", "string", "number", "integer", "boolean", "null"];
 
-/// What a keyword holds.
+/// The type of a keyword's value.
 enum Kind {
     Any,
     Enum,
@@ -87,7 +87,7 @@ fn kind(keyword: &str) -> Kind {
     }
 }
 
-/// See the module.
+/// The keywords of one schema while it is repaired.
 pub(super) struct Keywords<'r, 's> {
     references: &'r References<'s>,
     /// Each definition allows exactly what it did.
@@ -280,7 +280,7 @@ fn add_items(kept: &mut Object) {
     }
 }
 
-/// What fits both a part and the keywords beside the reference to it.
+/// Returns the values that satisfy both a part and the keywords next to the reference to it.
 fn joined(mut part: Object, beside: Object) -> Object {
     if beside.keys().all(|keyword| ANNOTATIONS.contains(&keyword.as_str())) {
         part.extend(beside);
@@ -330,7 +330,7 @@ fn describe(kept: &mut Object, line: &str) {
     kept.insert("description".to_owned(), text.trim_start().into());
 }
 
-/// Whether an object can have the type of a schema, and be among its constants.
+/// Returns whether an object can have the type of a schema, and be among its constants.
 pub(super) fn allows_objects(schema: &Object) -> bool {
     let by_type = schema.get("type").and_then(types).is_none_or(|types| match types {
         Value::Array(types) => types.iter().any(|one| one == "object"),
@@ -386,7 +386,7 @@ fn count(value: &Value) -> Option<Value> {
     (0.0..EXACT).contains(&number).then(|| json!(number as u64))
 }
 
-/// Whether no value is deeper than `depth` lists and objects.
+/// Returns whether no value is deeper than `depth` lists and objects.
 fn is_shallow(value: &Value, depth: usize) -> bool {
     match value {
         Value::Array(entries) => {

@@ -1,5 +1,5 @@
-//! Whether a pattern is a regular expression in every dialect that hosted APIs validate with: they
-//! refuse a schema with a pattern that theirs cannot compile.
+//! The check that a pattern is a regular expression in every dialect that hosted APIs validate
+//! with: they refuse a schema with a pattern that theirs cannot compile.
 
 use std::iter::Peekable;
 use std::str::Chars;
@@ -7,7 +7,7 @@ use std::str::Chars;
 /// Most repetitions that a quantifier can demand.
 const MAX_REPEATED: u32 = 1000;
 
-/// What a part of a pattern is to a quantifier.
+/// The role of a part of a pattern before a quantifier.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     /// It can be repeated.
@@ -16,9 +16,9 @@ enum Part {
     Other,
 }
 
-/// Whether the pattern keeps to what the dialects have in common: groups without a name, classes,
-/// escapes of ASCII, anchors, and greedy or lazy quantifiers. Properties of Unicode, references to
-/// groups, flags, and a look at what precedes or follows are not among it.
+/// Returns whether the pattern keeps to what the dialects have in common: groups without a name,
+/// classes, escapes of ASCII, anchors, and greedy or lazy quantifiers. Properties of Unicode,
+/// references to groups, flags, and a look at what precedes or follows are not among it.
 pub(super) fn is_common(pattern: &str) -> bool {
     let mut letters = pattern.chars().peekable();
     check(&mut letters).is_some()

@@ -16,14 +16,14 @@ pub(super) const TOP: &str = "#";
 /// Longest name of a property or a definition that all hosted APIs take.
 const MAX_NAME: usize = 64;
 
-/// See the module.
+/// The references within one schema.
 pub(super) struct References<'s> {
     top: &'s Object,
     /// From the pointer of a part to a reference in it that closes a circle.
     circular: BTreeSet<(String, String)>,
 }
 
-/// What a reference leads to.
+/// The target of a reference.
 pub(super) enum Target<'s> {
     /// A definition: APIs take the reference as it is.
     Definition,
@@ -55,7 +55,7 @@ impl<'s> References<'s> {
         }
     }
 
-    /// Whether a pointer leads to a definition that keeps its name.
+    /// Returns whether a pointer leads to a definition that keeps its name.
     pub(super) fn is_kept(&self, pointer: &str) -> bool {
         let Some((member, name)) = pointer.strip_prefix("#/").and_then(|path| path.split_once('/'))
         else {
@@ -95,7 +95,7 @@ pub(super) fn pointer(member: &str, name: &str) -> String {
     format!("#/{member}/{}", name.replace('~', "~0").replace('/', "~1"))
 }
 
-/// Whether all hosted APIs take this name of a property.
+/// Returns whether all hosted APIs accept this name of a property.
 pub(super) fn is_name(name: &str) -> bool {
     let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
     !name.is_empty() && name.len() <= MAX_NAME && name.bytes().all(is_letter)

@@ -10,13 +10,13 @@ use super::references::{DEFINITIONS, Object, References, TOP, Target};
 const MAX_DEPTH: usize = 8;
 /// Branches, and properties of branches, that are merged; further ones allow any object.
 const MAX_MERGED: usize = 4000;
-/// What makes a schema one that is merged.
+/// The keywords that require a merge.
 const UNIONS: [&str; 4] = ["$ref", "allOf", "anyOf", "oneOf"];
 /// Members of a schema that a merged one does not keep: what they say holds for one branch only.
 const OF_ONE_BRANCH: [&str; 6] =
     ["properties", "required", "additionalProperties", "unevaluatedProperties", "enum", "const"];
 
-/// What a schema says of objects.
+/// The restrictions of a schema on objects.
 #[derive(Clone, Default)]
 struct Shape {
     properties: Object,
@@ -107,7 +107,7 @@ impl Merge<'_, '_> {
         }
     }
 
-    /// What a schema says without its unions.
+    /// Returns the restrictions of a schema without its unions.
     fn own(&mut self, schema: &Object) -> Shape {
         let mut shape = Shape {
             required: schema.get("required").and_then(names).unwrap_or_default(),

@@ -32,7 +32,7 @@ impl List {
     }
 }
 
-/// See the module.
+/// The cached lists of one server.
 #[derive(Default)]
 pub(crate) struct Lists {
     kept: Mutex<Kept>,

@@ -23,7 +23,7 @@ const MAX_QUESTION: usize = 256 << 10;
 const MAX_UNSOLICITED: usize = 10;
 const INTERVAL: Duration = Duration::from_mins(1);
 
-/// What bounds the questions of a server.
+/// The bounds on the questions of a server.
 pub(super) struct Questions {
     open: Semaphore,
     /// The begin of the interval, and the questions since that belong to no request.
@@ -80,7 +80,7 @@ impl Shared {
         let mut holders = self.holders();
         let caller = call.and_then(|call| call.holder.clone());
         if let Some(caller) = &caller {
-            // A call's question is for whoever made the call, and for no other holder.
+            // A call's question is for the caller, and for no other holder.
             holders = vec![caller.clone()];
         }
         let question = Elicitation {

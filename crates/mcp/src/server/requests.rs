@@ -198,7 +198,7 @@ impl Server {
     }
 }
 
-/// What a request is sent again with.
+/// The user's inputs with which a request is sent again.
 #[derive(Default)]
 pub(crate) struct Inputs {
     responses: Option<InputResponses>,
@@ -345,7 +345,7 @@ impl Shared {
     }
 }
 
-/// A page of a list. The entries keep the form that they have, also when one of them is malformed.
+/// A page of a list. The entries keep their form, even when one of them is malformed.
 pub(crate) struct Page {
     pub(crate) entries: Vec<Value>,
     /// The cursor of the next one.
@@ -408,7 +408,7 @@ impl Drop for CancelGuard<'_> {
     fn drop(&mut self) {
         let Some(id) = self.id.take() else { return };
         let peer = self.peer.clone();
-        tasks::spawn(async move {
+        tokio::spawn(async move {
             let reason = "the request is no longer needed".to_owned();
             let params = CancelledNotificationParam::new(Some(id), Some(reason));
             // A connection that has ended needs no word.

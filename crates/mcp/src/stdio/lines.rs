@@ -49,7 +49,7 @@ impl Lines {
         lines
     }
 
-    /// Whether the line that is being read is too long.
+    /// Returns whether the line that is being read is too long.
     pub(crate) fn is_skipping(&self) -> bool {
         self.skipped.is_some()
     }

@@ -62,7 +62,7 @@ fn item(item: &Value, at: i64, builder: &mut Builder) {
     }
 }
 
-/// Whether the program itself has added the text.
+/// Returns whether the program itself added the text.
 fn is_added(text: &str) -> bool {
     let starts = [
         "<environment_context>",

@@ -11,7 +11,7 @@ pub struct Session {
     pub turns: Vec<Turn>,
     /// Lines that could not be read, such as one that was cut off.
     pub bad_lines: usize,
-    /// Whether entries were left out because there are too many.
+    /// True if entries were left out because there are too many.
     pub is_cut: bool,
 }
 

@@ -37,7 +37,7 @@ impl<T> Kept<T> {
         self.objects.push_back((id, object, bytes));
     }
 
-    /// Whether an object of this size can be added without dropping another.
+    /// Returns whether an object of this size can be added without dropping another.
     pub(super) fn fits(&self, bytes: usize) -> bool {
         self.objects.len() < self.most && self.bytes + bytes <= MAX_BYTES
     }

@@ -15,7 +15,7 @@ pub(super) struct File {
 #[derive(Debug)]
 pub(super) struct Stored {
     pub(super) object: Value,
-    /// Whether it runs in the background and has not been retrieved yet.
+    /// True if it runs in the background and has not been retrieved yet.
     pub(super) queued: bool,
 }
 

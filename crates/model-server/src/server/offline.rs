@@ -1,4 +1,4 @@
-//! The offline model behind the routes of the hosted API: its router, and what the handlers share.
+//! The offline model with the routes of the hosted API: its router, and what the handlers share.
 //! It stores objects in bounded memory, and makes no requests.
 
 use std::sync::{
@@ -26,7 +26,7 @@ pub type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
 /// file or vector store is refused.
 const MAX_KEPT: usize = 1000;
 
-/// What distinguishes one server's responses from another's.
+/// The identity that distinguishes one server's responses from another's.
 #[derive(Clone)]
 pub struct OfflineModel {
     /// The seed of ids.

@@ -28,7 +28,7 @@ use crate::script::player::{Action, Player};
 /// Longest time for the rest of the handshake.
 const UPGRADE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Whether the request asks for a WebSocket to the scripted model.
+/// Returns whether the request asks for a WebSocket to the scripted model.
 pub(super) fn is_upgrade(request: &Request<Incoming>) -> bool {
     let asks = request.headers().get(header::UPGRADE);
     request.method() == Method::GET

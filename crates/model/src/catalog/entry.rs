@@ -13,7 +13,7 @@ use crate::price::Prices;
 /// Declares the members that a family and a model share.
 macro_rules! members {
     ($($(#[$doc:meta])* $name:ident: $type:ty,)*) => {
-        /// What is known of a model or a family; an absent member is inherited.
+        /// The known facts about a model or a family; an absent member is inherited.
         #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
         #[serde(default, deny_unknown_fields)]
         pub(super) struct Entry {

@@ -79,7 +79,7 @@ pub fn parse_listing(body: &[u8]) -> Result<Listing, String> {
 }
 
 impl ListedModel {
-    /// Whether it can be shown and asked for.
+    /// Returns whether it can be shown and asked for.
     pub(super) fn has_name(&self) -> bool {
         let fits = !self.id.is_empty() && self.id.len() <= MAX_ID;
         fits && !self.id.chars().any(visible::is_hidden)
@@ -112,7 +112,7 @@ impl Catalog {
     ///
     /// - What the catalog says of a model holds, whatever the provider says of it.
     /// - A model that the provider does not report is hidden.
-    /// - A model that the catalog does not have is added behind the others, with what its family
+    /// - A model that the catalog does not have is added after the others, with what its family
     ///   provides and the name, description and context window that the provider reports. It is hidden
     ///   when the catalog knows any of the reported models: then the catalog is that of this provider,
     ///   and the rest are snapshots and models for other purposes.

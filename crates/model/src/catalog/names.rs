@@ -5,8 +5,8 @@ pub(super) fn base(id: &str) -> &str {
     id.rsplit('/').next().unwrap_or(id)
 }
 
-/// Whether two names mean the same model: routers put a prefix before a name, and providers answer
-/// with the dated snapshot that an alias stands for.
+/// Returns whether two names mean the same model: routers put a prefix before a name, and providers
+/// answer with the dated snapshot that an alias stands for.
 #[must_use]
 pub fn is_same_model(one: &str, other: &str) -> bool {
     let (one, other) = (base(one), base(other));
@@ -34,8 +34,8 @@ pub(super) fn undated(name: &str) -> &str {
     name
 }
 
-/// Whether `name` matches `pattern`, in which `*` stands for any text. Linear in the product of
-/// both lengths.
+/// Returns whether `name` matches `pattern`, in which `*` stands for any text. Linear in the
+/// product of both lengths.
 pub(super) fn matches(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();

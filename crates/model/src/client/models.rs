@@ -31,7 +31,7 @@ pub enum ModelsAnswer {
 }
 
 impl Provider {
-    /// Whether it is asked for its models: a provider on the network that is sent a
+    /// Returns whether it is asked for its models: so are a provider on the network that is sent a
     /// credential, and a server on this machine.
     #[must_use]
     pub fn lists_models(&self) -> bool {

@@ -1,4 +1,5 @@
-//! What a realtime conversation needs of a provider: a WebSocket, and the answer to an offer of a call.
+//! The parts of a provider that a realtime conversation uses: a WebSocket, and the answer to an
+//! offer of a call.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What a provider says about a response beside its items: which model answers, and which
+//! A provider's metadata of a response besides its items: which model answers, and which
 //! verifications it recommends to the user. Unknown names and wrong types count as absent, because
 //! none of this is needed for the response itself.
 

@@ -1,5 +1,5 @@
-//! What is left of a provider's limit at a moment, computed from its last report. Pure: the caller
-//! brings the time.
+//! The remaining amount of a provider's limit at a moment, computed from its last report. Pure: the
+//! caller brings the time.
 
 use std::time::Duration;
 
@@ -17,13 +17,13 @@ const WINDOW_TOLERANCE: u32 = 20;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Meter {
     limit: f64,
-    /// What was left at `at`; below zero when more was sent than the provider reported.
+    /// The remaining amount at `at`; below zero when more was sent than the provider reported.
     level: f64,
     at: Instant,
     refill: Refill,
 }
 
-/// How a limit becomes available again.
+/// The way in which a limit becomes available again.
 #[derive(Debug, Clone, Copy)]
 enum Refill {
     /// Continuously, this many units a second.
@@ -76,8 +76,8 @@ impl Meter {
         self
     }
 
-    /// How long to wait before `units` are available and `kept` more are left. More than the limit is
-    /// available when all of it is.
+    /// Returns the time until `units` are available and `kept` more are left. More than the limit
+    /// is available when all of it is.
     pub(super) fn wait(&self, units: f64, kept: f64, now: Instant) -> Duration {
         let missing = units.min(self.limit) + kept - self.level(now);
         if missing <= 0.0 {

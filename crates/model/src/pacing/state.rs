@@ -1,4 +1,4 @@
-//! What a queue knows: the limits, the requests that wait, and the places that are kept. Pure: the caller
+//! The state of a queue: the limits, the waiting requests, and the kept places. Pure: the caller
 //! brings the time.
 
 use std::collections::BTreeMap;
@@ -15,8 +15,8 @@ use crate::rate_limits::{RateLimit, RateLimits};
 /// A request, its tokens, and its tokens of the project.
 pub(super) type Units = [f64; 3];
 
-/// What the place of a refused request is kept for beyond the wait that the provider asks for: the
-/// longest random part of a wait before a retry is 5 s.
+/// Time for which the place of a refused request is kept beyond the wait that the provider asks
+/// for: the longest random part of a wait before a retry is 5 s.
 const GRACE: Duration = Duration::from_secs(6);
 
 /// A place in the order of arrival; two requests of one arrival differ by the second number.
@@ -76,7 +76,7 @@ impl State {
         }
     }
 
-    /// How long the request at `position` has to wait; `None`: for those before it.
+    /// Returns the wait of the request at `position`; `None`: that of the requests before it.
     pub(super) fn wait_at(&self, position: Position, now: Instant) -> Option<Duration> {
         let (first, waiting) = self.waiting.first_key_value()?;
         (*first == position).then(|| self.wait(position.0, &waiting.units, now))
@@ -151,7 +151,7 @@ impl State {
         self.wake_first();
     }
 
-    /// What a request of this arrival can expect.
+    /// Returns the outlook of a request of this arrival.
     pub(super) fn outlook(&self, arrival: u64, units: &Units, now: Instant) -> Outlook {
         let before = self.waiting.range(..(arrival, 0));
         let mut ahead: BTreeMap<u64, &Units> =
@@ -170,8 +170,8 @@ impl State {
         Outlook { wait: at.saturating_duration_since(now), ahead: ahead.len() }
     }
 
-    /// How long a request of this arrival waits when it is the first: also for the units that are left
-    /// to those before it which come again.
+    /// Returns the wait of a request of this arrival when it is the first: also for the units that
+    /// are reserved for earlier requests that come again.
     fn wait(&self, arrival: u64, units: &Units, now: Instant) -> Duration {
         let blocked = self.blocked.map(|until| until.saturating_duration_since(now));
         let own = wait_for(&self.meters, units, &[0.0; 3], now).max(blocked.unwrap_or_default());
@@ -196,7 +196,7 @@ impl Kept {
     }
 }
 
-/// The wait before `units` are available beside those that are `kept`.
+/// The wait before `units` are available in addition to those that are `kept`.
 fn wait_for(meters: &[Option<Meter>; 3], units: &Units, kept: &Units, now: Instant) -> Duration {
     let waits = meters.iter().zip(units.iter().zip(kept));
     let waits =

@@ -31,7 +31,7 @@ const MAX_IDLE_MESSAGES: usize = 256;
 pub(super) struct Connection {
     socket: WebSocket,
     endpoint: Endpoint,
-    /// Whether the provider names the response that a response continues.
+    /// True if the provider names the response that a response continues.
     names_previous: bool,
 }
 
@@ -210,7 +210,7 @@ struct Response {
     has_delivered: bool,
     /// The response that the request continues.
     previous: Option<String>,
-    /// Whether the provider names the response that a response continues.
+    /// True if the provider names the response that a response continues.
     names_previous: bool,
     /// As the response's beginning names it.
     id: String,

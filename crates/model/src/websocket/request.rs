@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use crate::json;
 
-/// What a frame leaves out of a body: a WebSocket always streams.
+/// The members of a body that a frame leaves out: a WebSocket always streams.
 const STREAM: &str = r#","store":false,"stream":true"#;
 const NOT_STREAM: &str = r#","store":false"#;
 const INPUT: &str = r#","input":"#;

@@ -76,8 +76,8 @@ impl Home {
         .await
     }
 
-    /// Whether the plugin, of the marketplace in `root`, may have its id: no other marketplace takes the name
-    /// of one that was added, nor the place of what was installed from one.
+    /// Checks that the plugin, of the marketplace in `root`, may have its id: no other marketplace
+    /// takes the name of one that was added, nor the place of an installation from one.
     fn check_names(&self, plugin: &Installed, root: &Path) -> Result<(), Error> {
         let name = &plugin.marketplace;
         let known = self.marketplaces()?.all;
@@ -150,7 +150,8 @@ impl Home {
         self.clean()
     }
 
-    /// How the files of an installed plugin differ from its record: empty if they are as installed.
+    /// Returns the difference between the files of an installed plugin and its record: empty if
+    /// they are as installed.
     ///
     /// # Errors
     /// The files cannot be read, or there are some that could not have been installed.

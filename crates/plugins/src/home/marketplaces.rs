@@ -19,7 +19,7 @@ struct Brought {
     marketplace: Configured,
     /// Names of its plugins.
     plugins: Vec<String>,
-    /// What was written; `None` for a folder, which is read in place.
+    /// The files that were written; `None` for a folder, which is read in place.
     files: Option<Vec<InstalledFile>>,
     folder: Claimed,
 }
@@ -62,7 +62,7 @@ impl Home {
         .await
     }
 
-    /// Fetches a marketplace anew, and takes what `allow` has nothing against. Installed plugins stay as they
+    /// Fetches a marketplace again, and takes what `allow` permits. Installed plugins stay as they
     /// are.
     ///
     /// # Errors

@@ -17,7 +17,7 @@ pub(super) enum Direction {
 /// Index of a [`Node`].
 pub(super) type NodeId = usize;
 
-/// See the module.
+/// The paths of the schema that lead to a name of a dialect.
 #[derive(Debug)]
 pub(super) struct Plan {
     table: &'static Table,
@@ -74,7 +74,7 @@ impl Plan {
         self.nodes.get(id)
     }
 
-    /// Whether anything is renamed at or below a node. Valid after [`Plan::prune`].
+    /// Returns whether anything is renamed at or below a node. Valid after [`Plan::prune`].
     pub(super) fn changes(&self, id: NodeId) -> bool {
         self.nodes.get(id).is_some_and(|node| node.changes)
     }

@@ -114,7 +114,7 @@ impl<'a> Rewriting<'a> {
     }
 }
 
-/// Whether an object has a form. Its tags decide; a tag that is missing fits a form without
+/// Returns whether an object has a form. Its tags decide; a tag that is missing fits a form without
 /// alternatives only.
 fn fits(form: &Form, members: &[(&RawValue, &RawValue)], forms: &[Form]) -> bool {
     form.tags.iter().all(|(name, values)| {
@@ -126,7 +126,7 @@ fn fits(form: &Form, members: &[(&RawValue, &RawValue)], forms: &[Form]) -> bool
     })
 }
 
-/// Whether this JSON is a string with this content.
+/// Returns whether this JSON is a string with this content.
 fn is_text(json: &str, content: &str) -> bool {
     let Some(inside) = json.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) else {
         return false;

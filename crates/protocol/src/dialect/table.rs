@@ -11,7 +11,7 @@ pub(super) struct Table {
     pub(super) protocol_version: &'static str,
     pub(super) home_variable: &'static str,
     pub(super) key_variable: &'static str,
-    /// Whether `thread/resume` and `thread/fork` return turns unless `excludeTurns` is set.
+    /// True if `thread/resume` and `thread/fork` return turns unless `excludeTurns` is set.
     pub(super) turns_with_thread: bool,
     pub(super) methods: &'static [Names],
     /// Keys of configuration overrides on the command line.

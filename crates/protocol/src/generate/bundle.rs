@@ -87,7 +87,7 @@ fn with_place(mut envelope: Value) -> Value {
     envelope
 }
 
-/// Whether `params` has required members.
+/// Returns whether `params` has required members.
 pub(crate) fn needs_params(message: &MessageSchema, surface: &Surface) -> bool {
     let definition =
         definition_name(&message.params.schema).and_then(|n| surface.definitions.get(n));

@@ -31,7 +31,7 @@ pub(super) struct Link {
     /// Counts connections: a failed call drops the connection that it used, and no later one.
     generation: AtomicU64,
     lost: Notify,
-    /// Whether this node may treat an empty store as a new one.
+    /// True if this node may treat an empty store as a new one.
     may_be_new: AtomicBool,
     address: String,
 }

@@ -126,7 +126,7 @@ impl LocalMeter {
         }
     }
 
-    /// Whether `amount` is available without a call.
+    /// Returns whether `amount` is available without a call.
     pub(super) fn has(&mut self, bound: Bound, amount: u64, now: Micros) -> bool {
         self.end_lease(now);
         self.lease.as_ref().is_some_and(|lease| lease.bound == bound && lease.free >= amount)
@@ -271,7 +271,7 @@ impl LocalMeter {
         }
     }
 
-    /// Whether there is something to report, or a lease to manage.
+    /// Returns whether there is something to report, or a lease to manage.
     pub(super) fn is_pending(&self) -> bool {
         !self.refunds.is_empty() || self.owe > 0 || self.lease.is_some()
     }
@@ -328,7 +328,7 @@ pub(super) struct Ask {
     pub(super) now: Micros,
     /// End of the validity of a lease from this call.
     pub(super) until: Micros,
-    /// Whether to lease: pointless if another meter requires a call anyway.
+    /// True to lease: pointless if another meter requires a call anyway.
     pub(super) leases: bool,
 }
 
@@ -340,11 +340,11 @@ pub(super) struct ReplyTime {
     pub(super) store: Micros,
     /// End of the validity of leases from this call.
     pub(super) until: Micros,
-    /// Whether the call got as far as leasing.
+    /// True if the call got as far as leasing.
     pub(super) renewed: bool,
 }
 
-/// Whether leases of such a meter are large enough for requests of this size.
+/// Returns whether leases of such a meter are large enough for requests of this size.
 pub(super) fn is_leasable(bound: Bound, amount: u64) -> bool {
     let needed = amount.max(1).saturating_mul(LEAST * 8);
     match bound {

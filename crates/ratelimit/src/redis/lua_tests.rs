@@ -8,7 +8,7 @@ use super::wire::{self, Change, Terms};
 use crate::bucket::Bucket;
 use crate::{Bound, DAY, Draw, Limit, MINUTE, Micros};
 
-#[path = "../../tests/store/mod.rs"]
+#[path = "../../tests/suite/store/mod.rs"]
 mod store;
 
 /// The longest time that the store returns.

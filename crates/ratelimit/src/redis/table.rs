@@ -21,7 +21,7 @@ use crate::{ABANDONED_AFTER, Bound, Draw, MAX_OPEN, Micros, RequestId, State};
 const SHARDS: usize = 64;
 /// Changes in a batch, from which no further meter is added.
 const BATCH: usize = 64;
-/// How long an unused organization is kept.
+/// Time that an unused organization is kept.
 const IDLE: Micros = 60_000_000;
 
 /// A node's view of all organizations.
@@ -288,7 +288,7 @@ impl Table {
         shard.mark(&name);
     }
 
-    /// Whether there are neither pending reports nor leases.
+    /// Returns whether there are neither pending reports nor leases.
     pub(super) fn is_quiet(&self) -> bool {
         let is_told = self.telling.load(Ordering::Acquire) == 0;
         is_told && self.shards.iter().all(|shard| lock(shard).dirty.is_empty())

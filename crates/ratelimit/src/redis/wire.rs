@@ -45,7 +45,7 @@ pub(super) struct MeterReply {
     pub(super) helps: i64,
     pub(super) state: State,
     pub(super) granted: u64,
-    /// Whether the store knew the lease already.
+    /// True if the store knew the lease already.
     pub(super) known: bool,
 }
 

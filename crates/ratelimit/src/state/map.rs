@@ -18,7 +18,7 @@ use rustix::fs::{FallocateFlags, fallocate};
 pub(super) struct Map {
     map: MmapRaw,
     file: File,
-    /// Length of the file: pages behind it must not be touched.
+    /// Length of the file: pages beyond it must not be touched.
     length: AtomicU64,
 }
 

@@ -62,7 +62,7 @@ impl Gate {
                     let (question, all) = (asker.ask(target.clone()), self.asked.clone());
                     let target = target.clone();
                     // Continues if the connection that asked first is closed, because others wait.
-                    tasks::spawn(async move {
+                    tokio::spawn(async move {
                         let decided = tokio::select! {
                             decided = question => decided,
                             () = sender.closed() => false,

@@ -61,10 +61,10 @@ where
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
                     let served = serve(stream);
-                    running.spawn(tasks::boxed(async move {
+                    running.spawn(async move {
                         served.await;
                         drop(place);
-                    }));
+                    });
                 }
                 // Most likely out of descriptors, which is temporary.
                 Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,

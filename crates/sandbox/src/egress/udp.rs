@@ -41,10 +41,10 @@ pub(super) async fn relay(egress: &Arc<Egress>, socket: UdpSocket) {
                     flows.insert(flow.clone(), sender);
                     let (egress, socket) = (egress.clone(), socket.clone());
                     let flow = flow.clone();
-                    running.spawn(tasks::boxed(async move {
+                    running.spawn(async move {
                         carry(&egress, &socket, &flow, waiting).await;
                         flow
-                    }));
+                    });
                 }
                 if let Some(sender) = flows.get(&flow) {
                     let _ = sender.try_send(payload.to_vec());

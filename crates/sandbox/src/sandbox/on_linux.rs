@@ -203,9 +203,9 @@ impl Sandbox {
             place: spawn.cwd.clone(),
         };
         if let Some((egress, socket)) = proxied {
-            tasks::spawn(handover::proxy(egress, socket, shared.ended.clone()));
+            tokio::spawn(handover::proxy(egress, socket, shared.ended.clone()));
         }
-        tasks::spawn(pump.run());
+        tokio::spawn(pump.run());
         Ok(Process { output: receiver, lapsed: Vec::new(), control: Control { shared } })
     }
 }

@@ -57,7 +57,7 @@ impl CallTask {
         place: Option<QueuedCall>,
     ) -> Self {
         let (cancel, mut cancelled) = oneshot::channel::<()>();
-        tasks::spawn(async move {
+        tokio::spawn(async move {
             let caller = Arc::new(caller);
             let targets = match &request {
                 AgentRequest::Wait { targets, .. } => targets.clone(),
@@ -85,7 +85,7 @@ impl CallTask {
                 // Looked for again: the call may have ended before it had found them.
                 for target in targets {
                     let (agents, caller) = (agents.clone(), caller.clone());
-                    tasks::spawn(async move {
+                    tokio::spawn(async move {
                         // A target that is unknown is not waited for.
                         if let Ok(agent) = agents.find(&caller, &target).await {
                             agents.interrupt(&agent).await;
@@ -187,7 +187,7 @@ impl Agents {
         let before = self.state(&id);
         let (agents, closed) = (self.clone(), id.clone());
         // Goes on when the call is cancelled: half of it would leave agents without their parent.
-        let closing = tasks::spawn(async move { agents.close(&closed).await });
+        let closing = tokio::spawn(async move { agents.close(&closed).await });
         closing.await.map_err(|error| ToolError::new(format!("agent {id}: {error}")))?;
         self.read_report(&id).await?;
         let previous = report::for_model(&before);

@@ -26,7 +26,7 @@ impl Agents {
     async fn end_all(self: &Arc<Self>, ids: Vec<String>) {
         let end = |id: String| {
             let agents = self.clone();
-            tasks::spawn(async move {
+            tokio::spawn(async move {
                 if agents.threads.end(&id, EndReason::Closed).await {
                     agents.threads.notify_closed(&id);
                 }

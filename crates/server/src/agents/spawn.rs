@@ -144,7 +144,7 @@ impl Drop for Starting {
         }
         let (agents, id) = (self.agents.clone(), self.id.clone());
         agents.forest().begun(&id);
-        tasks::spawn(async move {
+        tokio::spawn(async move {
             agents.close(&id).await;
             agents.forest().remove(&id);
         });

@@ -137,7 +137,7 @@ async fn supervise(
 ) -> (EndCause, Exit, [(String, bool); 2]) {
     let feeding = registered.as_mut().and_then(|registered| {
         let (input, waiting) = (registered.input.take()?, registered.waiting.clone());
-        Some(tasks::spawn(feed(process.control(), input, waiting)))
+        Some(tokio::spawn(feed(process.control(), input, waiting)))
     });
     let _feeding = feeding.map(AbortOnDrop);
     let deadline = timeout.map(|timeout| Instant::now() + timeout);
@@ -234,7 +234,7 @@ fn obey(process: &Process, order: ProcessOrder) {
             let _ = control.resize(size);
         }
         ProcessOrder::Terminate => {
-            tasks::spawn(async move { control.terminate(GRACE).await });
+            tokio::spawn(async move { control.terminate(GRACE).await });
         }
     }
 }

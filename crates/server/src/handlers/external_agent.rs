@@ -93,7 +93,7 @@ impl ExternalAgentMethods<Caller> for Server {
         self.services.configurations.source().reload();
         self.services.skills.announce_change();
         let (peer, gate) = (caller.peer.clone(), caller.gate());
-        tasks::spawn(async move {
+        tokio::spawn(async move {
             gate.opened().await;
             peer.notify::<ExternalAgentConfigImportCompleted>(&Empty {});
         });

@@ -56,7 +56,7 @@ impl FuzzyMethods<Caller> for Server {
         let report = reporter(caller.peer.clone(), session_id, roots);
         let session = searches.start(folders, report).await?;
         let gate = caller.gate();
-        tasks::spawn(async move {
+        tokio::spawn(async move {
             // What a session finds is sent after the response.
             gate.opened().await;
             searches.run(&starting, session);
@@ -74,7 +74,7 @@ impl FuzzyMethods<Caller> for Server {
         let connection = caller.peer.id;
         let order = searches.next_query(connection, &params.session_id)?;
         let gate = caller.gate();
-        tasks::spawn(async move {
+        tokio::spawn(async move {
             gate.opened().await;
             searches.update(connection, params.session_id, order, query);
         });

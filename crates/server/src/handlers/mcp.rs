@@ -44,7 +44,7 @@ impl McpMethods<Caller> for Server {
         for server in servers {
             let peer = caller.peer.clone();
             let mcp = self.services.mcp.clone();
-            rows.spawn(tasks::boxed(async move { status(&mcp, &server, is_full, &peer).await }));
+            rows.spawn(async move { status(&mcp, &server, is_full, &peer).await });
         }
         let mut data = rows.join_all().await;
         data.sort_by(|one, other| one.name.cmp(&other.name));
@@ -98,7 +98,7 @@ impl McpMethods<Caller> for Server {
             let error = outcome.err().map(|error| error.to_string());
             let params =
                 McpServerOauthLoginCompletedNotification { name, success: error.is_none(), error };
-            tasks::spawn(async move {
+            tokio::spawn(async move {
                 gate.opened().await;
                 peer.notify::<McpServerOauthLoginCompleted>(&params);
             });

@@ -28,7 +28,7 @@ impl ModelMethods<Caller> for Server {
         let models = &self.services.models;
         if let Some(due) = models.due_listing(&config, provider) {
             // The answer does not wait for it: the next one has what the provider reports.
-            tasks::spawn(due.refresh());
+            tokio::spawn(due.refresh());
         }
         let catalog = models.catalog(&config, provider);
         let includes_hidden = params.include_hidden.unwrap_or(false);

@@ -42,7 +42,7 @@ impl ProcessMethods<Caller> for Server {
         let (peer, gate) = (caller.peer.clone(), caller.gate());
         let handle = name.clone();
         let accepted = self.services.processes.accept_notification();
-        let task = tasks::spawn(async move {
+        let task = tokio::spawn(async move {
             let _accepted = accepted;
             gate.opened().await;
             let tell = |stream, delta_base64, cap_reached| {

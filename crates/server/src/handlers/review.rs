@@ -86,7 +86,7 @@ impl ReviewMethods<Caller> for Server {
                     let turn = view.id.clone();
                     let reading = Reading { config, settings, target, located, turn };
                     let (peer, thread) = (caller.peer.clone(), thread.clone());
-                    tasks::spawn(reading.run(git, handle, peer, thread));
+                    tokio::spawn(reading.run(git, handle, peer, thread));
                 }
                 Ok(ReviewStartResponse {
                     turn: convert::event::turn(&view),

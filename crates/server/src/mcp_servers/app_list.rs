@@ -96,10 +96,10 @@ async fn list(
 async fn list_tools(servers: Vec<Server>, refetch: bool) -> (Servers, Vec<String>) {
     let mut listed = JoinSet::new();
     for server in servers {
-        listed.spawn(tasks::boxed(async move {
+        listed.spawn(async move {
             let ready = if refetch { server.refetch().await } else { server.ready().await };
             (server, ready)
-        }));
+        });
     }
     let (mut known, mut problems) = (Servers::new(), Vec::new());
     for (server, ready) in listed.join_all().await {

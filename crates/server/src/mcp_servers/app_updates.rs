@@ -90,7 +90,7 @@ impl AppUpdates {
         }
         self.watch.get_or_init(|| {
             let shared = self.shared.clone();
-            Watch(tasks::spawn(async move { shared.watch().await }).abort_handle())
+            Watch(tokio::spawn(async move { shared.watch().await }).abort_handle())
         });
         let apps = ThreadApps { servers: held.view(), configuration };
         self.shared.lock().insert(thread.to_owned(), apps);

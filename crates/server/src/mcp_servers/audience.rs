@@ -132,7 +132,7 @@ impl Drop for OpenQuestion {
     fn drop(&mut self) {
         if self.is_open {
             let (handle, number) = (self.handle.clone(), self.number);
-            tasks::spawn(async move {
+            tokio::spawn(async move {
                 // A thread that has ended asks nothing.
                 handle.send(Command::WithdrawElicitation { number }).await;
             });

@@ -57,7 +57,7 @@ impl Launcher for SandboxLauncher {
             let process = spawned.map_err(|error| error.to_string())?;
             let control = Arc::new(Input(process.control()));
             let (sender, output) = mpsc::channel(OUTPUT);
-            tasks::spawn(forward(process, sender));
+            tokio::spawn(forward(process, sender));
             Ok(Child { output, control })
         })
     }

@@ -28,7 +28,7 @@ pub(super) struct Words {
 impl Words {
     pub(super) fn new(audience: Audience) -> Self {
         let (waiting, mut messages) = mpsc::channel(MAX_WAITING);
-        let task = tasks::spawn(async move {
+        let task = tokio::spawn(async move {
             while let Some(message) = messages.recv().await {
                 let fragments = vec![message];
                 let inject = |reply| MachineInput::Inject { reply, fragments };

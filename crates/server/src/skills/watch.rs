@@ -73,7 +73,7 @@ mod linux {
                 has_news: AtomicBool::new(false),
                 news: Notify::new(),
             });
-            let task = tasks::spawn(events.clone().report(ready, changed)).abort_handle();
+            let task = tokio::spawn(events.clone().report(ready, changed)).abort_handle();
             Self { events: Some(events), task: Some(task) }
         }
 

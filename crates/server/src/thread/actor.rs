@@ -107,8 +107,8 @@ impl Actor {
         let (at_end, agents_at_end) = (self.mailbox.at_end(), self.agents.at_end());
         // A thread outlives the request that loads it.
         let span = tracing::error_span!(parent: None, "thread", thread = %self.journal.id());
-        let running = tasks::spawn(self.run().instrument(span));
-        tasks::spawn(async move {
+        let running = tokio::spawn(self.run().instrument(span));
+        tokio::spawn(async move {
             // However the actor ended.
             let _ = running.await;
             agents_at_end();

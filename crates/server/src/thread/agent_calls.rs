@@ -90,7 +90,7 @@ impl AgentCalls {
     /// Looks at where a job would write its results.
     pub(super) fn plan_job(&self, call: u64, job: AgentJob, caller: AgentCaller) {
         let (agents, sender) = (self.agents.clone(), self.senders.progress.clone());
-        tasks::spawn(async move {
+        tokio::spawn(async move {
             let planned = panics::catch(agents.plan_job(&caller, &job)).await;
             let planned = planned.unwrap_or_else(|Panic(panic)| {
                 tracing::error!(target: "server::agents", "the plan of a job panicked: {panic}");
@@ -221,6 +221,6 @@ impl AgentCalls {
     pub(super) fn close_all(&mut self) {
         self.running.clear();
         let (agents, thread) = (self.agents.clone(), self.thread.clone());
-        tasks::spawn(async move { agents.close_children(&thread).await });
+        tokio::spawn(async move { agents.close_children(&thread).await });
     }
 }

@@ -124,17 +124,17 @@ impl HookRuns {
             let (loaded, model) = with_model(loaded);
             let (runner, sender) = (self.runner.clone(), self.sender.clone());
             let work = run_one(runner, loaded, event.clone(), place.clone(), model, sender);
-            self.detached.spawn(tasks::boxed(async move { drop(work.await) }));
+            self.detached.spawn(async move { drop(work.await) });
         }
         if !left_out.is_empty() {
             let sender = self.sender.clone();
-            self.detached.spawn(tasks::boxed(async move {
+            self.detached.spawn(async move {
                 let why = format!("{MAX_DETACHED} asynchronous hooks of the thread run already");
                 for run in left_out {
                     report(&sender, run.clone()).await;
                     report(&sender, run.failed(&why)).await;
                 }
-            }));
+            });
         }
         if waited.is_empty() {
             let outcome = Box::default();
@@ -145,7 +145,7 @@ impl HookRuns {
         let (cancel, cancelled) = oneshot::channel();
         self.running.insert(run, cancel);
         let (runner, sender) = (self.runner.clone(), self.sender.clone());
-        tasks::spawn(async move {
+        tokio::spawn(async move {
             let _recorded = undo::begin_call(recorder).await;
             started.run(run, runner, sender, cancelled).await;
         });
@@ -171,14 +171,7 @@ impl HookRuns {
         let mut runs = JoinSet::new();
         for loaded in matching {
             let (runner, sender) = (self.runner.clone(), sender.clone());
-            runs.spawn(tasks::boxed(run_one(
-                runner,
-                loaded,
-                event.clone(),
-                place.clone(),
-                None,
-                sender,
-            )));
+            runs.spawn(run_one(runner, loaded, event.clone(), place.clone(), None, sender));
         }
         drop(sender);
         let all = async { while runs.join_next().await.is_some() {} };
@@ -294,7 +287,7 @@ impl Started {
         for (order, (loaded, model)) in hooks.into_iter().enumerate() {
             let (runner, sender) = (runner.clone(), sender.clone());
             let (event, place, open) = (event.clone(), place.clone(), open.clone());
-            runs.spawn(tasks::boxed(async move {
+            runs.spawn(async move {
                 let begun = runner.begin(&loaded, &place);
                 open.begin(begun.report());
                 report(&sender, begun.report()).await;
@@ -302,7 +295,7 @@ impl Started {
                 open.end(&ended.id);
                 report(&sender, ended.report.clone()).await;
                 (order, ended)
-            }));
+            });
         }
         let mut ended = runs.join_all().await;
         ended.sort_by_key(|(order, _)| *order);

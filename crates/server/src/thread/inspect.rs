@@ -201,7 +201,7 @@ impl ToolInspector {
     ) {
         let (inspection, thread) = (self.inspection(context), self.thread.clone());
         let (files, cwd) = (self.services.files.clone(), cwd.to_owned());
-        tasks::spawn(async move {
+        tokio::spawn(async move {
             let work = {
                 let cwd = cwd.clone();
                 move || inspection.services.rules.allow(&prefix, &cwd, &inspection.resolver())
@@ -272,7 +272,7 @@ impl ToolInspector {
         let sender = self.sender.clone();
         let (done, next) = oneshot::channel::<()>();
         let before = self.last.replace(next);
-        tasks::spawn(async move {
+        tokio::spawn(async move {
             if let Some(before) = before {
                 // Its sender is dropped when it has reported.
                 let _ = before.await;

@@ -145,7 +145,7 @@ impl Mailbox {
     /// Delivers `input` when `wait` has passed on `clock`.
     pub(super) fn deliver_on(&self, clock: PausableClock, wait: Duration, input: MachineInput) {
         let sender = self.sender.clone();
-        tasks::spawn(async move {
+        tokio::spawn(async move {
             clock.elapse(wait).await;
             // A thread that has ended needs no reminder.
             let _ = sender.send(Command::Input(input)).await;
@@ -155,7 +155,7 @@ impl Mailbox {
     /// Sends the thread `command` after `wait`.
     pub(super) fn send_after(&self, wait: Duration, command: Command) {
         let sender = self.sender.clone();
-        tasks::spawn(async move {
+        tokio::spawn(async move {
             tokio::time::sleep(wait).await;
             // A thread that has ended needs no reminder.
             let _ = sender.send(command).await;

@@ -70,7 +70,7 @@ impl ThreadMemories {
         let (store, sender) = (self.store.clone(), self.sender.clone());
         let notes = LeavingNotes { memories: self.memories.clone(), store, sender, resting };
         let removal = self.memories.removal();
-        let running = tasks::spawn(async move {
+        let running = tokio::spawn(async move {
             tokio::select! {
                 () = removal => {}
                 () = notes.run() => {}

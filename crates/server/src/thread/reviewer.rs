@@ -40,11 +40,11 @@ impl Reviewer {
             Err(failure) => return Some(MachineInput::Reviewed { review, outcome: Err(failure) }),
         };
         let sender = self.sender.clone();
-        let task = self.tasks.spawn(tasks::boxed(async move {
+        let task = self.tasks.spawn(async move {
             let outcome = read(response).await;
             // A thread that has ended needs no answer.
             let _ = sender.send(Command::Input(MachineInput::Reviewed { review, outcome })).await;
-        }));
+        });
         self.running.insert(review, task);
         None
     }

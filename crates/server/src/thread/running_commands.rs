@@ -164,7 +164,7 @@ impl RunningCommands {
             }
             follow(services, command, texts, dropped, limit, reporter).await;
         };
-        tasks::spawn(run.instrument(span));
+        tokio::spawn(run.instrument(span));
         None
     }
 

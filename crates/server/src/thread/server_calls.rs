@@ -61,7 +61,7 @@ impl ServerCalls {
         let (sender, holder) = (self.sender.clone(), self.thread.clone());
         // From now on: a server that the configuration has no longer finishes its calls.
         let in_use = server.as_ref().ok().map(mcp::Server::in_use);
-        tasks::spawn(async move {
+        tokio::spawn(async move {
             let _in_use = in_use;
             let _recorded = undo::begin_call(recorder).await;
             let (progress, reports) = mcp::reports();

@@ -128,7 +128,7 @@ impl TurnHooks {
         let (thread, text) = (self.thread.clone(), text.to_owned());
         let max_bytes = history.max_bytes.map(|bytes| *bytes);
         let ts = options.clock.now_ms() / 1000;
-        tasks::spawn_blocking(move || {
+        tokio::task::spawn_blocking(move || {
             let entry = HistoryEntry { session_id: &thread, ts, text: &text };
             if let Err(error) = prompt_history::append(&options.home, &entry, max_bytes) {
                 tracing::warn!(target: "server::history", "{}: {error}", prompt_history::FILE);

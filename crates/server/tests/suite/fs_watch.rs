@@ -1,7 +1,7 @@
 //! `fs/watch` over the protocol: whose a watch is, how it ends, and that a client that follows its notifications has
 //! the picture of the disk.
 
-#[path = "../../../file-watch/tests/picture/mod.rs"]
+#[path = "../../../file-watch/tests/suite/picture/mod.rs"]
 mod picture;
 mod storm;
 

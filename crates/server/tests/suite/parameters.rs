@@ -1,5 +1,5 @@
 //! Parameters that are unknown, in another spelling, null or invalid (specification: Errors).
-//! `protocol/tests/members.rs` checks with the schema that every type that decides about
+//! `protocol/tests/suite/members.rs` checks with the schema that every type that decides about
 //! permissions is strict.
 
 use serde_json::{Value, json};

@@ -34,7 +34,7 @@ use denied::DeniedActions;
 pub(crate) use document::UserWords;
 pub use document::user_words;
 
-/// How long a reviewer may take.
+/// Time limit of a reviewer.
 const TIME_LIMIT: Millis = 90_000;
 /// Reviews at once; one more is refused.
 const MAX_OPEN: usize = 16;
@@ -58,7 +58,7 @@ pub(crate) struct ApprovalRequest {
     pub(crate) action: Action,
 }
 
-/// See the module.
+/// The open reviews of a thread.
 #[derive(Default)]
 pub(super) struct AutoReviews {
     /// By the number of the request.
@@ -80,15 +80,15 @@ struct OpenReview {
     action: Action,
     /// Why the agent needs it.
     reason: Option<String>,
-    /// What the user had written when the request was made, as JSON.
+    /// The user's messages up to the request, as JSON.
     words: Arc<str>,
     prompt: Prompt,
     /// Failed tries of the request.
     attempts: Attempts,
-    /// Whether the request waits to be sent again.
+    /// True if the request waits to be sent again.
     is_waiting: bool,
     deadline: Millis,
-    /// Whether the driver was early once.
+    /// True if the driver was early once.
     is_extended: bool,
 }
 
@@ -102,7 +102,7 @@ enum Refusal {
     TimedOut,
 }
 
-/// How a review ended: it lets the action run, or the reason for the model.
+/// The end of a review: it lets the action run, or the reason for the model.
 pub(crate) type ReviewEnd = Result<(), String>;
 
 impl AutoReviews {
@@ -295,7 +295,7 @@ impl AutoReviews {
         Some(Err(self.refuse(view, action, Refusal::TimedOut, cx)))
     }
 
-    /// Nothing waits for a review any longer.
+    /// Aborts a review that nothing waits for.
     pub(super) fn abort(&mut self, number: u64, cx: &mut Cx) {
         if let Some(review) = self.open.remove(&number) {
             self.turn.withdrawn += 1;
@@ -326,7 +326,7 @@ impl AutoReviews {
         self.denied.take_approved(action, cx)
     }
 
-    /// Whether the review of this request is under way.
+    /// Returns whether the review of this request is under way.
     pub(super) fn is_open(&self, number: u64) -> bool {
         self.open.contains_key(&number)
     }

@@ -1,5 +1,5 @@
 //! Where the paths of a request for approval lead, in words, when that is elsewhere than their names
-//! say: whoever decides about a name would otherwise not know what it stands for.
+//! say: the one who decides about a name would otherwise not know its target.
 
 use std::path::Path;
 

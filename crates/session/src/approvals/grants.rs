@@ -1,4 +1,4 @@
-//! What the user allowed for the rest of the session.
+//! The user's grants for the rest of the session.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use crate::port::approval::NetworkTarget;
 use crate::port::server_tool::ToolTarget;
 use crate::port::tool::{JobOutput, PatchTarget};
 
-/// See the module.
+/// The user's grants for the rest of the session.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Grants {
     commands: BTreeSet<(Vec<String>, PathBuf, Reach)>,
@@ -92,7 +92,8 @@ impl Grants {
         self.hosts.contains(target)
     }
 
-    /// What was allowed in the sandbox may also run where it can only read.
+    /// Returns whether the command was granted. A grant within the sandbox also covers a command
+    /// that can only read.
     pub(crate) fn has_command(&self, identity: &[String], cwd: &Path, reach: Reach) -> bool {
         let granted: &[Reach] = match reach {
             Reach::ReadOnly => &[Reach::ReadOnly, Reach::Sandbox],

@@ -25,7 +25,7 @@ pub(crate) struct Question {
     pub(crate) process: u64,
     /// Names the question in its answer.
     pub(crate) key: u64,
-    /// What it wants to reach.
+    /// The target that it wants to reach.
     pub(crate) target: NetworkTarget,
 }
 
@@ -56,7 +56,7 @@ impl Prompt {
         matches!(self.decider, Decider::Clients)
     }
 
-    /// Whether its answer is for this command too.
+    /// Returns whether its answer is for this command too.
     fn covers(&self, process: u64) -> bool {
         self.asks_clients() || self.shown == process
     }
@@ -72,10 +72,10 @@ struct Waiting {
     cwd: PathBuf,
 }
 
-/// What follows from the end of connections or commands.
+/// The effects of ending connections or commands.
 #[derive(Default)]
 pub(crate) struct Withdrawn {
-    /// Whether a prompt was withdrawn.
+    /// True if a prompt was withdrawn.
     pub(crate) any: bool,
     /// Reviews of prompts that were withdrawn.
     pub(super) reviews: Vec<u64>,
@@ -83,9 +83,9 @@ pub(crate) struct Withdrawn {
     pub(crate) again: Vec<ApprovalRequest>,
 }
 
-/// What follows from an answer.
+/// The effects of an answer.
 pub(crate) struct Answered {
-    /// Whether the client ends the turn.
+    /// True if the client ends the turn.
     pub(crate) cancels: bool,
     /// A prompt for the commands that the answer is not for, which the caller puts to who decides.
     pub(crate) again: Option<ApprovalRequest>,
@@ -114,7 +114,7 @@ impl Answered {
 }
 
 impl Prompts {
-    /// Whether clients are asked.
+    /// Returns whether clients are asked.
     pub(super) fn wait_for_clients(&self) -> bool {
         self.0.values().any(Prompt::asks_clients)
     }

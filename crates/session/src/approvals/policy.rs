@@ -7,7 +7,7 @@ use crate::port::server_tool::{ToolApproval, ToolEffect, ToolTarget};
 use crate::port::settings::{ApprovalPolicy, Mode, SandboxPolicy, Settings};
 use crate::port::tool::{Assessment, PatchPlan, RuleDecision};
 
-/// What happens to a call.
+/// The decision about a call.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Verdict {
     /// It runs; `unsandboxed` when it may leave the sandbox.
@@ -23,7 +23,7 @@ pub(crate) enum Verdict {
 /// A command that the model asks for.
 pub(crate) struct CommandRequest<'a> {
     pub(crate) assessment: &'a Assessment,
-    /// What runs, as grants know it.
+    /// The command's identity, as grants know it.
     pub(crate) identity: &'a [String],
     pub(crate) escalate: bool,
     pub(crate) justification: Option<&'a str>,

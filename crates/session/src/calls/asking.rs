@@ -1,4 +1,4 @@
-//! What the user, or a reviewer in the user's place, is asked about a call.
+//! The questions to the user, or to a reviewer in the user's place, about a call.
 
 use crate::Id;
 use crate::port::agents::AgentJob;
@@ -14,17 +14,17 @@ use crate::tools::{CommandCall, WriteStdinCall};
 pub(crate) struct Asking {
     /// The request to the clients or the reviewer.
     pub(crate) request: u64,
-    /// Whether a reviewer decides in place of the clients.
+    /// True if a reviewer decides in place of the clients.
     pub(crate) is_reviewed: bool,
-    /// Whether it leaves the sandbox.
+    /// True if it leaves the sandbox.
     pub(crate) unsandboxed: bool,
-    /// What it is about.
+    /// The subject of the question.
     pub(crate) about: AskedAbout,
     /// The settings when it was asked.
     pub(crate) terms: Terms,
 }
 
-/// What the user is asked about.
+/// The subject of a question to the user.
 pub(crate) enum AskedAbout {
     /// A command, and its item.
     Command(Box<CommandCall>, CommandItem),
@@ -53,20 +53,20 @@ pub(crate) struct PermissionRequest {
     /// The item that shows the call.
     pub(crate) item: DynamicCall,
     pub(crate) permissions: Permissions,
-    /// What they are for.
+    /// The reason why they are needed.
     pub(crate) reason: Option<String>,
 }
 
 /// A job that writes a file when it ends.
 pub(crate) struct JobOutputRequest {
-    /// What shows the file.
+    /// The change that shows the file.
     pub(crate) change: FileChange,
     pub(crate) job: Box<AgentJob>,
     pub(crate) output: Box<JobOutput>,
 }
 
 impl AskedAbout {
-    /// Whether an administrator's rule wants the user to decide, and no hook.
+    /// Returns whether an administrator's rule wants the user to decide, and no hook.
     pub(crate) fn needs_user(&self) -> bool {
         matches!(self, Self::Command(command, _) if command.assessment.is_rule_required)
     }

@@ -27,9 +27,10 @@ pub(crate) struct AgentsCall {
     pub(crate) request: u64,
     /// The item that shows it.
     pub(crate) item: Item,
-    /// What shows the file that a job writes when it ends, if that was asked about.
+    /// The change that shows the file that a job writes when it ends, if there was a question about
+    /// it.
     pub(crate) change: Option<FileChange>,
-    /// Whether the turn ends with it, when it succeeds.
+    /// True if the turn ends with it, when it succeeds.
     pub(crate) ends_turn: bool,
 }
 

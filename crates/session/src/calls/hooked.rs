@@ -8,7 +8,7 @@ use crate::approvals::Verdict;
 use crate::history::CallKind;
 use crate::port::hook::HookEvents;
 
-/// What hooks call every tool that runs commands.
+/// The name by which hooks know every tool that runs commands.
 const COMMAND: &str = "Bash";
 /// Further names of the tool that changes files.
 const EDITS: &[&str] = &["Edit", "Write"];
@@ -21,11 +21,11 @@ pub(crate) struct Hooked {
     pub(crate) called: Called,
     /// The same for hooks.
     pub(crate) tool: ToolUse,
-    /// Whether hooks are to run before it begins.
+    /// True if hooks are to run before it begins.
     pub(crate) is_unchecked: bool,
-    /// Whether hooks read its result.
+    /// True if hooks read its result.
     pub(crate) reads_answer: bool,
-    /// What a hook says in the user's place.
+    /// The hook's decision in the user's place.
     pub(crate) permission: Option<Permission>,
 }
 
@@ -155,7 +155,7 @@ fn tool_use(called: &Called) -> ToolUse {
     ToolUse { name: name.to_owned(), aliases, input, call_id: called.call_id.clone() }
 }
 
-/// Whether a call types into a running command, and does not only wait for it.
+/// Returns whether a call types into a running command, and does not only wait for it.
 fn types_text(input: &str) -> bool {
     object(input).get("chars").and_then(Value::as_str).is_some_and(|chars| !chars.is_empty())
 }

@@ -14,7 +14,7 @@ use crate::port::item::ToolContent;
 use crate::terms::Terms;
 use crate::tools::{Step, ToolCall};
 
-/// How a call begins.
+/// The beginning of a call.
 pub(crate) enum Begun {
     /// With the first step of its tool.
     Call(Step),
@@ -83,7 +83,7 @@ impl Calls {
         call.hooked.as_ref().map(|hooked| &hooked.tool)
     }
 
-    /// What the policy decided, with the word of hooks about the call.
+    /// Returns the policy's verdict, combined with the hooks' decision about the call.
     pub(crate) fn weigh(&self, number: u64, verdict: Verdict, can_ask: bool) -> Verdict {
         let call = self.0.iter().find(|call| call.number == number);
         let hooked = call.and_then(|call| call.hooked.as_ref());

@@ -14,7 +14,7 @@ const MAX_KEPT: usize = 40;
 /// In place of an empty id.
 const UNNAMED: &str = "call";
 
-/// See the module.
+/// The ids of the calls in a history.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CallIds(BTreeSet<String>);
 

@@ -17,7 +17,7 @@ pub(crate) struct LoadedTools {
     names: Vec<String>,
     /// Call ids of searches without an output.
     open: BTreeSet<String>,
-    /// Whether there are searches of the provider's kind.
+    /// True if there are searches of the provider's kind.
     has_native: bool,
 }
 
@@ -36,7 +36,7 @@ impl LoadedTools {
         self.names.iter().map(String::as_str)
     }
 
-    /// Whether there are searches of the provider's kind.
+    /// Returns whether there are searches of the provider's kind.
     pub(super) fn has_native(&self) -> bool {
         self.has_native
     }
@@ -73,7 +73,7 @@ impl LoadedTools {
     }
 }
 
-/// Whether items of this type are searches of the provider's kind, or their outputs.
+/// Returns whether items of this type are searches of the provider's kind, or their outputs.
 fn is_native(kind: &str) -> bool {
     matches!(kind, "tool_search_call" | "tool_search_output")
 }
@@ -123,7 +123,7 @@ struct Listed {
     description: String,
 }
 
-/// Whether a function call is a search.
+/// Returns whether a function call is a search.
 fn is_search(text: &str) -> bool {
     #[derive(Deserialize)]
     struct Call {
@@ -165,7 +165,7 @@ fn defined_names(text: &str) -> Vec<String> {
     serde_json::from_str(text).map(Listing::into_names).unwrap_or_default()
 }
 
-/// What a search that is a function gives.
+/// Returns the output of a search that is a function.
 pub(super) fn listing(tools: &[FoundTool]) -> String {
     listing_of(tools.iter().map(|tool| (&*tool.name, &*tool.description)))
 }

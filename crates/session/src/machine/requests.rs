@@ -1,4 +1,4 @@
-//! What clients and the driver ask of a thread: turns, commands of the user, the goal, its end.
+//! Requests of clients and the driver to a thread: turns, commands of the user, the goal, its end.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -134,7 +134,7 @@ impl Machine {
         self.turn = Some(turn);
     }
 
-    /// `thread/shellCommand`: a command of the user, outside of the sandbox, beside a turn or as a
+    /// `thread/shellCommand`: a command of the user, outside of the sandbox, in parallel with a turn or as a
     /// turn of its own.
     pub(super) fn user_shell(
         &mut self,

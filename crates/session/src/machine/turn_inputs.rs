@@ -5,7 +5,7 @@ use crate::port::model::{Failure, FailureKind};
 use crate::thread::Thread;
 use crate::turn::Turn;
 
-/// What can happen to the running turn.
+/// Passes an input that concerns the running turn to it.
 pub(super) fn route(input: Input, running: &mut Turn, thread: &mut Thread) {
     match input {
         Input::StoreFailed { message } => {

@@ -1,4 +1,5 @@
-//! What the model asks of other agents, what comes of it, and which of it clients are shown.
+//! The model's requests to other agents, their results, and the parts of them that clients are
+//! shown.
 
 use serde_json::Value;
 
@@ -23,7 +24,7 @@ pub enum AgentRequest {
         target: String,
         /// The input.
         content: Vec<UserContent>,
-        /// Whether its running turn is interrupted first; otherwise the input joins that turn.
+        /// True if its running turn is interrupted first; otherwise the input joins that turn.
         interrupt: bool,
     },
     /// Load a closed agent again.
@@ -47,7 +48,7 @@ pub enum AgentRequest {
     RunJob {
         /// The job.
         job: Box<AgentJob>,
-        /// What it may write.
+        /// The file that it may write.
         output: Box<JobOutput>,
     },
     /// The result of the row that the calling agent works on.
@@ -61,7 +62,7 @@ pub struct AgentJob {
     pub arguments: String,
     /// The file.
     pub csv_path: String,
-    /// What an agent is to do, with `{column}` for the values of its row.
+    /// The task of an agent, with `{column}` for the values of its row.
     pub instruction: String,
     /// The column with the ids of the rows.
     pub id_column: Option<String>,
@@ -69,13 +70,13 @@ pub struct AgentJob {
     pub output_csv_path: Option<String>,
     /// JSON Schema of a result.
     pub output_schema: Option<Value>,
-    /// How many agents may work at once.
+    /// Maximum number of agents that work at once.
     pub max_concurrency: usize,
     /// The time of an agent for its row.
     pub max_runtime_seconds: Option<u64>,
 }
 
-/// What an agent reports of its row.
+/// An agent's report about its row.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct JobReport {
     /// The call's arguments as JSON: they are shown.
@@ -86,7 +87,7 @@ pub struct JobReport {
     pub item: Option<String>,
     /// A JSON object.
     pub result: Value,
-    /// Whether the job is to end here.
+    /// True if the job should end here.
     pub stop: bool,
 }
 
@@ -101,7 +102,7 @@ pub struct SpawnAgent {
     pub model: Option<String>,
     /// Its reasoning effort, in place of the caller's.
     pub effort: Option<String>,
-    /// Whether it begins with the history of its caller.
+    /// True if it begins with the history of its caller.
     pub fork_context: bool,
     /// That history, up to the response that called.
     pub history: Vec<Fragment>,
@@ -142,7 +143,7 @@ pub enum AgentState {
 }
 
 impl AgentState {
-    /// Whether the agent has ended its work, so that a wait for it is over.
+    /// Returns whether the agent has ended its work, so that a wait for it is over.
     pub fn is_final(&self) -> bool {
         !matches!(self, Self::PendingInit | Self::Running)
     }
@@ -175,7 +176,7 @@ pub struct AgentCall {
     pub reason: Option<String>,
 }
 
-/// What came of a call.
+/// The result of a call.
 #[derive(Clone, Debug)]
 pub struct AgentOutcome {
     /// See [`AgentCall::receivers`].
@@ -251,7 +252,7 @@ impl AgentRequest {
         Item::AgentCall(Box::new(call))
     }
 
-    /// Whether the turn ends with the call, when it succeeds.
+    /// Returns whether the turn ends with the call, when it succeeds.
     pub(crate) fn ends_turn(&self) -> bool {
         matches!(self, Self::ReportJobResult(_))
     }

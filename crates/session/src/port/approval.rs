@@ -1,4 +1,4 @@
-//! What clients are asked to approve, and what they answer (specification: Server-initiated
+//! The requests for approval to clients, and their answers (specification: Server-initiated
 //! requests).
 
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use super::item::Action;
 use super::permission::{Grant, Permissions};
 use super::server_tool::ToolTarget;
 
-/// What the clients are asked.
+/// A question to the clients.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Ask {
     /// May this command run?
@@ -19,7 +19,7 @@ pub enum Ask {
         command: String,
         /// Where it would run.
         cwd: PathBuf,
-        /// What it does.
+        /// The apparent actions of the command.
         actions: Vec<Action>,
         /// The prefix that could be allowed permanently.
         amendment: Option<Vec<String>>,
@@ -28,11 +28,11 @@ pub enum Ask {
     },
     /// May this host be reached?
     Network {
-        /// What for, in words: host, port and protocol.
+        /// The purpose, in words: host, port and protocol.
         reason: String,
         /// A name or an address.
         host: String,
-        /// How it would be reached.
+        /// The protocol for reaching it.
         protocol: NetworkProtocol,
         /// The command that wants to reach it, in display form.
         command: String,
@@ -41,7 +41,7 @@ pub enum Ask {
     },
     /// May commands have these permissions?
     Permissions {
-        /// What they are for.
+        /// The reason why they are needed.
         reason: Option<String>,
         /// Where commands run.
         cwd: PathBuf,
@@ -61,7 +61,7 @@ pub enum Ask {
         target: Arc<ToolTarget>,
         /// Its arguments, JSON.
         arguments: String,
-        /// Whether the user may allow the tool for the session.
+        /// True if the user may allow the tool for the session.
         can_remember: bool,
     },
 }
@@ -79,7 +79,7 @@ impl Ask {
     }
 }
 
-/// What a client answered.
+/// A client's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// Yes.
@@ -98,7 +98,7 @@ pub enum Decision {
     Undecided(String),
 }
 
-/// How a command wants to reach a host.
+/// The protocol by which a command wants to reach a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NetworkProtocol {
     /// A plain request.
@@ -122,13 +122,13 @@ impl NetworkProtocol {
     }
 }
 
-/// What a command wants to reach.
+/// The target that a command wants to reach.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NetworkTarget {
     /// A name or an address.
     pub host: String,
     /// Its port.
     pub port: u16,
-    /// How.
+    /// The protocol.
     pub protocol: NetworkProtocol,
 }

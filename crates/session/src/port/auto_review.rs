@@ -12,7 +12,7 @@ use super::permission::Permissions;
 use super::server_tool::Connector;
 use crate::{Id, Millis};
 
-/// What a review is about, as clients see it: hidden characters are written as numbers.
+/// The action of a review, as clients see it: hidden characters are written as numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ReviewedAction {
     /// A shell script.
@@ -52,7 +52,7 @@ pub enum ReviewedAction {
     },
     /// Permissions for the commands that follow in the turn.
     Permissions {
-        /// What they are for, as the model says.
+        /// The model's reason for requesting them.
         reason: Option<String>,
         /// The permissions.
         permissions: ShownPermissions,
@@ -124,11 +124,11 @@ pub enum ReviewStatus {
     Denied,
     /// The reviewer did not answer in time, so that the action is refused.
     TimedOut,
-    /// The turn ended, or nothing waits for the answer any longer.
+    /// The turn ended, or nothing waits for the answer now.
     Aborted,
 }
 
-/// How risky the reviewer finds an action.
+/// The reviewer's rating of an action's risk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RiskLevel {
@@ -142,7 +142,7 @@ pub enum RiskLevel {
     Critical,
 }
 
-/// How clearly the user asked for an action.
+/// The clarity of the user's request for an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum UserAuthorization {
@@ -150,7 +150,7 @@ pub enum UserAuthorization {
     Unknown,
     /// It is at most a far consequence of what the user asked for.
     Low,
-    /// What the user asked for needs it.
+    /// The user's request needs it.
     Medium,
     /// The user asked for it.
     High,
@@ -165,7 +165,7 @@ pub struct ApprovalReview {
     pub turn: Id,
     /// The item that shows the action.
     pub item: Id,
-    /// What is reviewed.
+    /// The action under review.
     pub action: ReviewedAction,
     /// When it began.
     pub started_at: Millis,
@@ -188,20 +188,20 @@ pub struct ApprovedAction {
     pub review: String,
     /// SHA-256 of the action as the reviewer saw it, in hexadecimal digits.
     pub digest: String,
-    /// Whether it leaves the sandbox.
+    /// True if it leaves the sandbox.
     pub leaves_sandbox: bool,
     /// When the approval ends.
     pub until: Millis,
 }
 
-/// What a reviewer's model answered.
+/// The response of a reviewer's model.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReviewResponse {
     /// The texts of its messages.
     pub messages: Vec<Arc<str>>,
     /// Items other than messages and reasoning, such as calls of tools.
     pub other_items: usize,
-    /// What it cost.
+    /// Its usage and cost.
     pub usage: ResponseUsage,
 }
 

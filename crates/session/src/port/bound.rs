@@ -13,7 +13,7 @@ pub struct PolicyBound {
     pub approval: ApprovalPolicy,
     /// Who decides; the user always may.
     pub reviewer: ApprovalsReviewer,
-    /// What commands and patches may touch at most. A writable folder is named, also when it is the
+    /// The maximum access of commands and patches. A writable folder is named, even when it is the
     /// working folder: the bounded thread may work elsewhere.
     pub sandbox: SandboxPolicy,
     /// Plan mode, while it lasts; it is not stored.
@@ -41,7 +41,7 @@ pub enum BoundedSetting {
 }
 
 impl PolicyBound {
-    /// What a thread with these settings may do.
+    /// Returns the bound that a thread with these settings sets.
     pub fn of(settings: &Settings) -> Self {
         let is_planning = settings.mode == Mode::Plan;
         Self {
@@ -155,8 +155,8 @@ fn both(a: Granular, b: Granular) -> Granular {
     }
 }
 
-/// Whether `policy` asks the user at least as often as `bound`, refuses what `bound` refuses, and
-/// asks no user that `bound` does not.
+/// Returns whether `policy` asks the user at least as often as `bound`, refuses what `bound`
+/// refuses, and asks no user where `bound` does not.
 fn asks_as_much(policy: ApprovalPolicy, bound: ApprovalPolicy) -> bool {
     match (kinds(policy), kinds(bound)) {
         (Some(asked), Some(most)) => both(asked, most) == asked,
@@ -182,8 +182,8 @@ fn stricter(a: ApprovalPolicy, b: ApprovalPolicy) -> ApprovalPolicy {
     }
 }
 
-/// Whether everything that `policy` allows is allowed by `bound`. When that is hard to tell, it is
-/// not. Writable folders are named.
+/// Returns whether everything that `policy` allows is allowed by `bound`. When that is hard to
+/// tell, it is not. Writable folders are named.
 fn is_within(policy: &SandboxPolicy, bound: &SandboxPolicy) -> bool {
     use SandboxPolicy::{DangerFullAccess, External, ReadOnly, WorkspaceWrite};
     if policy == bound {

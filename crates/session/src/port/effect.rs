@@ -1,4 +1,4 @@
-//! What a thread asks of its driver: the ports of the session, as data.
+//! The requests of a thread to its driver: the ports of the session, as data.
 //!
 //! The driver carries effects out in order, with one freedom and one duty: all [`Record`]s of a
 //! batch may be stored in one transaction, and they must be stored before any [`Event`] or
@@ -59,7 +59,7 @@ pub enum Effect {
     Discard { call: u64 },
     /// Ask the clients; an answer comes as `Input::Decided`.
     Ask { request: u64, turn: Id, item: Id, ask: Ask, at: Millis },
-    /// Ask the model of a reviewer, beside other requests; report `Input::Reviewed` unless the review
+    /// Ask the model of a reviewer, in parallel with other requests; report `Input::Reviewed` unless the review
     /// is cancelled.
     Review { review: u64, prompt: Prompt },
     /// Wait, then report `Input::ReviewRetryDue`; see [`Self::RetryAfter`].
@@ -68,7 +68,7 @@ pub enum Effect {
     CancelReview { review: u64 },
     /// Report `Input::ReviewOverdue` after so many milliseconds.
     ReviewTimeout { review: u64, ms: u64 },
-    /// Whether the host of `Input::NetworkAsk` may be reached.
+    /// The answer to `Input::NetworkAsk`: the host may be reached or not.
     NetworkAnswer { key: u64, allowed: bool },
     /// Ask the user; an answer comes as `Input::UserAnswered`, at once when no client can give one.
     AskUser { request: u64, turn: Id, item: Id, questions: Arc<[UserQuestion]> },
@@ -136,7 +136,7 @@ pub enum RefusalCause {
     State,
     /// The running turn takes no input because of what it is.
     NotSteerable(NotSteerable),
-    /// What it is to change cannot be stored.
+    /// The intended change cannot be stored.
     Store,
 }
 

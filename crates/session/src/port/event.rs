@@ -84,7 +84,7 @@ pub enum PlanStepStatus {
 /// One step of the agent's plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanStep {
-    /// What is to be done.
+    /// The text of the step.
     pub step: String,
     /// Its status.
     pub status: PlanStepStatus,
@@ -121,7 +121,7 @@ pub enum Event {
     TerminalInteraction { turn: Id, item: Id, process: String, stdin: String },
     /// The agent's plan changed.
     PlanUpdated { turn: Id, explanation: Option<String>, plan: Vec<PlanStep> },
-    /// How far a call has come.
+    /// The progress of a call.
     CallProgress { turn: Id, item: Id, message: String },
     /// The aggregated diff of the turn changed.
     DiffUpdated { turn: Id, diff: String },

@@ -10,11 +10,11 @@ use serde::Deserialize;
 pub struct Fragment {
     /// The item as JSON.
     pub text: Arc<str>,
-    /// What a compaction does with it.
+    /// The fragment's treatment by a compaction.
     pub mark: Mark,
-    /// What is stored in its place, when it holds a secret of the user.
+    /// The text that is stored in its place, when it holds a secret of the user.
     pub stored: Option<Arc<str>>,
-    /// Whether it is stored ahead of its place in the history, which a copy takes when the model
+    /// True if it is stored ahead of its place in the history, which a copy takes when the model
     /// receives it.
     pub is_waiting: bool,
 }
@@ -22,7 +22,7 @@ pub struct Fragment {
 /// Added to the stored number of the mark of a part that waits.
 const WAITING: u8 = 16;
 
-/// What a compaction does with a part of the history.
+/// The treatment of a part of the history by a compaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mark {
     /// Stored by a version without marks: derived from the contents.
@@ -98,7 +98,7 @@ impl Fragment {
         Self::new(text, Mark::Kept)
     }
 
-    /// Whether a compaction keeps it word for word.
+    /// Returns whether a compaction keeps it word for word.
     pub(crate) fn is_kept(&self) -> bool {
         matches!(self.effective_mark(), Mark::Kept | Mark::Pinned)
     }

@@ -23,7 +23,7 @@ pub enum GoalStatus {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Goal {
-    /// What is to be reached: 1 to 4,000 characters.
+    /// The objective: 1 to 4,000 characters.
     pub objective: String,
     /// Its status.
     pub status: GoalStatus,

@@ -7,17 +7,17 @@ use hooks::{EventName, StartSource};
 pub struct HookEvents(u16);
 
 impl HookEvents {
-    /// Whether any hook is for the event.
+    /// Returns whether any hook is for the event.
     pub fn has(self, event: EventName) -> bool {
         self.0 & bit(event) != 0
     }
 
-    /// Whether any hook reads the model's last message.
+    /// Returns whether any hook reads the model's last message.
     pub(crate) fn reads_last_message(self) -> bool {
         self.has(EventName::Stop) || self.has(EventName::SubagentStop)
     }
 
-    /// Whether any hook is about tool calls.
+    /// Returns whether any hook is about tool calls.
     pub(crate) fn has_calls(self) -> bool {
         use EventName::{PermissionRequest, PostToolUse, PreToolUse};
         [PreToolUse, PermissionRequest, PostToolUse].into_iter().any(|event| self.has(event))
@@ -34,7 +34,7 @@ fn bit(event: EventName) -> u16 {
     EventName::ALL.iter().position(|known| *known == event).map_or(0, |place| 1 << place)
 }
 
-/// What hooks learn of how a thread began.
+/// The way in which a thread began, for hooks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThreadStart {
     /// It is an agent of another thread.

@@ -76,10 +76,10 @@ pub enum Input {
     ClearGoal { reply: u64 },
     /// A client changes the settings outside of a turn.
     Override { overrides: Overrides },
-    /// What the threads above an agent allow it from now on. The settings stay as they were chosen,
-    /// and hold within the bound.
+    /// The present limits that the threads above an agent set for it. The settings stay as they
+    /// were chosen, and hold within the bound.
     Bound(Box<PolicyBound>),
-    /// What the user wrote so far in the thread at the root of an agent's tree: JSON, from
+    /// The user's messages so far in the thread at the root of an agent's tree: JSON, from
     /// [`Machine::user_words`](crate::Machine::user_words) of that thread.
     RootWords { words: Arc<str> },
     /// The configuration changed. Comes between turns only.
@@ -118,7 +118,7 @@ pub enum Input {
     ToolAnswered { request: u64, outcome: Result<ToolAnswer, ToolError> },
     /// A grant was checked; or why it is not possible.
     Granted { call: u64, outcome: Result<Grant, ToolError> },
-    /// What was granted exceeds requirements that changed since: it no longer holds.
+    /// The grants exceed requirements that changed since: they no longer hold.
     DropGrants,
     /// The user answered, or no client could, with the reason.
     UserAnswered { request: u64, outcome: Result<UserAnswers, ToolError> },
@@ -126,11 +126,11 @@ pub enum Input {
     SkillNeedsFound { request: u64, questions: Vec<UserQuestion> },
     /// The driver has made use of the answers; the notes are for the model.
     SkillNeedsMet { request: u64, notes: Vec<String> },
-    /// How far a call that concerns other agents has come.
+    /// The progress of a call that concerns other agents.
     AgentsProgressed { request: u64, message: String },
-    /// What came of a call that concerns other agents.
+    /// The result of a call that concerns other agents.
     AgentsAnswered { request: u64, outcome: Box<AgentOutcome> },
-    /// How far a call of a server's tool has come.
+    /// The progress of a call of a server's tool.
     ServerProgressed { request: u64, message: String },
     /// An MCP server answered a call, or could not.
     ServerAnswered { request: u64, outcome: Box<ServerOutcome> },
@@ -140,16 +140,16 @@ pub enum Input {
     HooksAnswered {
         /// The number of `Effect::RunHooks`.
         run: u64,
-        /// What they say together.
+        /// Their combined answer.
         outcome: Box<hooks::Outcome>,
-        /// What models cost that were asked.
+        /// The usage of the models that were asked.
         usage: Vec<ResponseUsage>,
     },
     /// A request to a model after a turn, on behalf of the thread, cost this.
     Spent {
         /// The turn.
         turn: Id,
-        /// What it used.
+        /// Its usage.
         usage: ResponseUsage,
     },
     /// A record could not be stored: the turn fails, because nothing durable can be promised.

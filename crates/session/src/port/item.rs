@@ -14,7 +14,7 @@ use crate::Id;
 pub enum UserContent {
     /// Plain text.
     Text {
-        /// What the model is sent.
+        /// The text for the model.
         text: String,
         /// Spans that clients show in another way; the model is not sent them.
         elements: Vec<TextElement>,
@@ -35,7 +35,7 @@ pub enum UserContent {
     App {
         /// Its id as a connector.
         id: String,
-        /// What the user calls it.
+        /// The user's name for it.
         name: String,
     },
     /// A skill that the user chose.
@@ -44,9 +44,9 @@ pub enum UserContent {
         name: String,
         /// Its definition file.
         path: String,
-        /// What the model is sent of it, once a history.
+        /// The text for the model, sent once per history.
         text: Arc<str>,
-        /// Whether it needs more than its text; the driver knows what.
+        /// True if it needs more than its text; the driver knows the details.
         has_needs: bool,
     },
 }
@@ -56,9 +56,9 @@ pub enum UserContent {
 pub struct TextElement {
     /// Offset of its first byte.
     pub start: u64,
-    /// Offset behind its last byte.
+    /// Offset after its last byte.
     pub end: u64,
-    /// What to show in its place.
+    /// The text to show in its place.
     pub placeholder: Option<String>,
 }
 
@@ -71,7 +71,7 @@ pub enum Phase {
     FinalAnswer,
 }
 
-/// What a command does, for display.
+/// An apparent action of a command, for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Reads one file.
@@ -94,7 +94,7 @@ pub enum Action {
     Search {
         /// The command.
         command: String,
-        /// What for.
+        /// The search query.
         query: Option<String>,
         /// Where.
         path: Option<String>,
@@ -126,7 +126,7 @@ pub struct CommandItem {
     pub cwd: PathBuf,
     /// Its status.
     pub status: ItemStatus,
-    /// What it does.
+    /// The apparent actions of the command.
     pub actions: Vec<Action>,
     /// Standard output and error together, capped with head and tail kept; of a command that did
     /// not run, the reason.
@@ -135,7 +135,7 @@ pub struct CommandItem {
     pub omitted: usize,
     /// Its exit code; 128 + n for signal n, 124 for a timeout.
     pub exit_code: Option<i32>,
-    /// How long it ran.
+    /// Duration of the run.
     pub duration_ms: Option<i64>,
     /// The number under which `write_stdin` finds it.
     pub process_id: Option<String>,
@@ -160,11 +160,11 @@ pub struct DynamicCall {
     pub answer: Option<ToolAnswer>,
     /// Why it failed.
     pub reason: Option<String>,
-    /// How long it took.
+    /// Duration of the call.
     pub duration_ms: Option<i64>,
 }
 
-/// What happens to one file.
+/// The kind of a file's change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChangeKind {
     /// A new file.
@@ -183,7 +183,7 @@ pub enum ChangeKind {
 pub struct Change {
     /// Absolute path.
     pub path: String,
-    /// What happens to it.
+    /// The kind of the change.
     pub kind: ChangeKind,
     /// The contents of an added file, a unified diff otherwise.
     pub diff: String,
@@ -213,7 +213,7 @@ fn resolved(cwd: &Path, path: &str) -> String {
     resolved.display().to_string()
 }
 
-/// What a web search does.
+/// The action of a web search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SearchAction {
     /// A query.
@@ -242,14 +242,14 @@ pub enum SearchAction {
 /// A unit of input or output of a turn.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Item {
-    /// What the user said.
+    /// A message of the user.
     UserMessage {
         /// Item id.
         id: Id,
         /// Its parts.
         content: Vec<UserContent>,
     },
-    /// What the agent said.
+    /// A message of the agent.
     AgentMessage {
         /// Item id.
         id: Id,
@@ -257,7 +257,7 @@ pub enum Item {
         text: String,
         /// Commentary or answer, where the model says.
         phase: Option<Phase>,
-        /// What it cites of the notes of earlier threads.
+        /// The cited notes of earlier threads.
         citation: Option<Box<MemoryCitation>>,
         /// Why the response broke off before it was whole.
         reason: Option<String>,
@@ -271,7 +271,7 @@ pub enum Item {
         /// Why the response broke off before it was whole.
         reason: Option<String>,
     },
-    /// What the model thought.
+    /// Reasoning of the model.
     Reasoning {
         /// Item id.
         id: Id,
@@ -301,7 +301,7 @@ pub enum Item {
         id: Id,
         /// The query.
         query: String,
-        /// What it did.
+        /// The action of the search.
         action: Option<SearchAction>,
         /// Why it failed.
         reason: Option<String>,
@@ -316,7 +316,7 @@ pub enum Item {
     EnteredReviewMode {
         /// Item id.
         id: Id,
-        /// What is reviewed.
+        /// The subject of the review.
         review: String,
     },
     /// A review ended.
@@ -333,7 +333,7 @@ pub enum Item {
         /// Why the history stayed as it was.
         reason: Option<String>,
     },
-    /// What hooks say: why a prompt is not sent, why the turn ends, or why it goes on.
+    /// Messages of hooks: why a prompt is not sent, why the turn ends, or why it goes on.
     HookPrompt {
         /// Item id.
         id: Id,

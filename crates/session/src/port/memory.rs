@@ -34,7 +34,7 @@ pub struct MemoryLine {
     pub thread: Option<String>,
 }
 
-/// What a message cites.
+/// The citations of a message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemoryCitation {
     /// The passages, in the order of the message.
@@ -50,7 +50,7 @@ pub struct MemoryPassage {
     pub path: String,
     /// The first and the last line, from 1.
     pub lines: RangeInclusive<u32>,
-    /// What the model says about it; else the first cited line.
+    /// The model's remark about it; else the first cited line.
     pub note: String,
 }
 

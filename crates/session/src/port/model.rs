@@ -1,4 +1,4 @@
-//! What the model sends: streamed events, finished items, failures, and what they cost.
+//! The messages of the model: streamed events, finished items, failures, and their costs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +38,7 @@ impl Usage {
     }
 }
 
-/// What one response used and cost.
+/// The usage and cost of one response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResponseUsage {
     /// Its tokens.
@@ -66,7 +66,7 @@ impl From<Usage> for ResponseUsage {
     }
 }
 
-/// What was spent so far, in picodollars; `None`: the price of a part is not known.
+/// The amount spent so far, in picodollars; `None`: the price of a part is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cost {
     /// For the last response.
@@ -77,7 +77,7 @@ pub struct Cost {
     pub thread: Option<i64>,
 }
 
-/// What a provider says about the model that answers.
+/// A provider's notice about the model that answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ModelNotice {
     /// Another model than that of the request answers.
@@ -116,7 +116,7 @@ pub struct Retrying {
     pub wait: Wait,
 }
 
-/// What kind of output item the model opened.
+/// The kind of output item that the model opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ModelItemKind {
     /// A message.

@@ -12,11 +12,11 @@ pub struct Permissions {
     pub read: Vec<PathBuf>,
     /// Folders to read and write: real paths.
     pub write: Vec<PathBuf>,
-    /// Whether sockets to the network work.
+    /// True if sockets to the network work.
     pub network: bool,
 }
 
-/// How long a grant lasts.
+/// The lifetime of a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GrantScope {
     /// Until the end of the turn.
@@ -34,17 +34,17 @@ impl GrantScope {
     }
 }
 
-/// What the user grants.
+/// The user's grant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// The permissions.
     pub permissions: Permissions,
-    /// How long they last.
+    /// The lifetime of the permissions.
     pub scope: GrantScope,
 }
 
 impl Permissions {
-    /// Whether they permit nothing.
+    /// Returns whether they permit nothing.
     pub fn is_empty(&self) -> bool {
         let Self { read, write, network } = self;
         read.is_empty() && write.is_empty() && !network
@@ -55,8 +55,8 @@ impl Permissions {
         self.read.iter().chain(&self.write).cloned().collect()
     }
 
-    /// Whether `requested` includes all of them. What is requested for writing may be granted for
-    /// reading only.
+    /// Returns whether `requested` includes all of them. What is requested for writing may be
+    /// granted for reading only.
     pub fn are_within(&self, requested: &Self) -> bool {
         let can_read = |path| requested.read.contains(path) || requested.write.contains(path);
         self.read.iter().all(can_read)
@@ -64,7 +64,7 @@ impl Permissions {
             && (requested.network || !self.network)
     }
 
-    /// Adds `more`. A folder inside another one of the same access is left out: whoever can write the
+    /// Adds `more`. A folder inside another one of the same access is left out: a process that can write the
     /// outer one could replace the inner one by a link.
     pub(crate) fn add(&mut self, more: &Self) {
         add_folders(&mut self.read, &more.read);

@@ -114,7 +114,7 @@ impl Deref for PromptInput {
     }
 }
 
-/// What an image weighs, however large it is as text: about a thousand tokens.
+/// The weight of an image, however large it is as text: about a thousand tokens.
 const IMAGE_WEIGHT: usize = 4000;
 
 /// The bytes of the image that the provider generated, if `item` is one.

@@ -13,9 +13,9 @@ pub struct UserQuestion {
     pub question: String,
     /// Predefined answers; without any, the answer is free text.
     pub options: Vec<QuestionOption>,
-    /// Whether free text is accepted beside the options.
+    /// True if free text is accepted besides the options.
     pub is_other: bool,
-    /// Whether the answer is hidden while it is typed, and kept out of the store.
+    /// True if the answer is hidden while it is typed, and kept out of the store.
     pub is_secret: bool,
 }
 
@@ -24,7 +24,7 @@ pub struct UserQuestion {
 pub struct QuestionOption {
     /// The answer.
     pub label: String,
-    /// What choosing it means.
+    /// The meaning of choosing it.
     pub description: String,
 }
 

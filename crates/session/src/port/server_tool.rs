@@ -8,13 +8,13 @@ use crate::Id;
 /// A tool of an MCP server, as a thread offers it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerTool {
-    /// What the model calls it; unique among the tools of the thread.
+    /// The model's name for it; unique among the tools of the thread.
     pub name: String,
     /// For the model.
     pub description: String,
     /// JSON Schema of its arguments.
     pub schema: String,
-    /// What its calls are bound to.
+    /// The target that its calls are bound to.
     pub target: Arc<ToolTarget>,
 }
 
@@ -32,7 +32,7 @@ pub struct ToolTarget {
     /// Identifies the server as the configuration defines it: a grant does not hold for another program
     /// under the same name.
     pub server_digest: [u8; 16],
-    /// What a call does, as far as the server is believed.
+    /// The effect of a call, as far as the server is believed.
     pub effect: ToolEffect,
     /// When the user is asked about a call.
     pub approval: ToolApproval,
@@ -42,7 +42,7 @@ pub struct ToolTarget {
     pub app_resource: Option<String>,
 }
 
-/// What the call of a tool does.
+/// The effect of a tool's call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ToolEffect {
     /// It changes nothing: a trusted server says so.
@@ -87,15 +87,15 @@ pub struct ServerCall {
     pub arguments: String,
     /// Its status.
     pub status: ItemStatus,
-    /// What the server returned.
+    /// The server's result.
     pub result: Option<ServerResult>,
     /// Why it failed.
     pub error: Option<String>,
-    /// How long it took.
+    /// Duration of the call.
     pub duration_ms: Option<i64>,
 }
 
-/// What a server returned, each part as JSON.
+/// The result of a server, each part as JSON.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ServerResult {
     /// An array.
@@ -113,7 +113,7 @@ pub struct ServerAnswer {
     pub result: ServerResult,
     /// For the model, as data.
     pub content: Vec<ToolContent>,
-    /// Whether the tool did what it was called for.
+    /// True if the tool succeeded.
     pub success: bool,
 }
 

@@ -45,13 +45,13 @@ pub enum ApprovalsReviewer {
 }
 
 impl ApprovalsReviewer {
-    /// Whether the clients are asked.
+    /// Returns whether the clients are asked.
     pub fn is_user(&self) -> bool {
         *self == Self::User
     }
 }
 
-/// What commands may read.
+/// The read access of commands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ReadAccess {
     /// Everything.
@@ -66,7 +66,7 @@ pub enum ReadAccess {
     },
 }
 
-/// What a rule of a permission profile grants.
+/// The access that a rule of a permission profile grants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Nothing.
@@ -77,25 +77,25 @@ pub enum Access {
     Write,
 }
 
-/// What commands and patches may touch (specification: Sandbox policy).
+/// The access of commands and patches (specification: Sandbox policy).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SandboxPolicy {
     /// No confinement.
     DangerFullAccess,
     /// Nothing can be written.
     ReadOnly {
-        /// What can be read.
+        /// The readable files.
         read: ReadAccess,
-        /// Whether sockets to the network work.
+        /// True if sockets to the network work.
         network: bool,
     },
     /// The given roots can be written, but for their protected names.
     WorkspaceWrite {
         /// Absolute paths; empty means the thread's working folder.
         writable_roots: Vec<PathBuf>,
-        /// What can be read.
+        /// The readable files.
         read: ReadAccess,
-        /// Whether sockets to the network work.
+        /// True if sockets to the network work.
         network: bool,
         /// Leave `/tmp` read-only.
         exclude_slash_tmp: bool,
@@ -109,27 +109,27 @@ pub enum SandboxPolicy {
         name: String,
         /// Absolute paths.
         rules: Vec<(PathBuf, Access)>,
-        /// Whether the platform's own programs and libraries can be read.
+        /// True if the platform's own programs and libraries can be read.
         platform_defaults: bool,
-        /// Whether sockets to the network work.
+        /// True if sockets to the network work.
         network: bool,
-        /// Whether the network is reached through the managed proxy; `network` is off then.
+        /// True if the network is reached through the managed proxy; `network` is off then.
         managed: bool,
     },
     /// The whole server is confined from outside.
     External {
-        /// Whether the network is reachable.
+        /// True if the network is reachable.
         network: bool,
     },
 }
 
 impl SandboxPolicy {
-    /// Whether commands run without any confinement of ours.
+    /// Returns whether commands run without any confinement of ours.
     pub fn is_unconfined(&self) -> bool {
         matches!(self, Self::DangerFullAccess | Self::External { .. })
     }
 
-    /// Whether there can be files that commands cannot read.
+    /// Returns whether there can be files that commands cannot read.
     pub fn restricts_reading(&self) -> bool {
         match self {
             Self::DangerFullAccess | Self::External { .. } => false,
@@ -151,7 +151,7 @@ pub enum Mode {
     Plan,
 }
 
-/// What a thread runs with. A turn's overrides become the thread's settings.
+/// The settings of a thread. A turn's overrides become the thread's settings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// Model id.
@@ -164,10 +164,10 @@ pub struct Settings {
     pub approval: ApprovalPolicy,
     /// Who decides about what is asked.
     pub reviewer: ApprovalsReviewer,
-    /// What may be touched.
+    /// The access of commands and patches.
     pub sandbox: SandboxPolicy,
-    /// What of `sandbox` was granted beyond the policy that was chosen. Not stored: it ends with the
-    /// loaded thread.
+    /// The part of `sandbox` that was granted beyond the chosen policy. Not stored: it ends with
+    /// the loaded thread.
     pub granted: Permissions,
     /// Reasoning effort.
     pub effort: Option<String>,
@@ -185,7 +185,7 @@ pub struct Settings {
     pub mode_instructions: Option<String>,
 }
 
-/// What `turn/start` and `thread/resume` may change; `None` leaves a setting as it is.
+/// The settings that `turn/start` and `thread/resume` may change; `None` leaves a setting as it is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Overrides {
     /// See [`Settings::model`].

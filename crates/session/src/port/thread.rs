@@ -1,4 +1,4 @@
-//! What a thread is made from: its ids, bounds, configuration, and what the store kept of it.
+//! The parts that a thread is made from: its ids, bounds, configuration, and its stored state.
 
 use std::sync::Arc;
 
@@ -47,8 +47,8 @@ pub struct Limits {
     pub compact_at_tokens: Option<u64>,
     /// Project documents, in bytes, those of folders below the working folder included.
     pub project_doc_bytes: usize,
-    /// Whether a reviewer of approvals may let an action leave the sandbox. Off where full access is
-    /// forbidden: there only the user may.
+    /// True if a reviewer of approvals may let an action leave the sandbox. Off where full access
+    /// is forbidden: there only the user may.
     pub reviewer_leaves_sandbox: bool,
 }
 
@@ -85,17 +85,17 @@ pub struct Restored {
     pub usage: Usage,
     /// Picodollars so far; `None`: the price of a part is not known.
     pub cost: Option<i64>,
-    /// Whether the last turn failed.
+    /// True if the last turn failed.
     pub failed: bool,
-    /// Whether the thread has its preview.
+    /// True if the thread has its preview.
     pub previewed: bool,
     /// Actions that the user approved after a review refused them, and that have not run.
     pub approved_actions: Vec<ApprovedAction>,
     /// The project documents of folders below the working folder that the model has.
     pub documents: Vec<String>,
-    /// What the thread works towards.
+    /// The goal of the thread.
     pub goal: Option<Goal>,
-    /// How the thread began, for its hooks.
+    /// The way in which the thread began, for its hooks.
     pub start: ThreadStart,
 }
 
@@ -118,14 +118,14 @@ impl Default for Restored {
     }
 }
 
-/// What a thread runs with.
+/// The configuration of a thread.
 #[derive(Clone, Debug)]
 pub struct Configured {
     /// The settings from now on.
     pub settings: Settings,
     /// Facts for the model.
     pub context: Context,
-    /// What the model can call.
+    /// The tools that the model can call.
     pub offer: Offer,
     /// Bounds.
     pub limits: Limits,
@@ -146,7 +146,7 @@ pub struct Context {
     pub memories: Option<Arc<MemoryNotes>>,
     /// Co-author trailer for commit messages.
     pub commit_attribution: Option<String>,
-    /// Whether the model takes a personality.
+    /// True if the model takes a personality.
     pub takes_personality: bool,
     /// The user's shell, by name.
     pub shell: String,
@@ -154,7 +154,7 @@ pub struct Context {
     pub date: String,
     /// Name of the time zone.
     pub time_zone: String,
-    /// What a compaction asks for; `None` means the built-in words.
+    /// The request text of a compaction; `None` means the built-in words.
     pub compact_prompt: Option<Arc<str>>,
 }
 

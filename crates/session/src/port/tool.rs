@@ -1,4 +1,4 @@
-//! What the driver looks up and runs for a tool call, and what it reports.
+//! The driver's part of a tool call: looking up, running, and reporting.
 
 use std::path::PathBuf;
 
@@ -27,25 +27,25 @@ pub enum ToolRequest {
 pub struct ExecSpec {
     /// The call from `Prepare`.
     pub call: u64,
-    /// What to run.
+    /// The tool call to run.
     pub request: ToolRequest,
     /// Where.
     pub cwd: PathBuf,
-    /// Whether `cwd` is the real path that was decided about: the command must not start where a
+    /// True if `cwd` is the real path that was decided about: the command must not start where a
     /// link has come to lead since.
     pub cwd_is_real: bool,
-    /// What it may touch: full access when the user let it run outside the sandbox.
+    /// Its access: full access when the user let it run outside the sandbox.
     pub sandbox: SandboxPolicy,
     /// Folders of `sandbox` that were granted: real paths, which hold only while they lead nowhere
     /// else.
     pub granted: Vec<PathBuf>,
-    /// Whether it gets a terminal.
+    /// True if it gets a terminal.
     pub tty: bool,
     /// Killed after so many milliseconds.
     pub timeout_ms: Option<u64>,
 }
 
-/// What looking at a tool call found.
+/// The result of inspecting a tool call.
 #[derive(Clone, Debug)]
 pub enum Prepared {
     /// It is a command.
@@ -63,7 +63,7 @@ pub enum Prepared {
     Refused { attempted: Attempted, message: String },
 }
 
-/// What a call that cannot be done was to do, as far as it could be read.
+/// The intended action of a call that cannot be done, as far as it could be read.
 #[derive(Clone, Debug)]
 pub enum Attempted {
     /// Run a command.
@@ -80,7 +80,7 @@ pub enum Attempted {
     },
 }
 
-/// What the command rules say of a command.
+/// The assessment of a command by the command rules.
 #[derive(Clone, Debug, Default)]
 pub struct Assessment {
     /// The command in display form.
@@ -89,17 +89,17 @@ pub struct Assessment {
     pub cwd: PathBuf,
     /// Where that leads, with links resolved: the command runs there or not at all.
     pub real_cwd: PathBuf,
-    /// What it does.
+    /// The apparent actions of the command.
     pub actions: Vec<Action>,
-    /// Whether it is known to be harmless.
+    /// True if it is known to be harmless.
     pub known_safe: bool,
-    /// Whether it is known to destroy.
+    /// True if it is known to be destructive.
     pub dangerous: bool,
-    /// Whether it runs a script of a skill; known under granular policies only.
+    /// True if it runs a script of a skill; known under granular policies only.
     pub is_skill_script: bool,
-    /// What a rule says, with its justification.
+    /// The decision of a rule, with its justification.
     pub rule: Option<(RuleDecision, Option<String>)>,
-    /// Whether that rule is an administrator's: hooks do not consent in the user's place.
+    /// True if that rule is an administrator's: hooks do not consent in the user's place.
     pub is_rule_required: bool,
     /// The command prefix to offer for a lasting permission.
     pub amendment: Option<Vec<String>>,
@@ -111,7 +111,7 @@ pub struct Assessment {
     pub normal_form: Option<Vec<String>>,
 }
 
-/// What a command rule decides.
+/// The decision of a command rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuleDecision {
     /// Run without asking.
@@ -129,7 +129,7 @@ pub struct PatchPlan {
     pub changes: Vec<Change>,
     /// Every path that it writes or removes.
     pub targets: Vec<PatchTarget>,
-    /// Whether the sandbox policy lets all of them be written; else the reason why not.
+    /// The reason why the sandbox policy does not let all of them be written; `None` if it does.
     pub outside: Option<String>,
 }
 
@@ -147,13 +147,13 @@ pub struct PatchTarget {
 pub struct JobOutput {
     /// The job's id.
     pub job: Id,
-    /// Whether it is a job that the call continues; otherwise a new one gets the id.
+    /// True if it is a job that the call continues; otherwise a new one gets the id.
     pub is_continued: bool,
     /// The file. The results are written there or not at all.
     pub target: PatchTarget,
-    /// Whether results that the job wrote earlier are replaced.
+    /// True if results that the job wrote earlier are replaced.
     pub replaces: bool,
-    /// Whether the sandbox policy lets it be written; else the reason why not.
+    /// The reason why the sandbox policy does not let it be written; `None` if it does.
     pub outside: Option<String>,
 }
 
@@ -182,7 +182,7 @@ pub struct ImageData {
     pub data_url: String,
 }
 
-/// How a command ended.
+/// The end of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProcessEnd {
     /// By itself, or by a signal (128 + n).

@@ -1,4 +1,4 @@
-//! What tools return, and the state of the items that show their calls.
+//! The results of tools, and the state of the items that show their calls.
 
 /// Status of an item that shows work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +30,6 @@ pub enum ToolContent {
 pub struct ToolAnswer {
     /// For the model.
     pub content: Vec<ToolContent>,
-    /// Whether it did what it was called for.
+    /// True if it succeeded.
     pub success: bool,
 }

@@ -1,6 +1,6 @@
 //! Ranks tools by the words of a query: BM25 over their names, descriptions and parameters.
 //!
-//! The index knows nothing of the kinds of tools: whoever has some describes them as
+//! The index knows nothing of the kinds of tools: their owner describes them as
 //! [`SearchableTool`]s.
 
 use std::borrow::Cow;
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 /// A tool as the index reads it.
 pub(crate) struct SearchableTool<'a> {
-    /// What the model calls it.
+    /// The model's name for it.
     pub(crate) name: Cow<'a, str>,
     /// For the model.
     pub(crate) description: &'a str,
@@ -120,7 +120,7 @@ impl ToolIndex {
         exact.into_iter().chain(longer.collect::<Vec<_>>())
     }
 
-    /// How much a word says that so many tools have.
+    /// Returns the weight of a word that occurs in so many tools.
     fn rarity(&self, tools: usize) -> f32 {
         let (all, with) = (self.lengths.len() as f32, tools as f32);
         (1.0 + (all - with + 0.5) / (with + 0.5)).ln()

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use super::server_tool::ServerTool;
 use super::tool_index::ToolIndex;
 
-/// How `apply_patch` is offered.
+/// The form in which `apply_patch` is offered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PatchTool {
     /// A custom tool with a grammar, for models that support it.
@@ -20,7 +20,7 @@ pub enum PatchTool {
     Off,
 }
 
-/// How commands are offered.
+/// The form in which commands are offered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CommandTool {
     /// `exec_command` and `write_stdin`: commands may outlive the call.
@@ -32,7 +32,7 @@ pub enum CommandTool {
     Off,
 }
 
-/// How `tool_search` is offered.
+/// The form in which `tool_search` is offered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SearchTool {
     /// As the provider's own kind of tool: found tools become part of the history, so that requests
@@ -46,9 +46,9 @@ pub enum SearchTool {
 /// The tools that a thread offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolSet {
-    /// How `apply_patch` is offered.
+    /// The form in which `apply_patch` is offered.
     pub patch: PatchTool,
-    /// How commands are offered.
+    /// The form in which commands are offered.
     pub commands: CommandTool,
     /// `view_image`.
     pub view_image: bool,
@@ -58,7 +58,7 @@ pub struct ToolSet {
     pub user_input: bool,
     /// `request_permissions`.
     pub request_permissions: bool,
-    /// Whether the model may ask for a login shell.
+    /// True if the model may ask for a login shell.
     pub login_shell: bool,
     /// The provider's own web search, as the JSON that offers it: while commands are confined, and
     /// while they are not.
@@ -69,7 +69,7 @@ pub struct ToolSet {
     pub dynamic: Arc<[DynamicTool]>,
     /// Tools of MCP servers, in an order that does not change while they are offered.
     pub server_tools: Arc<[ServerTool]>,
-    /// How deferred tools are searched.
+    /// The form in which `tool_search` is offered.
     pub search: SearchTool,
     /// Place among the external tools (`dynamic`, then `server_tools`) from which on they are deferred, whether they ask for it or not; see
     /// [`ToolSet::deferring`]. `None`: no tool is deferred.
@@ -127,16 +127,16 @@ impl Default for ToolSet {
     }
 }
 
-/// What the tools for other agents offer.
+/// The settings of the tools for other agents.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AgentTools {
-    /// Whether they are offered: to a thread that may start agents, and to one that has the history of
-    /// its parent, whose requests begin as those of its parent. The driver refuses what a call may not
-    /// do.
+    /// True if they are offered: to a thread that may start agents, and to one that has the history
+    /// of its parent, whose requests begin as those of its parent. The driver refuses what a call
+    /// may not do.
     pub are_offered: bool,
     /// The roles that the configuration describes.
     pub roles: Vec<AgentRole>,
-    /// Whether the thread works on a row of a job, so that it reports a result.
+    /// True if the thread works on a row of a job, so that it reports a result.
     pub is_job_worker: bool,
 }
 
@@ -145,7 +145,7 @@ pub struct AgentTools {
 pub struct AgentRole {
     /// Its name.
     pub name: String,
-    /// What it is for.
+    /// The description of its purpose.
     pub description: Option<String>,
 }
 
@@ -160,12 +160,12 @@ pub struct DynamicTool {
     pub description: String,
     /// JSON Schema of its arguments.
     pub schema: String,
-    /// Whether the model gets its definition only from a search.
+    /// True if the model gets its definition only from a search.
     pub defer_loading: bool,
 }
 
 impl DynamicTool {
-    /// What the model calls it.
+    /// Returns the model's name for it.
     pub fn full_name(&self) -> String {
         match &self.namespace {
             Some(namespace) => format!("{namespace}__{}", self.name),
@@ -184,7 +184,7 @@ pub(crate) enum ExternalTool<'t> {
 }
 
 impl<'t> ExternalTool<'t> {
-    /// What the model calls it.
+    /// Returns the model's name for it.
     pub(crate) fn full_name(self) -> Cow<'t, str> {
         match self {
             Self::Client(tool) => tool.full_name().into(),
@@ -215,13 +215,13 @@ impl<'t> ExternalTool<'t> {
         }
     }
 
-    /// Whether it asks for being deferred.
+    /// Returns whether it asks to be deferred.
     pub(crate) fn defer_loading(self) -> bool {
         matches!(self, Self::Client(tool) if tool.defer_loading)
     }
 }
 
-/// What the model calls the search for deferred tools.
+/// The model's name for the search for deferred tools.
 pub(crate) const TOOL_SEARCH: &str = "tool_search";
 
 /// A tool that a search found.

@@ -56,7 +56,7 @@ impl HeadTail {
         self.trimmed + self.tail_start()
     }
 
-    /// Takes the text out and starts anew.
+    /// Takes the text out and starts over.
     pub(crate) fn take(&mut self) -> String {
         let text = self.text();
         *self = Self::new(self.cap);

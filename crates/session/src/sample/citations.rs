@@ -59,12 +59,12 @@ impl CitationReader {
         }
     }
 
-    /// What may be cited.
+    /// Returns the notes that may be cited.
     pub(super) fn notes(&self) -> Arc<MemoryNotes> {
         self.notes.clone()
     }
 
-    /// What is left at the end of the text, and what it cites.
+    /// Returns the remaining text at the end, and its citations.
     pub(super) fn finish(self) -> (String, Option<Box<MemoryCitation>>) {
         let has_any = !self.found.entries.is_empty();
         (self.held, has_any.then(|| Box::new(self.found)))
@@ -83,7 +83,7 @@ impl CitationReader {
     }
 }
 
-/// How many bytes at the end of `text` may be the beginning of a citation.
+/// Returns the number of bytes at the end of `text` that may be the beginning of a citation.
 fn partial_open(text: &str) -> usize {
     (1..OPEN.len()).rev().find(|&n| text.ends_with(&OPEN[..n])).unwrap_or(0)
 }

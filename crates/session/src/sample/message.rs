@@ -25,7 +25,7 @@ pub(super) struct Message {
 #[derive(Default)]
 struct Plan {
     splitter: Splitter,
-    /// Whether any text came.
+    /// True if any text arrived.
     has_text: bool,
     /// The plan's item, while it is open: its id and text.
     item: Option<(Id, String)>,

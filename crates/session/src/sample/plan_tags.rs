@@ -46,7 +46,7 @@ impl Splitter {
         }
     }
 
-    /// What is left at the end of the message.
+    /// Returns the remaining pieces at the end of the message.
     pub(crate) fn finish(&mut self) -> Vec<Piece> {
         let mut pieces = Vec::new();
         let rest = std::mem::take(&mut self.held);
@@ -66,7 +66,7 @@ impl Splitter {
     }
 }
 
-/// How many bytes at the end of `text` may be the beginning of `tag`.
+/// Returns the number of bytes at the end of `text` that may be the beginning of `tag`.
 fn partial_tag(text: &str, tag: &str) -> usize {
     (1..tag.len()).rev().find(|&n| text.ends_with(&tag[..n])).unwrap_or(0)
 }

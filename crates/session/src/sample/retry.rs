@@ -1,5 +1,5 @@
-//! Whether a failed request to the model is sent again, and how often. The waits are those of
-//! [`http_client::retry`]; the driver draws the random part.
+//! The decision to retry a failed request to the model, and the number of attempts. The waits are
+//! those of [`http_client::retry`]; the driver draws the random part.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub(crate) struct Attempts {
     stream: u32,
 }
 
-/// What follows a failed try.
+/// The action after a failed attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// Another attempt follows.

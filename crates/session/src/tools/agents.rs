@@ -1,5 +1,5 @@
-//! What the tools for other agents share: when they are offered, and how their input is read. The
-//! driver carries the calls out.
+//! The shared parts of the tools for other agents: the condition for offering them, and the reading
+//! of their input. The driver carries the calls out.
 
 use std::borrow::Cow;
 
@@ -16,7 +16,7 @@ use crate::port::tool_set::ToolSet;
 /// Longest input for an agent, in characters: that of a turn.
 const MAX_INPUT: usize = 1_048_576;
 
-/// Whether the tools are offered. Calls of tools that are not are refused with the reason.
+/// Returns whether the tools are offered. Calls of tools that are not are refused with the reason.
 pub(super) fn are_offered(tools: &ToolSet) -> bool {
     tools.agents.as_ref().is_some_and(|agents| agents.are_offered)
 }
@@ -44,7 +44,7 @@ pub(super) struct TargetTool {
     pub(super) description: &'static str,
     /// As items show it.
     pub(super) kind: AgentTool,
-    /// What a call asks of the driver.
+    /// The request of a call to the driver.
     pub(super) request: fn(String) -> AgentRequest,
 }
 

@@ -1,4 +1,5 @@
-//! What the tools that run commands share: the command once it is known, its item, and escalation.
+//! The shared parts of the tools that run commands: the command once it is known, its item, and
+//! escalation.
 
 use std::path::PathBuf;
 
@@ -16,19 +17,20 @@ const MAX_SHOWN: usize = 4_096;
 /// A command that the model wants to run, as prepared by the driver.
 #[derive(Debug)]
 pub(crate) struct CommandCall {
-    /// What the command rules say of it.
+    /// The command rules' assessment of it.
     pub(crate) assessment: Assessment,
-    /// What runs, distinct from everything that only looks the same in display form.
+    /// The identity of the command, distinct from everything that only looks the same in display
+    /// form.
     pub(crate) identity: Vec<String>,
-    /// Whether it asks to leave the sandbox.
+    /// True if it asks to leave the sandbox.
     pub(crate) escalate: bool,
     /// Why, for the user.
     pub(crate) justification: Option<String>,
     /// The command prefix that the model proposes to allow permanently.
     pub(crate) prefix_rule: Option<Vec<String>>,
-    /// What to run.
+    /// The tool call to run.
     pub(crate) request: ToolRequest,
-    /// Whether it gets a terminal.
+    /// True if it gets a terminal.
     pub(crate) tty: bool,
     /// Killed after so many milliseconds.
     pub(crate) timeout_ms: Option<u64>,
@@ -73,7 +75,7 @@ fn argv(arguments: &Value) -> Option<String> {
     (!words.is_empty()).then(|| words.join(" "))
 }
 
-/// Whether a call asks to leave the sandbox.
+/// Returns whether a call asks to leave the sandbox.
 pub(super) fn asks_to_escalate(permissions: Option<&str>) -> bool {
     matches!(permissions, Some("require_escalated" | "with_escalated_permissions"))
 }

@@ -47,7 +47,7 @@ impl Tool for DynamicTool {
     }
 }
 
-/// What the model is offered.
+/// Returns the definition that the model is offered.
 pub(super) fn definition(tool: &DynamicTool) -> Value {
     let schema: Value = serde_json::from_str(&tool.schema).unwrap_or_else(|_| json!({}));
     json!({

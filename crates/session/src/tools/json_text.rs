@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-/// Names that the JSON library gives to values of its own: whoever approves a call would be shown another
+/// Names that the JSON library gives to values of its own: the approver of a call would be shown another
 /// value than the server gets.
 const RESERVED_NAMES: &str = "$serde_json::private::";
 

@@ -169,7 +169,7 @@ impl OfferCache {
         }
         let offer = Offer::new(tools);
         if self.0.len() >= Self::MAX {
-            // What no thread uses any longer makes room.
+            // Values that no thread uses make room.
             self.0.retain(|offer| Arc::strong_count(&offer.tools) > 1);
         }
         if self.0.len() < Self::MAX {

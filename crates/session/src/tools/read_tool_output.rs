@@ -62,7 +62,7 @@ impl ToolCall for ReadCall {
             None => {
                 let arguments = json!({ "output_id": self.output, "offset": self.offset });
                 let message = format!(
-                    "the output {} is not kept (any longer); call the tool that returned it again",
+                    "the output {} is not kept, or no longer; call the tool that returned it again",
                     self.output
                 );
                 cx.fail(NAME, &arguments, message)

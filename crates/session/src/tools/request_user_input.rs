@@ -69,7 +69,7 @@ impl Tool for RequestUserInput {
                 },
                 "isOther": {
                     "type": "boolean",
-                    "description": "Lets the user type an answer beside the options.",
+                    "description": "Lets the user type an answer besides the options.",
                 },
                 "isSecret": {
                     "type": "boolean",

@@ -43,7 +43,7 @@ impl Tool for ServerTool {
     }
 }
 
-/// What the model is offered.
+/// Returns the definition that the model is offered.
 pub(super) fn definition(tool: &ServerTool) -> Value {
     let schema: Value = serde_json::from_str(&tool.schema).unwrap_or_else(|_| json!({}));
     json!({

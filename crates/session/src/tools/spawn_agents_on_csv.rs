@@ -62,7 +62,7 @@ impl Tool for SpawnOnCsv {
             ),
         );
         add("id_column", text("The column with the ids of the rows; otherwise `row-1` and so on."));
-        add("output_csv_path", text("The file for the results; otherwise beside the input."));
+        add("output_csv_path", text("The file for the results; otherwise next to the input."));
         add(
             "output_schema",
             json!({ "type": "object", "description": "JSON Schema that each result must fit." }),

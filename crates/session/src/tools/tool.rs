@@ -1,4 +1,5 @@
-//! What a tool is: what the model is offered, how its calls are read, and the steps of a call.
+//! The interface of a tool: the definition for the model, the reading of its calls, and the steps
+//! of a call.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -26,17 +27,17 @@ use crate::processes::{OutsideCommand, Processes};
 
 /// A tool that the model can call.
 pub(crate) trait Tool: Sync {
-    /// What the model calls it.
+    /// Returns the model's name for it.
     fn name(&self) -> Cow<'_, str>;
 
     /// Its definition as JSON; `None` when it is not offered.
     fn definition(&self, tools: &ToolSet) -> Option<String>;
 
-    /// Whether its calls are read. That can be so also while it is not offered, to refuse a call
-    /// with the reason.
+    /// Returns whether its calls are accepted. That can be so even while it is not offered, to
+    /// refuse a call with the reason.
     fn is_callable(&self, tools: &ToolSet) -> bool;
 
-    /// Whether it is also called as a custom tool, with free text in place of JSON.
+    /// Returns whether it is also called as a custom tool, with free text in place of JSON.
     fn takes_text(&self) -> bool {
         false
     }
@@ -52,7 +53,7 @@ pub(crate) trait Tool: Sync {
 
 /// A call that was read.
 pub(crate) trait ToolCall: fmt::Debug + Send + Sync {
-    /// Whether nothing may run beside it.
+    /// Returns whether nothing may run at the same time.
     fn is_exclusive(&self) -> bool {
         false
     }
@@ -67,14 +68,14 @@ pub(crate) trait ToolCall: fmt::Debug + Send + Sync {
     }
 }
 
-/// What comes next in a call. Data: the turn carries it out.
+/// The next step of a call. Data: the turn carries it out.
 #[derive(Debug)]
 pub(crate) enum Step {
     /// The driver looks at files or command rules first.
     Prepare(ToolRequest),
     /// A command is decided about, and runs.
     Command(Box<CommandCall>),
-    /// A patch is decided about, and applied with nothing beside it.
+    /// A patch is decided about, and applied while nothing else runs.
     Patch(PatchPlan),
     /// Somebody else runs the tool.
     Delegate {
@@ -97,18 +98,18 @@ pub(crate) enum Step {
         /// The tool, and its arguments as JSON: they are shown.
         tool: &'static str,
         arguments: String,
-        /// What is asked.
+        /// The questions.
         questions: Arc<[UserQuestion]>,
     },
     /// The driver carries out what the call asks of other agents.
     Agents(AgentRequest),
     /// The driver looks at where a job would write its results.
     PlanJob(Box<AgentJob>),
-    /// What a job writes is decided about, and the job runs.
+    /// Decide about the file that a job writes, then run the job.
     Job {
         /// The job.
         job: Box<AgentJob>,
-        /// What it writes.
+        /// The file that it writes.
         output: Box<JobOutput>,
     },
     /// The user is asked for permissions.
@@ -116,7 +117,7 @@ pub(crate) enum Step {
         /// The tool, and its arguments as JSON: they are shown.
         tool: &'static str,
         arguments: String,
-        /// What they are for.
+        /// The reason why they are needed.
         reason: Option<String>,
         /// Those that the policy does not include.
         permissions: Permissions,
@@ -132,14 +133,14 @@ pub(crate) enum Step {
     Await {
         /// The command.
         process: u64,
-        /// How long, in milliseconds.
+        /// Time to wait, in milliseconds.
         wait_ms: u64,
     },
     /// The call is answered.
     Finish(CallOutput),
 }
 
-/// What the driver found out for a call.
+/// The driver's result for a call.
 #[derive(Debug)]
 pub(crate) enum Found {
     /// See [`Prepared::Command`](crate::Prepared::Command).
@@ -154,7 +155,7 @@ pub(crate) enum Found {
     JobOutput(Result<JobOutput, ToolError>),
 }
 
-/// What a call may use.
+/// The context of a call.
 pub(crate) struct CallCx<'a> {
     pub(crate) cx: &'a mut Cx,
     /// The running turn.
@@ -170,7 +171,7 @@ pub(crate) struct CallCx<'a> {
 }
 
 impl CallCx<'_> {
-    /// Whether the call may change nothing.
+    /// Returns whether the call may change nothing.
     pub(crate) fn is_planning(&self) -> bool {
         self.settings.mode == Mode::Plan
     }
@@ -242,7 +243,7 @@ pub(crate) fn tool_item(
     Item::DynamicCall(started_call(id, namespace, tool, arguments))
 }
 
-/// What [`tool_item`] shows, while the call is in progress.
+/// Returns the call that [`tool_item`] shows while it is in progress.
 pub(crate) fn started_call(
     id: Id,
     namespace: Option<String>,

@@ -64,7 +64,7 @@ impl WriteStdinCall {
         })
     }
 
-    /// What a command that has ended in the background left behind.
+    /// Returns the report of a command that has ended in the background.
     pub(crate) fn take_ended(&self, cx: &mut CallCx<'_>) -> Option<String> {
         let limits = cx.cx.limits;
         cx.processes.take_ended(self.session_id, self.max_output_tokens, &limits)

@@ -23,8 +23,8 @@ const WRITES_RESULTS: &str = "spawn_agents_on_csv writes the results of its agen
 const BYTES_A_TOKEN: u64 = 4;
 
 impl Turn {
-    /// What a job writes is decided about before the job begins. Only a question shows the file as a
-    /// change: its item ends with the job, which writes the file.
+    /// Decides about the file that a job writes before the job begins. Only a question shows the
+    /// file as a change: its item ends with the job, which writes the file.
     pub(super) fn decide_job(
         &mut self,
         number: u64,

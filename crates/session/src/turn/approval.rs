@@ -39,13 +39,13 @@ impl Turn {
         }
     }
 
-    /// What the policy decided about a call, with the word of hooks about it.
+    /// Returns the policy's verdict on a call, combined with the hooks' decision about it.
     pub(super) fn weigh(&self, number: u64, verdict: Verdict, thread: &Thread) -> Verdict {
         let can_ask = thread.configuration.settings().approval != ApprovalPolicy::Never;
         self.calls.weigh(number, verdict, can_ask)
     }
 
-    /// What the user wrote until now in the thread, and in that at the root of the tree.
+    /// Returns the user's messages until now in the thread, and in the one at the root of the tree.
     pub(crate) fn words_for_reviewers(&self, thread: &Thread) -> UserWords {
         // What the model has not seen yet is the newest.
         thread.user_words(&self.pending).under(thread.approvals.root_words())

@@ -11,7 +11,7 @@ const MAX_LOADED: usize = 32;
 /// Tools that the text of a mention names.
 const MAX_NAMED: usize = 40;
 
-/// What the model reads of a mentioned app.
+/// Returns the text about a mentioned app for the model.
 pub(super) fn mention(id: &str, name: &str, offer: &Offer) -> String {
     // A server chose them.
     let attribute = |text: &str| visible::text(text).replace(['"', '\n', '<', '>', '&'], "_");

@@ -18,7 +18,7 @@ use crate::thread::Thread;
 const MAX_SHOWN_NAME: usize = 128;
 
 impl Turn {
-    /// Whether the next request would be so long that its history is to be compacted first.
+    /// Returns whether the next request would be so long that its history must be compacted first.
     pub(super) fn must_compact(&self, thread: &Thread) -> bool {
         let Some(limit) = thread.cx.limits.compact_at_tokens else { return false };
         let history = thread.conversation.history();
@@ -27,7 +27,8 @@ impl Turn {
         tokens >= limit && self.may_compact(thread) && history.summarized_tokens() >= tokens / 4
     }
 
-    /// Whether a request that the provider found too long can be helped: once, until there is more.
+    /// Returns whether a compaction can help a request that the provider found too long: once,
+    /// until there is more history.
     pub(super) fn may_compact(&self, thread: &Thread) -> bool {
         let history = thread.conversation.history();
         !self.is_review()
@@ -118,7 +119,7 @@ impl Turn {
             let message = "the model gave no summary of the conversation; its history is as it was";
             return self.fail(Failure::new(FailureKind::Other, message), thread);
         };
-        // What waits follows the history that begins anew, also in the store.
+        // Waiting input follows the new history, in the store too.
         self.received = self.last_id().clone();
         let finished = match self.kind {
             Kind::Ordinary { kept_before } => Some(kept_before),

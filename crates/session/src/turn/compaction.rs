@@ -27,11 +27,12 @@ use crate::thread::Thread;
 pub(crate) struct Compaction {
     item: Id,
     summary: String,
-    /// How often more of the oldest history was left out, because the request itself was too long.
+    /// Number of times that more of the oldest history was left out, because the request itself was
+    /// too long.
     left_out: u32,
     /// The tool that the model called in place of a summary.
     called: Option<String>,
-    /// Whether the request has no tools, because the model called one before.
+    /// True if the request has no tools, because the model called one before.
     is_without_tools: bool,
     trigger: CompactionTrigger,
 }
@@ -64,7 +65,7 @@ impl Compaction {
         Item::ContextCompaction { id: self.item.clone(), reason: None }
     }
 
-    /// The input of a request for the summary, which begins anew.
+    /// The input of a request for the summary, which starts over.
     pub(crate) fn request(&mut self, thread: &Thread) -> Vec<Arc<str>> {
         self.summary.clear();
         self.called = None;
@@ -76,8 +77,8 @@ impl Compaction {
         input
     }
 
-    /// Whether the request has the tools of the thread. They stand before the history, so a request
-    /// without them would have nothing in the provider's prompt cache.
+    /// Returns whether the request has the tools of the thread. They stand before the history, so a
+    /// request without them would have nothing in the provider's prompt cache.
     pub(crate) fn has_tools(&self) -> bool {
         !self.is_without_tools
     }
@@ -103,7 +104,7 @@ impl Compaction {
         }
     }
 
-    /// After a response that called a tool the next request has no tools: text beside a call announces
+    /// After a response that called a tool the next request has no tools: text next to a call announces
     /// the call and is no summary. Returns the tool; `None` when the response counts, also that to a
     /// request without tools.
     pub(crate) fn leave_out_tools(&mut self) -> Option<String> {
@@ -115,7 +116,7 @@ impl Compaction {
         Some(called)
     }
 
-    /// Whether the model gave no summary.
+    /// Returns whether the model gave no summary.
     pub(crate) fn is_empty(&self) -> bool {
         self.summary.trim().is_empty()
     }
@@ -175,7 +176,7 @@ impl Compaction {
     }
 }
 
-/// What of the requests above is open.
+/// Returns the text about the unfinished part of the requests above.
 fn state_text(kept: usize, finished: usize) -> String {
     if finished >= kept {
         return "The user's messages above are finished business: do not start any of them again. \

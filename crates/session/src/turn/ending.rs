@@ -9,7 +9,7 @@ use crate::processes::AfterExit;
 use crate::sample::Closed;
 use crate::thread::{Phase, Thread};
 
-/// How a turn ends.
+/// The end of a turn.
 pub(super) struct Ending {
     status: TurnStatus,
     error: Option<TurnError>,
@@ -19,17 +19,17 @@ pub(super) struct Ending {
 pub(crate) struct Ended {
     pub(crate) id: Id,
     pub(crate) status: TurnStatus,
-    /// Whether the model called a tool.
+    /// True if the model called a tool.
     pub(crate) made_calls: bool,
 }
 
 impl Turn {
-    /// Whether the turn is ending.
+    /// Returns whether the turn is ending.
     pub(crate) fn is_ending(&self) -> bool {
         self.ending.is_some()
     }
 
-    /// Whether nothing is left to wait for before the turn's end.
+    /// Returns whether nothing is left to wait for before the turn's end.
     pub(crate) fn can_finish(&self) -> bool {
         self.ending.is_some() && !self.calls.is_applying()
     }
@@ -46,8 +46,8 @@ impl Turn {
         self.end(TurnStatus::Interrupted, None, thread);
     }
 
-    /// While the thread drains: ends the turn where nothing is cut short. Whoever is asked
-    /// something just now may take for ever to answer, so that is such a point too.
+    /// While the thread drains: ends the turn where nothing is cut short. A pending
+    /// question also counts as such a point: the user may never answer.
     pub(crate) fn end_at_safe_point(&mut self, thread: &mut Thread) {
         let is_streaming = matches!(self.request, Request::Streaming(_));
         let is_busy = is_streaming || self.awaited_process().is_some();

@@ -81,8 +81,8 @@ impl Turn {
         Ok(())
     }
 
-    /// What the turn is, when that takes no input. An ordinary turn takes it also while its history
-    /// is compacted.
+    /// Returns the kind of the turn, when that accepts no input. An ordinary turn accepts it even
+    /// while its history is compacted.
     pub(super) fn not_steerable(&self) -> Option<NotSteerable> {
         match self.kind {
             Kind::Review(_) => Some(NotSteerable::Review),
@@ -91,7 +91,7 @@ impl Turn {
         }
     }
 
-    /// What joined the turn and the model has not seen yet.
+    /// Returns the input that joined the turn and that the model has not seen yet.
     pub(crate) fn pending_input(&self) -> &[Fragment] {
         &self.pending
     }
@@ -139,7 +139,7 @@ impl Turn {
         waits
     }
 
-    /// Adds to the thread's history beside the running turn, stored at once. An ordinary turn sends
+    /// Adds to the thread's history independently of the running turn, stored at once. An ordinary turn sends
     /// it with its next request. A review has a history of its own and a compaction makes no
     /// request after its summary, so there a later turn is the first to send it.
     pub(crate) fn add_pending(&mut self, fragments: Vec<Fragment>, thread: &mut Thread) {
@@ -155,14 +155,14 @@ impl Turn {
         }
     }
 
-    /// Moves the input that waits to the history, at this place also in the store.
+    /// Moves the waiting input to the history, at the same place in the store.
     pub(super) fn receive_pending(&mut self, thread: &mut Thread) {
         self.received = self.last_id().clone();
         let pending = std::mem::take(&mut self.pending);
         thread.conversation.remember(Some(&self.received), pending, &mut thread.cx);
     }
 
-    /// Stores the input that waits once more, behind a history that begins anew.
+    /// Stores the waiting input once more, after a history that begins again.
     pub(super) fn store_pending_again(&self, thread: &mut Thread) {
         if !self.pending.is_empty() {
             store_waiting(self.received.clone(), self.pending.clone(), thread);
@@ -181,7 +181,7 @@ fn store_waiting(turn: Id, mut fragments: Vec<Fragment>, thread: &mut Thread) {
     thread.cx.persist(Record::History { turn: Some(turn), fragments });
 }
 
-/// What hooks read of a message.
+/// Returns the text of a message for hooks.
 fn prompt_of(content: &[UserContent]) -> String {
     let texts: Vec<&str> = content
         .iter()

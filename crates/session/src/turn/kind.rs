@@ -1,10 +1,10 @@
-//! What a turn is for, and how one begins.
+//! The purpose of a turn, and its beginning.
 
 use std::sync::Arc;
 
 use super::review::Review;
 
-/// What a turn is for.
+/// The purpose of a turn.
 pub(crate) enum Kind {
     /// The model works on the user's input.
     Ordinary {
@@ -22,12 +22,12 @@ pub(crate) enum Kind {
     },
 }
 
-/// How a turn begins.
+/// The beginning of a turn.
 pub(crate) struct Beginning {
     pub(crate) kind: Kind,
     /// The caller that started it; `None`: it starts by itself.
     pub(crate) reply: Option<u64>,
-    /// Whether the model is asked at once.
+    /// True if the model is asked at once.
     pub(crate) asks_model: bool,
     pub(crate) output_schema: Option<Arc<str>>,
     /// In place of the thread's service tier.

@@ -81,7 +81,7 @@ impl Turn {
     }
 }
 
-/// What a decision about `request` grants; `None` when it is a no.
+/// Returns the grant of a decision about `request`; `None` when it is a no.
 pub(super) fn granted(decision: &Decision, request: &PermissionRequest) -> Option<Grant> {
     let whole = |scope| Some(Grant { permissions: request.permissions.clone(), scope });
     match decision {

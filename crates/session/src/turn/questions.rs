@@ -15,7 +15,7 @@ use crate::port::tool::ToolError;
 use crate::thread::Thread;
 use crate::tools::started_call;
 
-/// What stands for a secret answer in items and in the store.
+/// The substitute for a secret answer in items and in the store.
 const HIDDEN: &str = "[secret, not stored]";
 /// The output of a call whose questions were withdrawn.
 const WITHDRAWN: &str =

@@ -23,11 +23,11 @@ struct Received {
     /// The try that it last came with.
     sample: u64,
     call: ModelItem,
-    /// Whether a repetition was shown to the clients.
+    /// True if a repetition was shown to the clients.
     is_reported: bool,
 }
 
-/// What a call is to those before it.
+/// The relation of a call to those before it.
 pub(super) enum Occurrence {
     New,
     /// It must not run; the clients are shown the reason, once for each id.

@@ -15,11 +15,11 @@ use crate::thread::Thread;
 /// A review that is under way.
 pub(crate) struct Review {
     history: History,
-    /// Whether its prompt came: the model is asked then.
+    /// True if its prompt arrived: the model is asked then.
     has_prompt: bool,
     /// In place of the thread's own.
     model: Option<String>,
-    /// What is reviewed, for people.
+    /// The subject of the review, for people.
     subject: String,
     /// The model's last message.
     text: Option<String>,

@@ -35,7 +35,7 @@ fn read(said: &str) -> Option<Answer> {
     })
 }
 
-/// The answer that `value` is. One that is the `whole` message may say less of itself than one that
+/// The answer that `value` is. One that is the `whole` message may lack more members than one that
 /// stands among words, which could be an example.
 fn answer(value: Value, whole: bool) -> Option<Answer> {
     match value {
@@ -62,7 +62,7 @@ fn answer(value: Value, whole: bool) -> Option<Answer> {
     }
 }
 
-/// What stands under `findings`, when it can be that.
+/// Returns the list under `findings`, when it can be one.
 fn listed(findings: Value) -> Option<Vec<Value>> {
     match findings {
         Value::Null => Some(Vec::new()),

@@ -102,7 +102,7 @@ impl Turn {
     }
 }
 
-/// What the model reads before the result of a call that failed.
+/// The text before the result of a failed call, for the model.
 const REPORTS_FAILURE: &str = "the tool reports that it failed:";
 /// Longest text of a failed call that its error repeats, in bytes.
 const MAX_ERROR: usize = 2_000;
@@ -119,7 +119,7 @@ fn failure(content: &[ToolContent]) -> String {
     }
 }
 
-/// What the model gets: the texts as one, within the budget, then the images.
+/// Returns the output for the model: the texts as one, within the budget, then the images.
 fn model_output(content: Vec<ToolContent>, thread: &mut Thread) -> CallOutput {
     let (mut texts, mut images) = (Vec::new(), Vec::new());
     for part in content {

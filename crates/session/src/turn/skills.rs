@@ -1,4 +1,4 @@
-//! What skills of the turn's messages need: see [`crate::skill_needs`].
+//! The needs of skills in the turn's messages: see [`crate::skill_needs`].
 
 use super::Turn;
 use crate::port::input::Author;
@@ -16,8 +16,8 @@ pub(super) const WITHDRAWN: &str =
     "the questions were withdrawn, because the user sent a new message; it follows";
 
 impl Turn {
-    /// Whether the model has not been asked in the turn, and waits for what skills need: what it is
-    /// offered can still change.
+    /// Returns whether the model has not been asked in the turn, and waits for the needs of skills:
+    /// the tools that it is offered can still change.
     pub(crate) fn awaits_skills_first(&self) -> bool {
         self.skill_needs.hold_turn()
             && !self.hooks.has_response

@@ -1,5 +1,5 @@
 //! Text that the model types into a running command outside of the sandbox. Each is an action of its
-//! own, because whoever let the command run saw nothing of it.
+//! own, because the approver of the command saw nothing of it.
 
 use serde_json::json;
 
@@ -74,7 +74,7 @@ impl Turn {
         }
     }
 
-    /// What was typed did not reach the command: the call that typed fails.
+    /// Fails the call whose typed text did not reach the command.
     pub(crate) fn not_typed(&mut self, process: u64, thread: &mut Thread) {
         let Some(call) = thread.processes.not_typed(process) else { return };
         let arguments = json!({ "session_id": process });

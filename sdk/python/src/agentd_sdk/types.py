@@ -420,7 +420,7 @@ class _CommandExecutionItemRequired(TypedDict):
     command: str
     """The command as displayed to people."""
     commandActions: list[CommandAction]
-    """What the command appears to do."""
+    """The apparent actions of the command."""
     cwd: str
     id: str
     source: CommandExecutionSource
@@ -435,7 +435,7 @@ class CommandExecutionItem(_CommandExecutionItemRequired, total=False):
     durationMs: Union[int, None]
     exitCode: Union[int, None]
     omittedOutputBytes: Union[int, None]
-    """How much of long output is left out in the middle of `aggregatedOutput`, where a line says so."""
+    """Number of bytes of long output that are left out in the middle of `aggregatedOutput`, where a line says so."""
     processId: Union[str, None]
 
 
@@ -927,7 +927,7 @@ class FileUpdateChange(TypedDict):
 
 class _FsChangedNotificationRequired(TypedDict):
     changedPaths: list[str]
-    """What was created, changed, replaced, renamed or removed, in order, as `fs/watch` wrote the path; what is not UTF-8 in a name is replaced by U+FFFD. Of a folder, whatever is not in it now is gone, and what is new in it is named too."""
+    """The paths that were created, changed, replaced, renamed or removed, in order, as `fs/watch` wrote them; bytes of a name that are not UTF-8 are replaced by U+FFFD. Of a folder, whatever is not in it now is gone, and what is new in it is named too."""
     watchId: str
 
 
@@ -1084,7 +1084,7 @@ class _FuzzyFileSearchResultRequired(TypedDict):
     root: str
     """As the request names it."""
     score: int
-    """How well it fits; more is better."""
+    """The score of the match; more is better."""
 
 
 class FuzzyFileSearchResult(_FuzzyFileSearchResultRequired, total=False):
@@ -1246,7 +1246,7 @@ class HooksListEntry(TypedDict):
     errors: list[HookErrorInfo]
     hooks: list[HookMetadata]
     hooksEnabled: bool
-    """Whether hooks are on. While they are off, only those of the administrator run."""
+    """True if hooks are on. While they are off, only those of the administrator run."""
     warnings: list[str]
 
 
@@ -1316,7 +1316,7 @@ class InitializeCapabilities(TypedDict, total=False):
     """Capabilities that the client requests for its connection."""
 
     eventCursor: bool
-    """Notifications about a thread carry `eventCursor` beside `method` and `params`: their position, from which `thread/resume` can continue. Experimental."""
+    """Notifications about a thread carry `eventCursor` next to `method` and `params`: their position, from which `thread/resume` can continue. Experimental."""
     experimentalApi: bool
     """Enables experimental methods and fields."""
     optOutNotificationMethods: Union[list[str], None]
@@ -1622,7 +1622,7 @@ class _McpElicitationUntitledSingleSelectEnumSchemaRequired(TypedDict):
 
 
 class McpElicitationUntitledSingleSelectEnumSchema(_McpElicitationUntitledSingleSelectEnumSchemaRequired, total=False):
-    """A single choice of values, with titles beside them in the older form."""
+    """A single choice of values, with separate titles, in the older form."""
 
     default: Union[str, None]
     description: Union[str, None]
@@ -1976,7 +1976,7 @@ class _ModelRequired(TypedDict):
     inputModalities: list[InputModality]
     """Text and image when absent."""
     isDefault: bool
-    """Whether this is the recommended model."""
+    """True if this is the recommended model."""
     model: str
     """Name sent to the provider."""
     supportedReasoningEfforts: list[ReasoningEffortOption]
@@ -2188,7 +2188,7 @@ class PluginDetail(_PluginDetailRequired, total=False):
     """Details of a plugin."""
 
     actions: list[str]
-    """What its hooks and MCP servers would run or reach, a sentence each. Line breaks and hidden characters are written as numbers, as in `\\u{a}`."""
+    """The programs and addresses that its hooks and MCP servers would run or reach, a sentence each. Line breaks and hidden characters are written as numbers, as in `\\u{a}`."""
     changes: Union[list[str], None]
     """Of an installed plugin: what an installation would change now, a sentence each."""
     description: Union[str, None]
@@ -2593,14 +2593,14 @@ class RemoteControlStatusChangedNotification(_RemoteControlStatusChangedNotifica
 
 
 class RestoredFiles(TypedDict):
-    """What going back does to files, or would do."""
+    """The changes of files that a rollback makes, or would make."""
 
     conflicts: list[NotedPath]
     """Files that something else than the turns has changed, too."""
     diff: str
     """From the files as they were before the call to the restored ones, in git's format."""
     diffTruncated: bool
-    """Whether `diff` lacks its end, since it is too long."""
+    """True if `diff` lacks its end, because it is too long."""
     notRestored: list[NotedPath]
     """Changed files that cannot be restored."""
     restored: list[str]
@@ -2928,7 +2928,7 @@ class ThreadGoalClearResponse(TypedDict):
     """Result of `thread/goal/clear`."""
 
     cleared: bool
-    """Whether the thread had a goal."""
+    """True if the thread had a goal."""
 
 
 class ThreadGoalGetResponse(TypedDict):
@@ -3292,7 +3292,7 @@ class ThreadRollbackResponse(_ThreadRollbackResponseRequired, total=False):
     """Result of `thread/rollback`."""
 
     files: Union[RestoredFiles, None]
-    """What was done to files; present with `restoreFiles`."""
+    """The changes of files; present with `restoreFiles`."""
 
 
 class ThreadShellCommandParams(TypedDict):
@@ -3371,7 +3371,7 @@ class ThreadStartResponse(_ThreadStartResponseRequired, total=False):
     eventCursor: Union[str, None]
     """The position of this response among the thread's events, with `capabilities.eventCursor`."""
     eventReplay: Union[EventReplay, None]
-    """How this client receives what it missed, with `eventCursor` in the parameters."""
+    """The way in which this client receives the events that it missed, with `eventCursor` in the parameters."""
     permissionProfile: Union[PermissionProfile, None]
 
 
@@ -3399,7 +3399,7 @@ class ThreadTokenUsage(_ThreadTokenUsageRequired, total=False):
     """Tokens used by a thread."""
 
     cost: Union[TokenCost, None]
-    """What the tokens cost, for clients with the capability `tokenCost`. Experimental."""
+    """The cost of the tokens, for clients with the capability `tokenCost`. Experimental."""
     tokensWithAgents: Union[int, None]
     """Tokens that the turn and its agents used together so far. Only of turns that have agents."""
 
@@ -3465,7 +3465,7 @@ class ThreadUnsubscribeResponse(TypedDict):
 
 
 class TokenCost(TypedDict):
-    """What tokens cost: exact decimal numbers, such as `0.0125`. Null where the price of a part is not known."""
+    """The cost of tokens: exact decimal numbers, such as `0.0125`. Null where the price of a part is not known."""
 
     currency: str
     """`USD`."""
@@ -3547,7 +3547,7 @@ class _TurnRequired(TypedDict):
     items: list[ThreadItem]
     """Empty in the response of `turn/start` and in notifications."""
     itemsView: TurnItemsView
-    """How much of the items is included."""
+    """The included part of the items."""
     status: TurnStatus
 
 
@@ -3651,7 +3651,7 @@ class TurnStartParams(_TurnStartParamsRequired, total=False):
     """Service tier of this turn only; `default` for the provider's default. A turn that joins a running one has the tier of that."""
     summary: Union[ReasoningSummary, None]
     turnTrigger: Union[str, None]
-    """What started the turn, in the client's words: a note for the server's log."""
+    """The trigger of the turn, in the client's words: a note for the server's log."""
 
 
 class TurnStartResponse(TypedDict):
@@ -4902,7 +4902,7 @@ class EventReplaySnapshot(TypedDict):
     fromTurnId: Union[str, None]
     """`thread.turns` replaces this turn and all later ones; `null`: all turns that the client knows."""
     isComplete: bool
-    """Whether `thread.turns` contains all turns from there on. If not, it contains the newest turns; read the others with `thread/turns/list`."""
+    """True if `thread.turns` contains all turns from there on. If not, it contains the newest turns; read the others with `thread/turns/list`."""
     openRequestIds: list[int]
     """Ids of the server's requests that are sent again after the response. Every other request that the client has open is resolved."""
     reason: SnapshotReason
@@ -6514,7 +6514,7 @@ Account: TypeAlias = 'Union[AccountApiKey, AccountHosted, AccountAmazonBedrock]'
 """The account that is logged in."""
 
 AccountLoginCancelStatus: TypeAlias = 'Literal["canceled", "notFound"]'
-"""Whether a login was in progress."""
+"""The outcome of canceling a login."""
 
 AccountLoginStartParams: TypeAlias = 'Union[AccountLoginStartParamsApiKey, AccountLoginStartParamsHosted, AccountLoginStartParamsHostedDeviceCode, AccountLoginStartParamsHostedAuthTokens]'
 """Parameters of `account/login/start`."""
@@ -6523,10 +6523,10 @@ AccountLoginStartResponse: TypeAlias = 'Union[AccountLoginStartResponseApiKey, A
 """Result of `account/login/start`."""
 
 AddCreditsNudgeCreditType: TypeAlias = 'Literal["credits", "usage_limit"]'
-"""What is exhausted."""
+"""The resource that is exhausted."""
 
 AddCreditsNudgeEmailStatus: TypeAlias = 'Literal["sent", "cooldown_active"]'
-"""Whether an email was sent."""
+"""The outcome of requesting an email."""
 
 AgentErrorInfo: TypeAlias = 'Union[Literal["ContextWindowExceeded", "UsageLimitExceeded", "HttpConnectionFailed", "ResponseStreamConnectionFailed", "ResponseStreamDisconnected", "ResponseTooManyFailedAttempts", "BadRequest", "Unauthorized", "SandboxError", "InternalServerError", "ServerOverloaded", "CyberPolicy", "ThreadRollbackFailed", "Other"], AgentErrorInfoHttpConnectionFailed, AgentErrorInfoResponseStreamConnectionFailed, AgentErrorInfoResponseStreamDisconnected, AgentErrorInfoResponseTooManyFailedAttempts, AgentErrorInfoActiveTurnNotSteerable]'
 """Kind of a turn's error: its name, or an object where there is something to add."""
@@ -6538,7 +6538,7 @@ AskForApproval: TypeAlias = 'Union[Literal["unlessTrusted"], Literal["onFailure"
 """When the agent asks for approval."""
 
 AuthMode: TypeAlias = 'Literal["apikey", "hosted", "hostedAuthTokens", "agentIdentity"]'
-"""How the server authenticates."""
+"""The server's way to authenticate."""
 
 AutoReviewDecisionSource: TypeAlias = 'Literal["agent"]'
 """Source of a decision."""
@@ -6559,7 +6559,7 @@ CollabToolCallStatus: TypeAlias = 'Literal["inProgress", "completed", "failed"]'
 """State of a call between agents."""
 
 CommandAction: TypeAlias = 'Union[CommandActionRead, CommandActionListFiles, CommandActionSearch, CommandActionUnknown]'
-"""What a command appears to do, for display."""
+"""An apparent action of a command, for display."""
 
 CommandExecutionApprovalDecision: TypeAlias = 'Union[Literal["accept"], Literal["acceptForSession"], CommandExecutionApprovalDecisionAcceptWithExecpolicyAmendment, CommandExecutionApprovalDecisionApplyNetworkPolicyAmendment, Literal["decline"], Literal["cancel"]]'
 """Decision on a command."""
@@ -6574,7 +6574,7 @@ ConfigLayerSource: TypeAlias = 'Union[ConfigLayerSourceMdm, ConfigLayerSourceSys
 """Where a layer comes from."""
 
 ConfigWriteStatus: TypeAlias = 'Literal["ok", "okOverridden"]'
-"""Whether the written value is effective."""
+"""The effect of the written value."""
 
 ConfiguredHookHandler: TypeAlias = 'Union[ConfiguredHookHandlerCommand, ConfiguredHookHandlerPrompt, ConfiguredHookHandlerAgent]'
 """Handler of a hook."""
@@ -6592,10 +6592,10 @@ Empty: TypeAlias = 'dict[str, Any]'
 """An object without members, for methods without parameters or result."""
 
 EventReplay: TypeAlias = 'Union[EventReplayReplayed, EventReplaySnapshot]'
-"""How a client that reconnects receives what it missed."""
+"""The way in which a client that reconnects receives the events that it missed."""
 
 ExperimentalFeatureStage: TypeAlias = 'Literal["beta", "underDevelopment", "stable", "deprecated", "removed"]'
-"""How mature a feature is."""
+"""The maturity of a feature."""
 
 ExternalAgentConfigMigrationItemType: TypeAlias = 'Literal["AGENTS_MD", "CONFIG", "SKILLS", "PLUGINS", "MCP_SERVER_CONFIG", "SUBAGENTS", "HOOKS", "COMMANDS", "SESSIONS"]'
 """Kind of item to import."""
@@ -6631,19 +6631,19 @@ GuardianApprovalReviewStatus: TypeAlias = 'Literal["inProgress", "approved", "de
 """State of a review."""
 
 GuardianCommandSource: TypeAlias = 'Literal["shell", "unifiedExec"]'
-"""How a command was to be started."""
+"""The way in which a command was to be started."""
 
 GuardianRiskLevel: TypeAlias = 'Literal["low", "medium", "high", "critical"]'
-"""How risky an action is."""
+"""The risk of an action."""
 
 GuardianUserAuthorization: TypeAlias = 'Literal["unknown", "low", "medium", "high"]'
-"""How clearly the user authorized the action."""
+"""The clarity of the user's authorization of the action."""
 
 HookEventName: TypeAlias = 'Literal["preToolUse", "permissionRequest", "postToolUse", "preCompact", "postCompact", "sessionStart", "userPromptSubmit", "stop", "preModelRequest", "postModelRequest", "sessionEnd", "subagentStart", "subagentStop", "interrupt"]'
 """When a hook runs."""
 
 HookExecutionMode: TypeAlias = 'Literal["sync", "async"]'
-"""Whether the turn waits for a hook."""
+"""The waiting of the turn for a hook."""
 
 HookHandlerType: TypeAlias = 'Literal["command", "prompt", "agent", "mcpTool"]'
 """Type of a hook's handler."""
@@ -6661,7 +6661,7 @@ HookSource: TypeAlias = 'Literal["system", "user", "project", "mdm", "sessionFla
 """Where a hook is configured."""
 
 HookTrustStatus: TypeAlias = 'Literal["managed", "untrusted", "trusted", "modified"]'
-"""Whether the user trusts a hook."""
+"""The user's trust in a hook."""
 
 HostedAuthTokensRefreshReason: TypeAlias = 'Literal["unauthorized"]'
 """Why fresh tokens are needed."""
@@ -6682,7 +6682,7 @@ LocalShellStatus: TypeAlias = 'Literal["completed", "in_progress", "incomplete"]
 """State of a shell call."""
 
 McpAuthStatus: TypeAlias = 'Literal["unsupported", "notLoggedIn", "bearerToken", "oAuth"]'
-"""How a server authenticates."""
+"""The authentication of a server."""
 
 McpElicitationArrayType: TypeAlias = 'Literal["array"]'
 """Discriminator of an array."""
@@ -6727,16 +6727,16 @@ McpServerStartupState: TypeAlias = 'Literal["starting", "ready", "failed", "canc
 """Progress of a server's startup."""
 
 McpServerStatusDetail: TypeAlias = 'Literal["full", "toolsAndAuthOnly"]'
-"""How much to request from the servers."""
+"""The amount of detail to request from the servers."""
 
 McpToolCallStatus: TypeAlias = 'Literal["inProgress", "completed", "failed"]'
 """State of an MCP tool call."""
 
 MergeStrategy: TypeAlias = 'Literal["replace", "upsert"]'
-"""How to treat an existing table."""
+"""The treatment of an existing table."""
 
 MessagePhase: TypeAlias = 'Literal["commentary", "final_answer"]'
-"""Whether a message is a comment during the work or the final answer."""
+"""The kind of a message: a comment during the work, or the final answer."""
 
 ModeKind: TypeAlias = 'Union[Literal["default"], Literal["plan"]]'
 """Kind of collaboration."""
@@ -6769,7 +6769,7 @@ OutputStream: TypeAlias = 'Literal["stdout", "stderr"]'
 """Which output a chunk belongs to."""
 
 ParsedCommand: TypeAlias = 'Union[ParsedCommandRead, ParsedCommandListfiles, ParsedCommandSearch, ParsedCommandUnknown]'
-"""What a command appears to do."""
+"""An apparent action of a command."""
 
 PatchApplyStatus: TypeAlias = 'Literal["inProgress", "completed", "failed", "declined"]'
 """State of a patch."""
@@ -6778,7 +6778,7 @@ PatchChangeKind: TypeAlias = 'Union[PatchChangeKindAdd, PatchChangeKindDelete, P
 """Kind of a change."""
 
 PermissionGrantScope: TypeAlias = 'Literal["turn", "session"]'
-"""How long a grant lasts."""
+"""The lifetime of a grant."""
 
 PermissionProfile: TypeAlias = 'Union[PermissionProfileManaged, PermissionProfileDisabled, PermissionProfileExternal]'
 """A complete set of permissions."""
@@ -6799,10 +6799,10 @@ PluginAuthPolicy: TypeAlias = 'Literal["ON_INSTALL", "ON_USE"]'
 """When a plugin's apps require a login."""
 
 PluginAvailability: TypeAlias = 'Literal["AVAILABLE", "DISABLED_BY_ADMIN"]'
-"""Whether the administrator allows a plugin."""
+"""The availability of a plugin under the administrator's rules."""
 
 PluginInstallPolicy: TypeAlias = 'Literal["NOT_AVAILABLE", "AVAILABLE", "INSTALLED_BY_DEFAULT"]'
-"""Whether a plugin can be installed."""
+"""The rule for installing a plugin."""
 
 PluginListMarketplaceKind: TypeAlias = 'Literal["local", "workspace-directory", "shared-with-me"]'
 """Kind of marketplace to list."""
@@ -6835,7 +6835,7 @@ RealtimeVoice: TypeAlias = 'Literal["alloy", "arbor", "ash", "ballad", "breeze",
 """A voice."""
 
 ReasoningEffort: TypeAlias = 'Literal["none", "minimal", "low", "medium", "high", "xhigh"]'
-"""How much reasoning a model does before it answers."""
+"""The amount of a model's reasoning before it answers."""
 
 ReasoningItemContent: TypeAlias = 'Union[ReasoningItemContentReasoningtext, ReasoningItemContentText]'
 """A block of raw reasoning."""
@@ -6844,7 +6844,7 @@ ReasoningItemSummary: TypeAlias = 'ReasoningItemSummarySummarytext'
 """A section of a reasoning summary."""
 
 ReasoningSummary: TypeAlias = 'Literal["auto", "concise", "detailed", "none"]'
-"""How detailed the summary of the reasoning is."""
+"""The level of detail in the summary of the reasoning."""
 
 RemoteControlConnectionStatus: TypeAlias = 'Literal["disabled", "connecting", "connected", "errored"]'
 """State of the remote-control link."""
@@ -6868,13 +6868,13 @@ ReviewDelivery: TypeAlias = 'Union[Literal["inline"], Literal["detached"]]'
 """Where the review runs."""
 
 ReviewTarget: TypeAlias = 'Union[ReviewTargetUncommittedChanges, ReviewTargetBaseBranch, ReviewTargetCommit, ReviewTargetCustom]'
-"""What to review."""
+"""The target of a review."""
 
 SandboxMode: TypeAlias = 'Union[Literal["readOnly", "workspaceWrite", "dangerFullAccess"], Literal["read-only", "workspace-write", "danger-full-access"]]'
 """Sandbox of a thread, in short form."""
 
 SandboxPolicy: TypeAlias = 'Union[SandboxPolicyDangerFullAccess, SandboxPolicyReadOnly, SandboxPolicyWorkspaceWrite, SandboxPolicyExternalSandbox]'
-"""What commands may access (specification, "Sandbox policy"). Like every type that grants permissions, it refuses unknown members: ignoring one could allow more than the client meant. Variants without members are written `{}`, because serde checks for unknown members only there."""
+"""The access of commands to files and the network (specification, "Sandbox policy"). Like every type that grants permissions, it refuses unknown members: ignoring one could allow more than the client meant. Variants without members are written `{}`, because serde checks for unknown members only there."""
 
 ServerNotification: TypeAlias = 'Union[ServerNotificationAccountlogincompleted, ServerNotificationAccountrateLimitsupdated, ServerNotificationAccountupdated, ServerNotificationApplistupdated, ServerNotificationCommandexecoutputDelta, ServerNotificationConfigWarning, ServerNotificationDeprecationNotice, ServerNotificationError, ServerNotificationExternalAgentConfigimportcompleted, ServerNotificationFschanged, ServerNotificationFuzzyFileSearchsessionCompleted, ServerNotificationFuzzyFileSearchsessionUpdated, ServerNotificationGuardianWarning, ServerNotificationHookcompleted, ServerNotificationHookstarted, ServerNotificationItemagentMessagedelta, ServerNotificationItemautoApprovalReviewcompleted, ServerNotificationItemautoApprovalReviewstarted, ServerNotificationItemcommandExecutionoutputDelta, ServerNotificationItemcommandExecutionterminalInteraction, ServerNotificationItemcompleted, ServerNotificationItemfileChangeoutputDelta, ServerNotificationItemfileChangepatchUpdated, ServerNotificationItemmcpToolCallprogress, ServerNotificationItemplandelta, ServerNotificationItemreasoningsummaryPartAdded, ServerNotificationItemreasoningsummaryTextDelta, ServerNotificationItemreasoningtextDelta, ServerNotificationItemstarted, ServerNotificationMcpServeroauthLogincompleted, ServerNotificationMcpServerstartupStatusupdated, ServerNotificationModelrerouted, ServerNotificationModelverification, ServerNotificationProcessexited, ServerNotificationProcessoutputDelta, ServerNotificationRemoteControlstatuschanged, ServerNotificationServerRequestresolved, ServerNotificationSkillschanged, ServerNotificationThreadarchived, ServerNotificationThreadclosed, ServerNotificationThreadcompacted, ServerNotificationThreaddeleted, ServerNotificationThreadgoalcleared, ServerNotificationThreadgoalupdated, ServerNotificationThreadnameupdated, ServerNotificationThreadrealtimeclosed, ServerNotificationThreadrealtimeerror, ServerNotificationThreadrealtimeitemAdded, ServerNotificationThreadrealtimeoutputAudiodelta, ServerNotificationThreadrealtimesdp, ServerNotificationThreadrealtimestarted, ServerNotificationThreadrealtimetranscriptdelta, ServerNotificationThreadrealtimetranscriptdone, ServerNotificationThreadstarted, ServerNotificationThreadstatuschanged, ServerNotificationThreadtokenUsageupdated, ServerNotificationThreadunarchived, ServerNotificationTurncompleted, ServerNotificationTurndiffupdated, ServerNotificationTurnplanupdated, ServerNotificationTurnstarted, ServerNotificationWarning, ServerNotificationWindowsworldWritableWarning, ServerNotificationWindowsSandboxsetupCompleted]'
 """A notification from the server."""
@@ -6898,7 +6898,7 @@ SubAgentSource: TypeAlias = 'Union[Literal["review", "compact", "memory_consolid
 """Why the server started a thread."""
 
 ThreadActiveFlag: TypeAlias = 'Literal["waitingOnApproval", "waitingOnUserInput"]'
-"""What an active thread waits for."""
+"""The thing that an active thread waits for."""
 
 ThreadGoalStatus: TypeAlias = 'Literal["active", "paused", "budgetLimited", "complete"]'
 """State of a goal."""
@@ -6910,7 +6910,7 @@ ThreadListCwdFilter: TypeAlias = 'Union[str, list[str]]'
 """One or several working directories."""
 
 ThreadMemoryMode: TypeAlias = 'Literal["enabled", "disabled"]'
-"""Whether memory may use a thread."""
+"""The use of a thread by memory."""
 
 ThreadRealtimeStartTransport: TypeAlias = 'Union[ThreadRealtimeStartTransportWebsocket, ThreadRealtimeStartTransportWebrtc]'
 """Transport of the audio."""
@@ -6934,7 +6934,7 @@ ThreadUnsubscribeStatus: TypeAlias = 'Literal["notLoaded", "notSubscribed", "uns
 """State of the connection's subscription before the call."""
 
 TurnItemsView: TypeAlias = 'Union[Literal["notLoaded"], Literal["summary"], Literal["full"]]'
-"""How much of a turn's items to include."""
+"""The part of a turn's items to include."""
 
 TurnPlanStepStatus: TypeAlias = 'Literal["pending", "inProgress", "completed"]'
 """State of a step."""
@@ -6952,7 +6952,7 @@ WebSearchMode: TypeAlias = 'Literal["disabled", "cached", "live"]'
 """Mode of web search."""
 
 WindowsSandboxReadinessStatus: TypeAlias = 'Literal["ready", "notConfigured", "updateRequired"]'
-"""Whether the sandbox is set up."""
+"""The setup state of the sandbox."""
 
 WindowsSandboxSetupMode: TypeAlias = 'Union[Literal["elevated"], Literal["unelevated"]]'
-"""How to set up the sandbox."""
+"""The way to set up the sandbox."""

@@ -60,7 +60,7 @@ fn reason(params: &RawValue) -> Option<String> {
 async fn ask<W: Write>(screen: &mut Transcript<W>) -> io::Result<&'static str> {
     for _ in 0..MAX_TRIES {
         screen.line(Some(Style::Bold), "your answer (Enter: accept):")?;
-        let reading = tasks::spawn_blocking(|| {
+        let reading = tokio::task::spawn_blocking(|| {
             let mut line = String::new();
             io::stdin().read_line(&mut line).map(|bytes| (bytes > 0).then_some(line))
         });

@@ -24,7 +24,7 @@ pub(super) struct Ends {
     models: Vec<(Arc<Model>, Vec<Sum>)>,
     /// Names of projects by id.
     names: HashMap<Box<str>, Box<str>>,
-    /// Whether there were too many sums to compute.
+    /// True if there were too many sums to compute.
     is_unknown: bool,
 }
 

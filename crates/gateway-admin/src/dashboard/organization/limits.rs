@@ -22,9 +22,9 @@ const CARDS: usize = 24;
 
 /// The contents of the section.
 pub(super) struct Limits {
-    /// Whether limits are switched off.
+    /// True if limits are switched off.
     is_off: bool,
-    /// Whether the store of the limits is unreachable.
+    /// True if the store of the limits is unreachable.
     is_away: bool,
     models: Part,
     groups: Part,
@@ -36,7 +36,7 @@ pub(super) struct Limits {
 /// A page of cards.
 struct Part {
     cards: Vec<Card>,
-    /// The name behind which the next page starts.
+    /// The name after which the next page starts.
     next: Option<Box<str>>,
 }
 

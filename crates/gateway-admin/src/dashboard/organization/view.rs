@@ -1,4 +1,4 @@
-//! What the sections of the page share.
+//! The parts that the sections of the page share.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub(super) struct View<'a> {
 
 /// A notice that asks for attention.
 pub(super) struct Notice {
-    /// Whether requests are refused because of it.
+    /// True if requests are refused because of it.
     pub(super) is_bad: bool,
     pub(super) text: Markup,
 }

@@ -42,7 +42,7 @@ impl Agents {
         };
         let ends_job = report.stop;
         // A task: the result may be stored although the worker is interrupted meanwhile.
-        let storing = tasks::spawn(async move {
+        let storing = tokio::spawn(async move {
             store_result(reporting.row(), result, ends_job).await?;
             room.keep();
             if ends_job {

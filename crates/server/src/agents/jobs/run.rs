@@ -350,7 +350,7 @@ impl Drop for Ending {
     fn drop(&mut self) {
         let Some(claim) = self.claim.take() else { return };
         let (store, write) = (self.store.clone(), self.write(JobStatus::Cancelled));
-        tasks::spawn(async move {
+        tokio::spawn(async move {
             // A failure leaves the job as after a crash: the next call continues it too.
             if let Err(error) = store.commit(vec![write]).await {
                 tracing::warn!(target: "server::store", "an interrupted job stays open: {error}");

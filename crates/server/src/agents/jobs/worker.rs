@@ -303,7 +303,7 @@ impl Drop for OpenWorker {
     fn drop(&mut self) {
         let Some(id) = self.id.take() else { return };
         let agents = self.agents.clone();
-        tasks::spawn(async move { agents.close_worker(&id).await });
+        tokio::spawn(async move { agents.close_worker(&id).await });
     }
 }
 

@@ -142,7 +142,7 @@ impl Server {
             thread_name: Some(name.to_owned()),
         };
         let (threads, gate) = (self.services.threads.clone(), caller.gate());
-        tasks::spawn(async move {
+        tokio::spawn(async move {
             gate.opened().await;
             threads.notify_all_about::<ThreadNameUpdated>(&renamed.thread_id, &renamed).await;
         });
@@ -187,7 +187,7 @@ impl Server {
     ) {
         let (threads, gate) = (self.services.threads.clone(), caller.gate());
         let connections = self.services.connections.clone();
-        tasks::spawn(async move {
+        tokio::spawn(async move {
             gate.opened().await;
             notify(&threads, &connections);
         });

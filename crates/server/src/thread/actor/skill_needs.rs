@@ -22,7 +22,7 @@ impl Actor {
         let mut environment = self.commands.environment(&config);
         self.skill_needs.variables().add_to(&mut environment);
         let (skills, sender) = (self.skills.shared(), self.mailbox.sender());
-        tasks::spawn(async move {
+        tokio::spawn(async move {
             let is_set = |name: &str| environment.iter().any(|(known, _)| known == name);
             let found = skills.needs(&cwd, &config, &used, is_set).await;
             let needs = found.unwrap_or_else(|error| Needs {
@@ -80,7 +80,7 @@ impl Actor {
             return self.take_soon(Some(MachineInput::SkillNeedsMet { request, notes }));
         }
         let (configurations, sender) = (self.configuration.shared(), self.mailbox.sender());
-        tasks::spawn(async move {
+        tokio::spawn(async move {
             let mut added = Vec::new();
             for (name, entry) in servers {
                 match configurations.add_mcp_server(&name, entry).await {
@@ -113,7 +113,7 @@ impl Actor {
         let servers = self.mcp.servers();
         let sender = self.mailbox.sender();
         let since = if is_first { "from now on" } else { "from the next turn on" };
-        tasks::spawn(async move {
+        tokio::spawn(async move {
             // They start at the same time; each has its own time limit.
             for name in added {
                 let server = servers.iter().find(|server| server.name() == name);

@@ -52,9 +52,9 @@ impl Actor {
             let thread = thread.clone();
             // A thread that has ended needs no warning, and a runtime that ends has no clients.
             if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-                runtime.spawn(tasks::boxed(async move {
+                runtime.spawn(async move {
                     drop(thread.send(Command::Warn { message }).await);
-                }));
+                });
             }
         })
     }
@@ -86,10 +86,10 @@ impl Actor {
     /// A turn begins: what agents below do from now on belongs to it. Its folders are read meanwhile.
     pub(super) fn mark_turn(&mut self, turn: &Id) {
         let Some(recorder) = self.recorder_of(turn) else { return };
-        self.undo.marking = Some(tasks::spawn(async move {
+        self.undo.marking = Some(tokio::spawn(async move {
             recorder.begin_turn().await;
             // The call that comes first need not read all files.
-            tasks::spawn(async move { drop(recorder.begin().await) });
+            tokio::spawn(async move { drop(recorder.begin().await) });
         }));
     }
 

@@ -20,18 +20,18 @@ use crate::processes::OutsideCommand;
 /// that sees a part cannot judge the whole.
 pub(super) const MAX_ACTION_BYTES: usize = 128 * 1024;
 
-/// See the module.
+/// An action in the form that a reviewer sees.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Action {
     /// As clients see it.
     pub(crate) shown: ReviewedAction,
-    /// What runs, as JSON. Two actions with one text are the same action.
+    /// The action that runs, as JSON. Two actions with one text are the same action.
     pub(super) text: String,
-    /// Whether it leaves the sandbox.
+    /// True if it leaves the sandbox.
     pub(super) unsandboxed: bool,
 }
 
-/// What runs. Paths are written so that no two look the same.
+/// The kind and parameters of the action. Paths are written so that no two look the same.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 enum Details<'a> {
@@ -65,13 +65,13 @@ enum Details<'a> {
         instruction: &'a str,
         /// The file with the results, and where it leads.
         output: ShownTarget,
-        /// Whether results that the job wrote earlier are replaced.
+        /// True if results that the job wrote earlier are replaced.
         replaces: bool,
         cwd: String,
         leaves_sandbox: bool,
     },
     Input {
-        /// What is typed.
+        /// The text to type.
         text: &'a str,
         /// The number of the running command, and the item that shows it, which is unique.
         session: u64,
@@ -94,7 +94,7 @@ enum Details<'a> {
         /// As the server names and describes it: its words, not ours.
         title: Option<&'a str>,
         connector: Option<&'a str>,
-        /// What the server says that the tool does, as far as it is believed.
+        /// The server's description of the tool's effect, as far as it is believed.
         effect: &'static str,
         arguments: serde_json::Value,
         leaves_sandbox: bool,
@@ -288,7 +288,7 @@ impl Action {
         Self::new(ReviewedAction::Network(shown), &details, false)
     }
 
-    /// Whether it can be shown whole, with the reason why it is asked.
+    /// Returns whether it can be shown whole, with the reason why it is asked.
     pub(super) fn fits(&self, reason: Option<&str>) -> bool {
         self.text.len() + reason.map_or(0, str::len) <= MAX_ACTION_BYTES
     }

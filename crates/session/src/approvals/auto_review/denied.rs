@@ -19,10 +19,10 @@ const MAX_DENIED: usize = 32;
 const MAX_BYTES: usize = 4 * 1024 * 1024;
 /// Approved actions that have not run; one more is not approved.
 const MAX_APPROVED: usize = 32;
-/// How long an action can be approved after its refusal, and how long that approval holds.
+/// Time after a refusal in which an action can be approved, and time for which that approval holds.
 const LIFETIME: Millis = 60 * 60 * 1000;
 
-/// See the module.
+/// The refused actions, and the approved ones.
 #[derive(Default)]
 pub(super) struct DeniedActions {
     denied: VecDeque<DeniedAction>,

@@ -81,8 +81,8 @@ impl UserWords {
     }
 }
 
-/// What the user wrote in a stored thread, as [`Machine::user_words`](crate::Machine::user_words)
-/// returns it for a loaded one.
+/// Returns the user's messages in a stored thread, as
+/// [`Machine::user_words`](crate::Machine::user_words) returns them for a loaded one.
 #[must_use]
 pub fn user_words(history: &[Fragment], goal: Option<&str>) -> Arc<str> {
     let (history, waiting) = history::received(history.to_vec());

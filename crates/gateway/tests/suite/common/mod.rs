@@ -1,0 +1,9 @@
+//! What several areas of the tests share: servers, nodes, upstreams, clients.
+
+pub(crate) mod batching;
+pub(crate) mod both_stores;
+pub(crate) mod fixture;
+pub(crate) mod gateway;
+pub(crate) mod node;
+pub(crate) mod servers;
+pub(crate) mod upstream;

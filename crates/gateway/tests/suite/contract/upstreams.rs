@@ -1,0 +1,149 @@
+//! Failing upstreams: the errors for clients, and that none of our secrets leak.
+
+use serde_json::{Value, json};
+
+use super::{BIG, start};
+use crate::common::gateway::{TestGateway, UPSTREAM_KEY, chat_with, config};
+use crate::common::upstream::{Script, Step, Upstream};
+
+fn error(message: &str) -> Value {
+    json!({ "error": { "message": message, "type": "server_error", "param": null, "code": "odd" } })
+}
+
+#[tokio::test]
+async fn upstream_failures_map_to_client_errors() {
+    let upstream = Upstream::start().await;
+    let rest = format!("timeout_ms = 150\n{BIG}");
+    let gateway = TestGateway::start(&config(&upstream, &rest)).await;
+    let tenant = gateway.tenant("free").await;
+    let json = Script::json(&json!({}));
+    let check = async |script: Script, status: u16, code: &str| {
+        upstream.script([script]);
+        let answer = gateway.chat(&tenant).await;
+        assert_eq!((answer.error().0, &*answer.error().1), (status, code));
+        assert_eq!(answer.json()["error"]["type"], "server_error");
+    };
+    check(json.clone().before(Step::Hang), 504, "upstream_timeout").await;
+    check(json.clone().body(vec![Step::Hang]), 504, "upstream_timeout").await;
+    check(json.clone().before(Step::Cut), 502, "upstream_error").await;
+    check(json.clone().body(vec![Step::Cut]), 502, "upstream_error").await;
+    check(Script::new(200, "text/html", "<html>"), 502, "upstream_error").await;
+    check(Script::new(502, "text/html", "<html>nginx"), 502, "upstream_error").await;
+    check(Script::new(500, "text/plain", "trace of 10.0.0.1"), 502, "upstream_error").await;
+    check(Script::new(500, "application/json", "{\"error\":"), 502, "upstream_error").await;
+    for status in [301, 302, 307, 308] {
+        let away = Script::error(status, &json!({})).header("location", "http://inside/");
+        check(away, 502, "upstream_error").await;
+    }
+    for status in [401, 403] {
+        check(Script::error(status, &error(UPSTREAM_KEY)), 502, "upstream_error").await;
+    }
+    let log = gateway.log();
+    assert!(
+        log.contains(" WARN gateway::api::relay: upstream main: ") && log.contains(" request=req_"),
+        "{log}"
+    );
+    assert!(!log.contains(UPSTREAM_KEY), "{log}");
+    let refused = UpstreamGone::config();
+    let gateway = TestGateway::start(&refused).await;
+    let tenant = gateway.tenant("free").await;
+    let answer = gateway.chat(&tenant).await;
+    assert_eq!((answer.error().0, &*answer.error().1), (502, "upstream_error"));
+    assert!(!answer.text().contains("127.0.0.1"));
+}
+
+struct UpstreamGone;
+
+impl UpstreamGone {
+    fn config() -> String {
+        let upstream = "[admin]\ntoken_file = \"token\"\n[upstreams.main]\n\
+            base_url = \"http://127.0.0.1:1/v1\"\n";
+        format!("{upstream}{BIG}")
+    }
+}
+
+#[tokio::test]
+async fn a_truncated_upstream_response_is_truncated_for_the_client() {
+    let (gateway, upstream) = start(BIG).await;
+    let tenant = gateway.tenant("free").await;
+    let half = Step::Bytes("{\"id\":".into());
+    upstream.script([Script::chunked("application/json").body(vec![half, Step::Cut])]);
+    let body = crate::common::gateway::chat_request();
+    let mut begun = gateway.stream(&tenant, &body).await;
+    let (text, ended) = begun.rest().await;
+    assert_eq!((begun.status.as_u16(), &*text, ended), (200, "{\"id\":", false));
+}
+
+#[tokio::test]
+async fn forwarded_errors_contain_neither_key_nor_host() {
+    let (gateway, upstream) = start(&format!("{BIG}[tiers.free.limits.big]\nrpm = 100\n")).await;
+    let tenant = gateway.tenant("free").await;
+    let host = upstream.address.to_string();
+    let shown = format!("key {UPSTREAM_KEY} at http://{host}/v1 ({})", host.replace(':', " "));
+    for status in [400, 404, 409, 422, 500, 503] {
+        upstream.script([Script::error(status, &error(&shown))]);
+        let answer = gateway.chat(&tenant).await;
+        assert_eq!(answer.status, status);
+        let message = answer.message();
+        assert_eq!(answer.json()["error"]["code"], "odd");
+        assert!(message.starts_with("key *** at http://***/v1 ("), "{message}");
+        assert!(!answer.text().contains("127.0.0.1"));
+    }
+    // In any escaping and at any position.
+    let escaped = UPSTREAM_KEY.replace('/', "\\/").replace('+', "\\u002b");
+    for body in [
+        format!("{{\"error\":{{\"message\":\"{escaped}\"}}}}"),
+        format!("{{\"error\":{{\"message\":\"\",\"hint\":[{{\"{escaped}\":1}}]}}}}"),
+        format!("{{\"error\":{{\"message\":\"{}\"}}}}", UPSTREAM_KEY.to_uppercase()),
+    ] {
+        upstream.script([Script::new(500, "application/json", body)]);
+        let text = gateway.chat(&tenant).await.text();
+        let lower = text.to_lowercase();
+        assert!(text.contains("***") && !lower.contains("secret"), "{text}");
+    }
+    // A body without our secrets passes byte by byte.
+    let odd = "{ \"error\" : { \"message\":\"x\", \"n\": 1.50 } }";
+    upstream.script([Script::new(400, "application/json", odd)]);
+    assert_eq!(gateway.chat(&tenant).await.text(), odd);
+}
+
+#[tokio::test]
+async fn errors_within_streams_are_redacted() {
+    let (gateway, upstream) = start(BIG).await;
+    let tenant = gateway.tenant("free").await;
+    let host = upstream.address.to_string();
+    let failed = error(&format!("key {UPSTREAM_KEY} at http://{host}/v1"));
+    let text_event =
+        format!("data: {{\"choices\":[{{\"delta\":{{\"content\":\"see {host}\"}}}}]}}\n\n");
+    let events = [text_event.clone(), format!("data: {failed}\n\n"), "data: [DONE]\n\n".to_owned()];
+    upstream.script([Script::events(events.each_ref().map(String::as_str))]);
+    let answer =
+        gateway.post(&tenant, "/v1/chat/completions", &chat_with(json!({ "stream": true }))).await;
+    let text = answer.text();
+    assert!(text.starts_with(&text_event), "the model's text is unchanged: {text}");
+    let after = &text[text_event.len()..];
+    assert!(after.contains("****") && after.ends_with("data: [DONE]\n\n"), "{after}");
+    assert!(!after.contains(UPSTREAM_KEY) && !after.contains(&host), "{after}");
+}
+
+#[tokio::test]
+async fn an_upstream_429_has_its_own_code() {
+    let (gateway, upstream) = start(&format!("{BIG}[tiers.free.limits.big]\nrpm = 100\n")).await;
+    let tenant = gateway.tenant("free").await;
+    let busy = Script::error(429, &error(&format!("busy {UPSTREAM_KEY}")));
+    upstream.script([
+        busy.clone()
+            .header("retry-after", "7")
+            .header("retry-after-ms", "6500")
+            .header("x-ratelimit-limit-requests", "3"),
+        busy.clone().header("retry-after", "Tue, 01 Dec 2026 00:00:00 GMT"),
+        busy.header("retry-after", "ask inside.example.org"),
+    ]);
+    let answer = gateway.chat(&tenant).await;
+    assert_eq!(answer.error(), (429, "upstream_rate_limited".into(), String::new()));
+    assert_eq!((answer.message(), answer.header("retry-after")), ("busy ***".into(), "7"));
+    assert_eq!(answer.header("retry-after-ms"), "6500");
+    assert_eq!(answer.limits("requests")[..2], ["100", "99"]);
+    assert_eq!(gateway.chat(&tenant).await.header("retry-after"), "Tue, 01 Dec 2026 00:00:00 GMT");
+    assert_eq!(gateway.chat(&tenant).await.header("retry-after"), "");
+}

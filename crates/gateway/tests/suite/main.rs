@@ -1,0 +1,18 @@
+//! Tests of the gateway over HTTP, with upstreams and stores that the tests control.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::print_stdout)]
+
+mod admin;
+mod bad_input;
+mod batches;
+mod common;
+mod contract;
+#[cfg(unix)]
+mod dashboard;
+#[cfg(unix)]
+mod dashboard_browser;
+mod figures;
+mod files;
+mod limits;
+mod records;
+mod servers;
+mod usage;

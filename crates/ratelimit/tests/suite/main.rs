@@ -1,0 +1,6 @@
+//! Tests of the limits against their model, in one process and shared.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::print_stdout)]
+
+mod histories;
+mod shared;
+mod store;

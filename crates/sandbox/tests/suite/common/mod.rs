@@ -1,0 +1,115 @@
+//! Shared parts of the tests that run commands.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use sandbox::{
+    Config, Exit, Layer, OutputBuffer, Policy, ReadAccess, Sandbox, Spawn, Stdin, THIS_PROGRAM,
+};
+
+pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+pub(crate) fn sandbox(layer: Layer) -> Sandbox {
+    Sandbox::new(Config {
+        supervisor: THIS_PROGRAM.into(),
+        search_path: std::env::split_paths(PATH).collect(),
+        layer,
+        descriptors: None,
+        kept: Vec::new(),
+    })
+}
+
+/// The layers to test. Bubblewrap must work on the test machine, unless the environment says
+/// otherwise.
+pub(crate) fn layers() -> Vec<Layer> {
+    let mut layers = vec![Layer::Landlock];
+    if std::env::var_os("AGENTD_TEST_NO_BWRAP").is_none() {
+        layers.push(Layer::Bubblewrap);
+    }
+    layers
+}
+
+pub(crate) fn bubblewrap() -> bool {
+    layers().contains(&Layer::Bubblewrap)
+}
+
+pub(crate) fn command(argv: &[&str], policy: Policy) -> Spawn {
+    Spawn {
+        argv: argv.iter().map(OsString::from).collect(),
+        cwd: PathBuf::from("/"),
+        cwd_is_real: false,
+        env: vec![("PATH".into(), PATH.into())],
+        policy,
+        guarded: Vec::new(),
+        granted: Vec::new(),
+        tty: None,
+        stdin: Stdin::Null,
+        egress: None,
+    }
+}
+
+pub(crate) fn shell(script: &str, policy: Policy) -> Spawn {
+    command(&["sh", "-c", script], policy)
+}
+
+pub(crate) fn read_only() -> Policy {
+    Policy::ReadOnly { read: ReadAccess::Full, network: false }
+}
+
+pub(crate) fn workspace(root: &Path) -> Policy {
+    Policy::WorkspaceWrite {
+        writable_roots: vec![root.to_owned()],
+        read: ReadAccess::Full,
+        network: false,
+        exclude_slash_tmp: true,
+        exclude_tmpdir: true,
+    }
+}
+
+pub(crate) struct Finished {
+    pub(crate) exit: Exit,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Finished {
+    pub(crate) fn ok(&self) -> bool {
+        self.exit.success()
+    }
+}
+
+impl std::fmt::Debug for Finished {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?}\nstdout: {}\nstderr: {}", self.exit, self.stdout, self.stderr)
+    }
+}
+
+pub(crate) async fn run(sandbox: &Sandbox, spawn: Spawn) -> Finished {
+    let mut process = sandbox.spawn(spawn).await.unwrap();
+    let (mut stdout, mut stderr) = (OutputBuffer::default(), OutputBuffer::default());
+    let exit = process.collect(&mut stdout, &mut stderr).await;
+    Finished { exit, stdout: stdout.text(), stderr: stderr.text() }
+}
+
+/// A folder outside `/tmp`, which no policy includes by default.
+pub(crate) fn folder() -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    let path = folder.path().canonicalize().unwrap();
+    (folder, path)
+}
+
+/// Waits until no process has this id; fails after a generous bound.
+pub(crate) async fn gone(pid: i32) {
+    let stat = format!("/proc/{pid}/stat");
+    for _ in 0..2000 {
+        let alive = std::fs::read_to_string(&stat).is_ok_and(
+            |stat| !matches!(stat.rsplit(") ").next(), Some(rest) if rest.starts_with('Z')),
+        );
+        if !alive {
+            return;
+        }
+        // tidy: sleep because the end of a process that is not ours has no event to wait for.
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    panic!("process {pid} is still there");
+}

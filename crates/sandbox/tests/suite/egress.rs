@@ -1,0 +1,148 @@
+//! Commands whose only network is the managed one.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, UdpSocket};
+use std::sync::Arc;
+
+use crate::common::{bubblewrap, command, read_only, run, sandbox};
+use sandbox::egress::{Egress, EgressPolicy, Outside, Pattern};
+use sandbox::{ErrorKind, Layer, Policy, Size, Spawn};
+
+/// A service of this machine that answers every request with `there`.
+fn service() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut bytes = [0; 1024];
+            let _ = stream.read(&mut bytes);
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nthere\n");
+        }
+    });
+    port
+}
+
+fn egress(local: bool, socks: bool) -> Arc<Egress> {
+    let policy = EgressPolicy {
+        allowed: vec![Pattern::parse("127.0.0.1").unwrap()],
+        local,
+        socks_port: socks.then_some(1080),
+        udp: socks,
+        ..EgressPolicy::default()
+    };
+    Arc::new(Egress::new(policy, None, Outside::real()))
+}
+
+fn bash(script: &str, policy: Policy, egress: &Arc<Egress>) -> Spawn {
+    Spawn { egress: Some(egress.clone()), ..command(&["bash", "-c", script], policy) }
+}
+
+fn through_http(port: u16) -> String {
+    format!(
+        "exec 3<>/dev/tcp/127.0.0.1/3128 && \
+         printf 'GET http://127.0.0.1:{port}/ HTTP/1.1\\r\\n\\r\\n' >&3 && cat <&3"
+    )
+}
+
+#[tokio::test]
+async fn the_proxy_is_the_one_way_out() {
+    if !bubblewrap() {
+        return;
+    }
+    let port = service();
+    let sandbox = sandbox(Layer::Auto);
+    for open in [false, true] {
+        // The result does not depend on the policy's network setting.
+        let policy = Policy::ReadOnly { read: sandbox::ReadAccess::Full, network: open };
+        let egress = egress(true, true);
+        let check = async |script: &str, expect: &str| {
+            let ran = run(&sandbox, bash(script, policy.clone(), &egress)).await;
+            assert!(ran.stdout.contains(expect), "{script}: {ran:?}");
+        };
+        check(&through_http(port), "there").await;
+        let direct = format!("exec 3<>/dev/tcp/127.0.0.1/{port} && echo out || echo refused");
+        check(&direct, "refused").await;
+        check(
+            "echo $HTTP_PROXY $https_proxy $ALL_PROXY $NO_PROXY",
+            "http://127.0.0.1:3128 http://127.0.0.1:3128 socks5h://127.0.0.1:1080 localhost",
+        )
+        .await;
+        check("ls /proc/self/fd | wc -l", "4\n").await;
+        // The namespace has its own loopback interface and no other.
+        check("ip link 2>/dev/null; cat /proc/net/dev | grep -c :", "1\n").await;
+        let socks = format!(
+            "exec 3<>/dev/tcp/127.0.0.1/1080 && \
+             printf '\\x05\\x01\\x00\\x05\\x01\\x00\\x01\\x7f\\x00\\x00\\x01\\x{:02x}\\x{:02x}hello' >&3 && cat <&3",
+            port >> 8,
+            port & 255
+        );
+        check(&socks, "there").await;
+    }
+}
+
+#[tokio::test]
+async fn datagrams_go_through_the_proxy_too() {
+    if !bubblewrap() {
+        return;
+    }
+    // The shell's `printf` sends what it has at each line feed: the port must have none.
+    let (echo, port) = std::iter::repeat_with(|| UdpSocket::bind("127.0.0.1:0").unwrap())
+        .map(|socket| (socket.local_addr().unwrap().port(), socket))
+        .find(|(port, _)| !port.to_be_bytes().contains(&b'\n'))
+        .map(|(port, socket)| (socket, port))
+        .unwrap();
+    std::thread::spawn(move || {
+        let mut bytes = [0; 100];
+        while let Ok((length, from)) = echo.recv_from(&mut bytes) {
+            let _ = echo.send_to(&bytes[..length], from);
+        }
+    });
+    let script = format!(
+        "exec 3<>/dev/udp/127.0.0.1/1080 && \
+         printf '\\x00\\x00\\x00\\x01\\x7f\\x00\\x00\\x01\\x{:02x}\\x{:02x}ping' >&3 && head -c 14 <&3 | tail -c 4",
+        port >> 8,
+        port & 255
+    );
+    for (local, expect) in [(true, "ping"), (false, "")] {
+        let script = if local { script.clone() } else { script.replace("head", "timeout 1 head") };
+        let ran =
+            run(&sandbox(Layer::Auto), bash(&script, read_only(), &egress(local, true))).await;
+        assert_eq!(ran.stdout, expect, "{ran:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_terminal_and_many_commands_have_their_own_proxies() {
+    if !bubblewrap() {
+        return;
+    }
+    let port = service();
+    let sandbox = Arc::new(sandbox(Layer::Auto));
+    let egress = egress(true, false);
+    let mut spawn =
+        bash(&format!("test -t 0 && echo terminal; {}", through_http(port)), read_only(), &egress);
+    spawn.tty = Some(Size { rows: 10, cols: 100 });
+    let ran = run(&sandbox, spawn).await;
+    assert!(ran.stdout.contains("terminal") && ran.stdout.contains("there"), "{ran:?}");
+    let all = (0..8).map(|_| {
+        let (sandbox, egress) = (sandbox.clone(), egress.clone());
+        tokio::spawn(
+            async move { run(&sandbox, bash(&through_http(port), read_only(), &egress)).await },
+        )
+    });
+    for ran in all.collect::<Vec<_>>() {
+        let ran = ran.await.unwrap();
+        assert!(ran.stdout.contains("there"), "{ran:?}");
+    }
+}
+
+#[tokio::test]
+async fn without_namespaces_or_a_sandbox_it_is_refused() {
+    let egress = egress(true, false);
+    for (layer, policy) in [(Layer::Landlock, read_only()), (Layer::Auto, Policy::DangerFullAccess)]
+    {
+        let error = sandbox(layer).spawn(bash("true", policy, &egress)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        assert!(error.to_string().contains("managed network"), "{error}");
+    }
+}

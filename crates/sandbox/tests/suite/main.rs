@@ -1,0 +1,14 @@
+//! Tests of confinement, with real processes in the real sandbox.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
+mod common;
+mod confinement;
+mod egress;
+mod files;
+mod guarded;
+mod hostile;
+mod kept;
+mod lifecycle;
+mod profiles;
+mod races;
+mod streams;

@@ -1,0 +1,18 @@
+//! Tests of the store over its public interface, with files in a temporary folder.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
+mod common;
+mod crash;
+mod files;
+mod jobs;
+mod joined;
+mod leases;
+mod lineage;
+mod lists;
+mod lost_turns;
+mod migration;
+mod round_trips;
+mod salvage;
+mod taken_away;
+mod transfer;
+mod usage;
