@@ -6,7 +6,7 @@ use std::sync::Arc;
 use protocol::connection::WarningNotification;
 use session::PolicyBound;
 use store::{
-    OpenOptions, OpenedThread, Store, StoreError, StoredThread, ThreadRecord, TurnRow, Write,
+    OpenedThread, SqliteConfig, Store, StoreError, StoredThread, ThreadRecord, TurnRow, Write,
 };
 use tokio::sync::OnceCell;
 
@@ -60,19 +60,16 @@ impl ThreadStore {
             Err(_) => self.options.home.clone(),
         };
         let now = self.options.clock.now_ms();
-        let options = OpenOptions {
+        let config = SqliteConfig {
             salvage: true,
             lost_turn_error: Some(salvage_report::lost_record()),
-            ..OpenOptions::new(now, self.options.ids.next())
+            ..SqliteConfig::new(dir, now, self.options.ids.next())
         };
-        let opening = tokio::task::spawn_blocking(move || Store::open(&dir, options));
-        let store = opening.await.expect("opening a store does not panic")?;
-        if let Some(salvage) = store.salvaged() {
-            for (thread_id, message) in salvage_report::messages(salvage) {
-                tracing::warn!(target: "server::store", "{message}");
-                let params = WarningNotification { thread_id, message };
-                self.connections.notify_all::<protocol::Warning>(&params);
-            }
+        let store = Store::open(config).await?;
+        for (thread_id, message) in salvage_report::messages(store.notices()) {
+            tracing::warn!(target: "server::store", "{message}");
+            let params = WarningNotification { thread_id, message };
+            self.connections.notify_all::<protocol::Warning>(&params);
         }
         recovery::close_orphans(&store, now).await?;
         Ok(store)

@@ -3,6 +3,7 @@
 
 use crate::common;
 use crate::common::{append, create, finish, history, open, record, start};
+use crate::common::{open_with, salvaged};
 use rusqlite::Connection;
 use store::{Fragment, Store, Write};
 
@@ -99,9 +100,9 @@ async fn a_damaged_joined_record_loses_nothing() {
         .unwrap()
         .execute("UPDATE joined SET packed = CAST(substr(packed, 1, length(packed) - 9) || x'000102030405060708' AS BLOB)", [])
         .unwrap();
-    let options = store::OpenOptions { salvage: true, ..common::options() };
-    let store = Store::open(dir.path(), options).unwrap();
-    let salvage = store.salvaged().unwrap();
+    let options = store::SqliteConfig { salvage: true, ..common::options() };
+    let store = open_with(dir.path(), options).unwrap();
+    let salvage = salvaged(&store).unwrap();
     assert_eq!((salvage.threads, salvage.lost.len()), (1, 0));
     assert_eq!(store.history("a").await.unwrap(), before);
     store.close().await.unwrap();

@@ -1,6 +1,6 @@
 //! Every kind of write is refused without the lease of its thread, and without the turn.
 
-use crate::common::{append, create, finish, open, put, record, start};
+use crate::common::{Backend, append, create, finish, open, put, record, start};
 use store::{
     JobItemOutcome, JobStatus, JobWrite, NewJobItem, Store, StoreError, UsageRecord, Write,
     transfer,
@@ -162,6 +162,28 @@ async fn every_kind_of_write_needs_the_lease_of_its_thread() {
 }
 
 #[tokio::test]
+async fn no_backend_writes_without_the_lease() {
+    for backend in Backend::ALL {
+        for (needs, write) in samples() {
+            let store = backend.empty();
+            fill(&store).await;
+            store.release("a").await.unwrap();
+            let before = content(&store).await;
+            let without = store.commit(vec![write.clone()]).await;
+            if needs == Needs::Nothing {
+                without.unwrap();
+                continue;
+            }
+            assert_lost(without, &write);
+            assert_eq!(content(&store).await, before, "{backend:?}: {write:?}");
+            let opened = store.open_thread("a").await.unwrap();
+            assert_eq!((opened.stored.turn_count, opened.orphans.len()), (1, 1));
+            assert_eq!(opened.last_turn.unwrap().id, "t");
+        }
+    }
+}
+
+#[tokio::test]
 async fn writes_to_a_turn_need_the_turn() {
     for (needs, write) in samples() {
         if needs != Needs::Turn {
@@ -184,14 +206,15 @@ async fn writes_to_a_turn_need_the_turn() {
 
 #[tokio::test]
 async fn an_ended_turn_needs_the_lease_only() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path());
-    fill(&store).await;
-    store.commit(vec![finish("a", "t")]).await.unwrap();
-    store.commit(vec![put("a", "t", "i", "{}"), append("a", Some("t"), &["2"])]).await.unwrap();
-    store.release("a").await.unwrap();
-    let late = put("a", "t", "i", "late");
-    assert_lost(store.commit(vec![late.clone()]).await, &late);
+    for backend in Backend::ALL {
+        let store = backend.empty();
+        fill(&store).await;
+        store.commit(vec![finish("a", "t")]).await.unwrap();
+        store.commit(vec![put("a", "t", "i", "{}"), append("a", Some("t"), &["2"])]).await.unwrap();
+        store.release("a").await.unwrap();
+        let late = put("a", "t", "i", "late");
+        assert_lost(store.commit(vec![late.clone()]).await, &late);
+    }
 }
 
 #[tokio::test]
