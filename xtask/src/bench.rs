@@ -33,6 +33,7 @@ mod stalled_client;
 mod start;
 mod stored;
 mod streams;
+mod system_calls;
 pub(crate) mod target;
 mod telemetry;
 pub(crate) mod terminal;
@@ -55,6 +56,8 @@ const SCENARIOS: &[Scenario] = &[
     start::SCENARIO,
     thread_start::SCENARIO,
     turn::SCENARIO,
+    system_calls::SCENARIO,
+    system_calls::DELTAS,
     delta::SCENARIO,
     tool::SCENARIO,
     agents::SCENARIO,

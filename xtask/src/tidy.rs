@@ -3,6 +3,7 @@
 
 mod arrows;
 mod causes;
+mod crates;
 mod deviations;
 mod docs;
 pub(crate) mod files;
@@ -14,19 +15,22 @@ mod programs;
 mod quoted;
 mod scan;
 mod source;
+mod typed;
 
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
 use finding::Finding;
+use typed::Typed;
 
-/// Prints every finding; fails when one of them is an error.
+/// Prints every finding and the largest crate; fails when a finding is an error.
 pub(crate) fn run(root: &Path) -> Result<()> {
     let findings = check(root)?;
     for finding in &findings {
         println!("{finding}");
     }
+    println!("{}", crates::largest(root)?);
     let errors = findings.iter().filter(|f| !f.warning).count();
     if errors > 0 {
         bail!("tidy found {errors} breaches of the project's rules (listed above)");
@@ -43,6 +47,7 @@ pub(crate) fn imports(root: &Path) -> Result<()> {
 /// Every finding in the checkout at `root`, ordered by file and line.
 pub(crate) fn check(root: &Path) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
+    let typed = Typed::read(root)?;
     let files = files::text_files(root)?;
     for file in &files {
         let bytes = std::fs::read(root.join(file)).with_context(|| file.display().to_string())?;
@@ -50,9 +55,11 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Finding>> {
         findings.extend(source::check(file, &text, root));
         if file.extension().is_some_and(|extension| extension == "rs") {
             findings.extend(causes::check(file, &text));
+            findings.extend(typed.check(file, &text));
         }
     }
     findings.extend(arrows::check(root)?);
+    findings.extend(crates::check(root)?);
     findings.extend(deviations::check(root)?);
     findings.extend(docs::check(root)?);
     findings.extend(formatting::check(root, &files)?);

@@ -4,7 +4,8 @@ use std::pin::Pin;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use jsonrpc::{
-    CallError, Client, Connection, ErrorObject, Event, Events, Limits, Method, Position, RequestId,
+    CallError, Client, Connection, ErrorObject, Event, Events, Limits, Method, Notification,
+    Position, RequestId,
 };
 use protocol::{ClientInfo, Empty, InitializeCapabilities, InitializeParams};
 use serde_json::Value;
@@ -13,12 +14,12 @@ use crate::editor::Then;
 
 /// Notifications that nothing here reads.
 const UNREAD: [&str; 6] = [
-    "item/fileChange/patchUpdated",
-    "item/reasoning/textDelta",
-    "thread/status/changed",
-    "turn/diff/updated",
-    "thread/compacted",
-    "account/rateLimits/updated",
+    protocol::ItemFileChangePatchUpdated::NAME,
+    protocol::ItemReasoningTextDelta::NAME,
+    protocol::ThreadStatusChanged::NAME,
+    protocol::TurnDiffUpdated::NAME,
+    protocol::ThreadCompacted::NAME,
+    protocol::AccountRateLimitsUpdated::NAME,
 ];
 
 /// An arrival on the connection.

@@ -151,7 +151,7 @@ impl AgentBuilder {
         self
     }
 
-    /// Until when a server without a complete handshake is given up; a minute by default.
+    /// Time for a server to complete the handshake; a minute by default.
     pub fn start_timeout(mut self, limit: Duration) -> Self {
         self.start_timeout = limit;
         self

@@ -33,7 +33,7 @@ pub(crate) fn time_zone() -> jiff::tz::TimeZone {
     jiff::tz::TimeZone::system()
 }
 
-/// What the program reads from the machine, once.
+/// The facts that the program reads from the machine, once.
 #[derive(Clone)]
 pub(crate) struct Environment {
     pub(crate) home: PathBuf,

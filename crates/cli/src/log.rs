@@ -35,7 +35,7 @@ pub(crate) fn to_stderr(
     install(logging.subscriber(clock(), move || Redacted(Arc::clone(&redact))))
 }
 
-/// Standard error behind a redactor.
+/// Standard error, with secrets redacted.
 struct Redacted<R>(Arc<R>);
 
 impl<R: Fn(&[u8]) -> Vec<u8>> Write for Redacted<R> {

@@ -71,7 +71,7 @@ enum Rest {
 }
 
 impl ConfigArguments {
-    /// Adds the options before the subcommand. Where the same option stands behind it too, the parser
+    /// Adds the options before the subcommand. Where the same option stands after it too, the parser
     /// returns only those.
     fn add_leading(&mut self, line: impl IntoIterator<Item = OsString>) {
         let Ok(LeadingArguments { config: leading, .. }) = LeadingArguments::try_parse_from(line)
@@ -226,7 +226,7 @@ fn run(arguments: Arguments, given: InheritedSockets) -> anyhow::Result<ExitCode
     };
     if arguments.terminal.are_given() {
         let message =
-            "these options belong to `agentd` without a subcommand, or behind the subcommand";
+            "these options belong to `agentd` without a subcommand, or after the subcommand";
         return Err(Invalid::new(message).into());
     }
     let code = match command {

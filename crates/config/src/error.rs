@@ -168,13 +168,13 @@ pub enum Error {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         cause: Arc<std::io::Error>,
     },
     /// Something other than a file is where the file belongs.
     #[error("{}: it is {kind}, so it cannot hold the configuration; move it away or delete it", path.display())]
     NotAFile {
-        /// Where.
+        /// The place.
         path: PathBuf,
         /// The kind of file.
         kind: files::FileKind,
@@ -190,7 +190,7 @@ pub enum Error {
     /// A file is not TOML.
     #[error("{origin}: not valid TOML: {message}")]
     Syntax {
-        /// Where.
+        /// The place.
         origin: Origin,
         /// The parser's message.
         message: String,
@@ -209,7 +209,7 @@ pub enum Error {
     /// A value matches its key and still cannot be used.
     #[error("{origin}: `{key}`: {message}")]
     Refused {
-        /// Where.
+        /// The place.
         origin: Origin,
         /// The full dotted key.
         key: String,
@@ -263,7 +263,7 @@ pub enum Error {
         path: PathBuf,
         /// The operation that failed.
         action: &'static str,
-        /// Why.
+        /// The cause.
         cause: Arc<std::io::Error>,
     },
 }

@@ -1,5 +1,5 @@
 //! Forms: whatever is read lies within the body, and a form that is taken stays the same when the
-//! text around its fields is written anew.
+//! text around its fields is rewritten.
 
 use gateway_body::{Form, boundary};
 

@@ -1,4 +1,4 @@
-//! What commands print, and diffs: whatever the text and however it arrives, the lines are the same, and
+//! The output of commands, and diffs: whatever the text and however it arrives, the lines are the same, and
 //! nothing in them is for the terminal to act on.
 
 use tui::context::Context;

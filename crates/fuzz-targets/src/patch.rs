@@ -1,6 +1,6 @@
 //! The patch format: whatever the text and whatever the files hold, a plan or an error; what a plan
 //! leaves is what its diff shows; and a patch that streams in has the same text wherever it is cut. The
-//! file's contents come behind a NUL character.
+//! file's contents come after a NUL character.
 
 use std::path::Path;
 

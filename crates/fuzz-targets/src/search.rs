@@ -14,7 +14,7 @@ fn fold(letter: char) -> char {
     }
 }
 
-/// Whether `path` contains the letters of every word in order.
+/// Returns whether `path` contains the letters of every word in order.
 fn matches(path: &str, query: &str) -> bool {
     query.split_whitespace().all(|word| {
         let exact = word.chars().any(char::is_uppercase);
@@ -46,7 +46,7 @@ pub fn run(data: &[u8]) {
     let mut lines = data.split(|byte| *byte == b'\n');
     let text = String::from_utf8_lossy(lines.next().unwrap_or_default());
     let Ok(query) = Query::new(&text) else { return };
-    // Slashes that say nothing are left out by whoever lists folders.
+    // Slashes that say nothing are left out by the lister of folders.
     let is_plain = |path: &&[u8]| {
         !path.starts_with(b"/") && !path.ends_with(b"/") && !path.windows(2).any(|two| two == b"//")
     };

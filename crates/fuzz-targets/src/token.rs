@@ -1,4 +1,4 @@
-//! Signed tokens: no text is one, and of two signed texts behind each other, divided by a NUL
+//! Signed tokens: no text is one, and of two signed texts in a row, divided by a NUL
 //! character, none is taken that does not say what it must.
 
 use base64::Engine;

@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, ReadBuf};
 
 /// The longest message.
 const LIMIT: usize = 1000;
-/// What a reader may hold however little has come.
+/// Number of bytes that a reader may hold however little has arrived.
 const IDLE_BYTES: usize = 4 << 10;
 
 /// Gives pieces of one length, then the end.

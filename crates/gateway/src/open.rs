@@ -39,7 +39,7 @@ pub enum OpenError {
     Folder {
         /// Its path.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         error: std::io::Error,
     },
     /// The limits: their state file, or their shared store.

@@ -1,7 +1,7 @@
 //! Requests of the server as forms for the MCP client's user, and the answers to them. Whatever is not
 //! an explicit consent declines.
 
-use jsonrpc::ErrorObject;
+use jsonrpc::{ErrorObject, Method};
 use protocol::{
     CommandExecutionApprovalDecision as CommandDecision, CommandExecutionRequestApprovalParams,
     FileChangeRequestApprovalParams, FileUpdateChange, McpServerElicitationRequestMode,
@@ -68,15 +68,15 @@ pub(crate) fn read(
     changes: impl Fn(&str) -> Option<Vec<FileUpdateChange>>,
 ) -> Result<(Question, ElicitRequestParams), Unanswerable> {
     match method {
-        "item/commandExecution/requestApproval" => command(parsed(method, params)?),
-        "item/fileChange/requestApproval" => {
+        protocol::ItemCommandExecutionRequestApproval::NAME => command(parsed(method, params)?),
+        protocol::ItemFileChangeRequestApproval::NAME => {
             let params: FileChangeRequestApprovalParams = parsed(method, params)?;
             let changes = changes(&params.item_id).unwrap_or_default();
             file_change(&params, &changes)
         }
-        "item/permissions/requestApproval" => permissions(parsed(method, params)?),
-        "item/tool/requestUserInput" => user_input(parsed(method, params)?),
-        "mcpServer/elicitation/request" => elicitation(parsed(method, params)?),
+        protocol::ItemPermissionsRequestApproval::NAME => permissions(parsed(method, params)?),
+        protocol::ItemToolRequestUserInput::NAME => user_input(parsed(method, params)?),
+        protocol::McpServerElicitationRequest::NAME => elicitation(parsed(method, params)?),
         _ => Err(Unanswerable {
             answer: Err(ErrorObject::method_not_found(method)),
             note: format!("`{method}`: this server cannot answer it"),

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use jsonrpc::{CallError, Client, Connection, Event, Events, Method, RequestId};
+use jsonrpc::{CallError, Client, Connection, Event, Events, Method, Notification, RequestId};
 use protocol::{
     ClientInfo, ConfigWarningNotification, Empty, FileUpdateChange, InitializeCapabilities,
     InitializeParams, ItemCompletedNotification, ItemStartedNotification,
@@ -33,12 +33,12 @@ const MAX_WARNINGS: usize = 20;
 const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Notifications that nothing here reads.
 const UNREAD: [&str; 6] = [
-    "item/agentMessage/delta",
-    "item/plan/delta",
-    "item/reasoning/summaryTextDelta",
-    "item/reasoning/textDelta",
-    "item/commandExecution/outputDelta",
-    "turn/diff/updated",
+    protocol::ItemAgentMessageDelta::NAME,
+    protocol::ItemPlanDelta::NAME,
+    protocol::ItemReasoningSummaryTextDelta::NAME,
+    protocol::ItemReasoningTextDelta::NAME,
+    protocol::ItemCommandExecutionOutputDelta::NAME,
+    protocol::TurnDiffUpdated::NAME,
 ];
 
 /// The task of a call.
@@ -264,11 +264,11 @@ impl Running {
 
     fn notified(&mut self, method: &str, params: &RawValue) -> Result<(), String> {
         match method {
-            "turn/completed" => {
+            protocol::TurnCompleted::NAME => {
                 let received: TurnCompletedNotification = read(method, params)?;
                 self.completed = Some(received.turn);
             }
-            "item/started" => {
+            protocol::ItemStarted::NAME => {
                 let received: ItemStartedNotification = read(method, params)?;
                 if received.thread_id == self.thread_id {
                     self.report(progress::started(&received.item));
@@ -277,7 +277,7 @@ impl Running {
                     }
                 }
             }
-            "item/completed" => {
+            protocol::ItemCompleted::NAME => {
                 let received: ItemCompletedNotification = read(method, params)?;
                 if received.thread_id == self.thread_id {
                     self.report(progress::completed(&received.item));
@@ -290,7 +290,7 @@ impl Running {
                     }
                 }
             }
-            "configWarning" => {
+            protocol::ConfigWarning::NAME => {
                 let warning: ConfigWarningNotification = read(method, params)?;
                 let warnings = &mut self.outcome.warnings;
                 // Those about files concern the whole server, and its log has them.
@@ -301,7 +301,7 @@ impl Running {
                     });
                 }
             }
-            "serverRequest/resolved" => {
+            protocol::ServerRequestResolved::NAME => {
                 let received: ServerRequestResolvedNotification = read(method, params)?;
                 let open = self.questions.iter().find(|(_, (id, _))| *id == received.request_id);
                 if let Some(id) = open.map(|(id, _)| *id) {

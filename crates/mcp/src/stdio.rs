@@ -59,7 +59,7 @@ pub(crate) struct StdioTransport {
     writing: Arc<tokio::sync::Mutex<()>>,
     intake: Intake,
     lines: Lines,
-    /// Until when a line that is too long must end.
+    /// Deadline for the end of a line that is too long.
     skip_deadline: Option<Instant>,
     stderr: Lines,
     stderr_lines: usize,
@@ -184,7 +184,7 @@ impl StdioTransport {
     }
 
     /// Fails the request that an answer was too long for. Without its id, the caller would wait
-    /// for ever, so the connection ends.
+    /// forever, so the connection ends.
     fn take_too_long(&mut self, answers: Option<Value>) {
         let mib = MAX_MESSAGE >> 20;
         let message = format!("the server's answer is longer than {mib} MiB");

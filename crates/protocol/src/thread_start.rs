@@ -65,6 +65,26 @@ macro_rules! opening_params {
             $($after)*
         }
 
+        impl From<OpeningOverrides> for $name {
+            /// Parameters with these overrides and nothing else.
+            fn from(overrides: OpeningOverrides) -> Self {
+                Self {
+                    model: overrides.model,
+                    model_provider: overrides.model_provider,
+                    service_tier: overrides.service_tier,
+                    cwd: overrides.cwd,
+                    approval_policy: overrides.approval_policy,
+                    approvals_reviewer: overrides.approvals_reviewer,
+                    sandbox: overrides.sandbox,
+                    permissions: overrides.permissions,
+                    config: overrides.config,
+                    base_instructions: overrides.base_instructions,
+                    developer_instructions: overrides.developer_instructions,
+                    ..Self::default()
+                }
+            }
+        }
+
         impl $name {
             /// Takes the overrides out of the parameters.
             pub fn take_overrides(&mut self) -> OpeningOverrides {

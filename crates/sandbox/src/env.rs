@@ -8,13 +8,13 @@ use std::ffi::{OsStr, OsString};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EnvPolicy {
     pub inherit: Inherit,
-    /// Whether to keep variables whose name contains KEY, SECRET or TOKEN.
+    /// True to keep variables whose name contains KEY, SECRET or TOKEN.
     pub ignore_default_excludes: bool,
     /// Patterns of names to remove, with the wildcards `*` and `?`; letter case is ignored.
     pub exclude: Vec<String>,
     /// Variables to add after the removals.
     pub set: BTreeMap<String, String>,
-    /// If not empty, only names that match one of these patterns are kept, also of those in `set`.
+    /// If not empty, only names that match one of these patterns are kept, those in `set` included.
     pub include_only: Vec<String>,
     /// Names that no command gets: the variables with the keys of providers.
     pub secrets: Vec<String>,
@@ -57,8 +57,8 @@ pub fn child_environment(
     variables.into_iter().filter(|(name, _)| is_valid(name) && kept(name)).collect()
 }
 
-/// Whether `name` matches `pattern`, in which `*` stands for any characters and `?` for a single
-/// one. Ignores letter case.
+/// Returns whether `name` matches `pattern`, in which `*` stands for any characters and `?` for a
+/// single one. Ignores letter case.
 pub fn matches(pattern: &str, name: &str) -> bool {
     let pattern: Vec<char> = pattern.to_lowercase().chars().collect();
     let name: Vec<char> = name.to_lowercase().chars().collect();
@@ -101,7 +101,7 @@ fn matches_any(patterns: &[String], name: &str) -> bool {
     patterns.iter().any(|pattern| matches(pattern, name))
 }
 
-/// Whether a name is valid: an empty one, or one with `=`, would become another variable.
+/// Returns whether a name is valid: an empty one, or one with `=`, would become another variable.
 fn is_valid(name: &OsStr) -> bool {
     !name.is_empty() && !name.as_encoded_bytes().contains(&b'=')
 }

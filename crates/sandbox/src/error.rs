@@ -16,7 +16,7 @@ pub struct Error {
     source: Option<Arc<io::Error>>,
 }
 
-/// What an [`Error`] is about.
+/// The kind of an [`Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
     /// The command itself is malformed: empty, too long, with a NUL byte, or in an unusable folder.
@@ -80,7 +80,7 @@ impl Error {
         Self { next_step: Some(step.into()), ..self }
     }
 
-    /// What it is about.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
@@ -97,7 +97,7 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {
-    /// What caused the cause: the cause itself is part of the message.
+    /// Returns the cause of the cause: the cause itself is part of the message.
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         let source: &dyn std::error::Error = self.source.as_deref()?;
         source.source()

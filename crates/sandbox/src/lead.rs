@@ -66,7 +66,7 @@ fn write() -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// Whether the program starts, which a security module can forbid.
+/// Returns whether the program starts, which a security module can forbid.
 fn starts(program: &OwnedFd) -> bool {
     let Ok(path) = path(program) else { return false };
     // SAFETY: the caller has only one thread.
@@ -90,7 +90,7 @@ pub(crate) fn path(program: &OwnedFd) -> io::Result<CString> {
     Ok(CString::new(path)?)
 }
 
-/// Whether an argument is omitted.
+/// Returns whether an argument is omitted.
 pub(crate) fn is_left_out(argument: &std::ffi::OsStr) -> bool {
     argument.as_encoded_bytes() == CStr::to_bytes(NONE)
 }

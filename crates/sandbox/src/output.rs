@@ -55,7 +55,7 @@ impl OutputBuffer {
         self.omitted
     }
 
-    /// Whether there was no output.
+    /// Returns whether there was no output.
     pub fn is_empty(&self) -> bool {
         self.head.is_empty() && self.tail.is_empty() && self.omitted == 0
     }

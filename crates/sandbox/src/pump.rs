@@ -1,5 +1,5 @@
 //! Moves the output of a command from its pipes to the reader, and receives its exit. One task per
-//! command; does not read while the reader is behind.
+//! command; does not read while the reader lags.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -40,7 +40,7 @@ pub(crate) struct Pump {
     pub(crate) place: PathBuf,
 }
 
-/// What happened next.
+/// The next event of a command.
 enum Event {
     /// No bytes at the end.
     Output(Stream, io::Result<Bytes>),

@@ -1,4 +1,4 @@
-//! Where a path leads: symbolic links resolved, also of paths that do not exist yet.
+//! The target of a path: symbolic links resolved, even of paths that do not exist yet.
 
 use std::path::{Component, Path, PathBuf};
 

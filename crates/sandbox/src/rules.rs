@@ -51,18 +51,18 @@ use invocation::commands;
 /// The assessment of a command for its approval.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assessment {
-    /// Whether it runs without asking under `unlessTrusted`, unless a rule restricts it.
+    /// True if it runs without asking under `unlessTrusted`, unless a rule restricts it.
     pub known_safe: bool,
     /// The decision of the rules; `None` if none matches.
     pub decision: Option<Verdict>,
-    /// What the command does, for display; never empty.
+    /// The apparent actions of the command, for display; never empty.
     pub actions: Vec<Action>,
     /// The prefix to offer for "do not ask again".
     pub proposed_amendment: Option<Vec<String>>,
     /// The commands of which a prefix can be allowed permanently ([`check_amendment`]); empty for a
     /// script that is more than plain commands.
     pub amendable: Vec<Vec<String>>,
-    /// Whether it destroys data irrecoverably or runs as another user; for a script that is too
+    /// True if it destroys data irrecoverably or runs as another user; for a script that is too
     /// large to be searched, whether it names a program that does.
     pub dangerous: bool,
 }
@@ -86,7 +86,7 @@ pub fn assess(invocation: Invocation<'_>, context: &Context<'_>, rules: &Rules) 
     }
 }
 
-/// Whether every command only reads and terminates by itself; false for no commands.
+/// Returns whether every command only reads and terminates by itself; false for no commands.
 pub fn is_known_safe(commands: &[Command], context: &Context<'_>) -> bool {
     known::all_known_safe(commands, context)
 }

@@ -1,5 +1,5 @@
 //! Measures the CPU time from a turn's input to the bytes of its request to the model, in a thread of 1,000
-//! turns and 2 million characters, beside that of copying as many bytes. Prints JSON. Run it with the
+//! turns and 2 million characters, against that of copying as many bytes. Prints JSON. Run it with the
 //! profile `dist`; `cargo xtask bench --scenario long-request` does.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 

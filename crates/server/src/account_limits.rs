@@ -21,7 +21,7 @@ const NOTIFICATION_INTERVAL: Duration = Duration::from_secs(2);
 /// Most limits that are kept; beyond it, those that were reported longest ago are forgotten.
 const MAX_KNOWN: usize = 64;
 
-/// See the module.
+/// The last known limits of accounts and keys.
 pub(crate) struct AccountLimits {
     connections: Arc<Connections>,
     options: Arc<Options>,
@@ -48,11 +48,11 @@ struct Known {
     model: Arc<str>,
     uses_account: bool,
     report: Report,
-    /// What clients were sent last.
+    /// The limits that clients were sent last.
     sent: Option<RateLimitSnapshot>,
 }
 
-/// What is known of a limit; all points in time are absolute.
+/// The known state of a limit; all points in time are absolute.
 #[derive(Default)]
 struct Report {
     requests: Option<RateLimitWindow>,
@@ -68,7 +68,7 @@ pub(crate) struct LimitSource {
     limits: Arc<AccountLimits>,
     provider: Arc<str>,
     model: Arc<str>,
-    /// Whether requests carry the credentials of the account.
+    /// True if requests carry the credentials of the account.
     uses_account: bool,
     login: u64,
 }
@@ -227,7 +227,7 @@ impl LimitSource {
     }
 }
 
-/// Whether the provider refused a request for a limit.
+/// Returns whether the provider refused a request because of a limit.
 fn is_refusal(failure: &Failure) -> bool {
     matches!(
         failure.kind,
@@ -236,7 +236,7 @@ fn is_refusal(failure: &Failure) -> bool {
 }
 
 impl State {
-    /// What is known without any report.
+    /// Returns the limits without any report.
     fn unknown(&self) -> RateLimitSnapshot {
         RateLimitSnapshot { plan_type: self.plan, ..RateLimitSnapshot::default() }
     }

@@ -22,11 +22,11 @@ use protocol::{
 };
 
 use crate::account_limits::AccountLimits;
-use crate::connection::{Caller, ConnectionId, Gate};
 use crate::connections::Connections;
 use crate::direct_requests::DirectRequests;
 use crate::error::{Error, ErrorKind};
 use crate::options::Options;
+use crate::peer::{Caller, ConnectionId, Gate};
 use announcements::{Announcements, Look, Noticed, OwnChange};
 use external::ExternalSource;
 use pending::PendingLogins;

@@ -7,39 +7,41 @@
 mod calls;
 mod close;
 mod forest;
-mod identity;
 mod input;
 mod jobs;
-mod limits;
 mod nicknames;
 mod report;
 mod spawn;
+mod start_agents;
+mod start_error;
 mod target;
 mod wait;
 mod words;
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use config::Config;
+use files::Pool;
 use session::{AgentState, Id, Settings, TurnView};
 use telemetry::TraceContext;
 use tokio::sync::watch;
 
 use crate::allowed::{Allowed, ThreadAbove};
+use crate::budget::TurnBudget;
 use crate::configurations::ConfigurationOrigin;
-use crate::connection::{ConnectionId, Peer};
 use crate::convert;
 use crate::error::Error;
 use crate::image_reader::ImageReader;
 use crate::loaded_threads::LoadedThreads;
-use crate::thread::{Command, Extra, TurnBudget};
-use crate::thread_loader::ThreadLoader;
+use crate::options::Options;
+use crate::peer::{ConnectionId, Peer};
+use crate::thread_port::{AgentIdentity, Command, Extra};
 use crate::thread_store::ThreadStore;
 
 pub(crate) use calls::{CallSenders, CallTask, QueuedCall};
 use forest::Forest;
-pub(crate) use identity::AgentIdentity;
 use jobs::{Claims, EphemeralJobs, OpenRows};
+pub(crate) use start_agents::{AgentThread, StartAgents, Starting};
 pub(crate) use words::WordsOfRoots;
 
 /// See the module.
@@ -48,8 +50,11 @@ pub(crate) struct Agents {
     threads: Arc<LoadedThreads>,
     store: Arc<ThreadStore>,
     images: Arc<ImageReader>,
-    /// Set once: the loader starts the threads whose actors call this.
-    loader: OnceLock<Weak<ThreadLoader>>,
+    options: Arc<Options>,
+    /// For the files of jobs.
+    files: Pool,
+    /// Weak, because the threads that it starts hold this.
+    loader: Weak<dyn StartAgents>,
     /// The rows that workers of jobs have.
     rows: OpenRows,
     /// The jobs that are being run.
@@ -104,27 +109,26 @@ impl AgentCaller {
 
 impl Agents {
     pub(crate) fn new(
+        loader: Weak<dyn StartAgents>,
         threads: Arc<LoadedThreads>,
         store: Arc<ThreadStore>,
         images: Arc<ImageReader>,
+        options: Arc<Options>,
+        files: Pool,
     ) -> Self {
         Self {
             forest: Mutex::default(),
             threads,
             store,
             images,
-            loader: OnceLock::new(),
+            options,
+            files,
+            loader,
             rows: OpenRows::default(),
             claims: Claims::default(),
             ephemeral_jobs: EphemeralJobs::default(),
             words: WordsOfRoots::default(),
         }
-    }
-
-    /// What loads the threads of agents.
-    pub(crate) fn set_loader(&self, loader: Weak<ThreadLoader>) {
-        // The server calls this once.
-        let _ = self.loader.set(loader);
     }
 
     /// The thread of an agent was loaded.

@@ -26,7 +26,7 @@ const ESCAPED_BYTES: usize = 12;
 const ESCAPED_IMAGE_BYTES: usize = INPUT_IMAGE_BYTES / 64 * 65;
 /// Longest JSON of a part, or of an element of its text, without its text.
 const PART_BYTES: usize = 128;
-/// What is on the line besides the input.
+/// Number of bytes of a line besides the input.
 const ENVELOPE_BYTES: usize = MIB;
 
 /// Longest line that a client may send by default, and longest WebSocket message: any input that the
@@ -77,7 +77,7 @@ pub(crate) fn check_parts(input: &[UserInput]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether the part is an image.
+/// Returns whether the part is an image.
 pub(crate) fn is_image(part: &UserInput) -> bool {
     matches!(part, UserInput::Image { .. } | UserInput::LocalImage { .. })
 }

@@ -14,10 +14,10 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 
 use crate::command_runner::CommandRunner;
-use crate::connection::ConnectionId;
 use crate::connections::Connections;
 use crate::error::{Error, start_of};
 use crate::in_flight::{Accepted, InFlight};
+use crate::peer::ConnectionId;
 
 pub(crate) use run::{ClientProcess, ProcessRequest};
 

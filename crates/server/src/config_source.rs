@@ -12,8 +12,8 @@ use config::{
 use serde_json::{Map, Value};
 use tokio::sync::watch;
 
+use crate::installed_plugins::InstalledPlugins;
 use crate::options::Options;
-use crate::plugins::InstalledPlugins;
 
 /// Reads and merges the layers.
 pub(crate) struct ConfigSource {

@@ -69,7 +69,7 @@ pub(crate) fn start(
     ConfigWatch { task, folders: watched, projects: Mutex::default() }
 }
 
-/// What changed.
+/// A change.
 #[derive(Debug, Clone, Copy, Default)]
 struct Changed {
     configuration: bool,

@@ -13,11 +13,11 @@ use serde_json::{Map, Value};
 use crate::accounts::{AccountConfig, Accounts};
 use crate::config_source::{ConfigSource, Loaded};
 use crate::config_watch::{self, ConfigWatch};
-use crate::connection::Peer;
 use crate::connections::Connections;
 use crate::error::{Error, ErrorKind};
 use crate::models::Models;
 use crate::options::Options;
+use crate::peer::Peer;
 use crate::rules::CommandRules;
 use crate::warnings;
 

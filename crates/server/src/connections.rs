@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use jsonrpc::{Notification, encode_notification};
 use serde::Serialize;
 
-use crate::connection::{ConnectionId, Peer};
+use crate::peer::{ConnectionId, Peer};
 
 /// See the module.
 #[derive(Default)]

@@ -6,6 +6,7 @@ pub(crate) mod event;
 pub(crate) mod files;
 pub(crate) mod item;
 pub(crate) mod model;
+pub(crate) mod permissions;
 pub(crate) mod policies;
 pub(crate) mod requirements;
 pub(crate) mod server_tool;

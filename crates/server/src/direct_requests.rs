@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
-use crate::connection::{ConnectionId, Peer};
+use crate::peer::{ConnectionId, Peer};
 
 /// An answer of a client.
 pub(crate) type Answer = Result<Box<RawValue>, ErrorObject>;

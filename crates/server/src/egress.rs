@@ -19,7 +19,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::allowed::MachineInput;
 use crate::error::Error;
 use crate::options::Options;
-use crate::thread::Command;
+use crate::thread_port::Command;
 
 /// Port of the HTTP proxy when `proxy_url` names none.
 const HTTP_PORT: u16 = 3128;

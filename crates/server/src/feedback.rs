@@ -13,7 +13,7 @@ const MAX_LOG_FILE: u64 = 64 << 20;
 /// Largest report, in bytes of JSON.
 pub(crate) const MAX_REPORT: usize = 32 << 20;
 
-/// What a report is made of, besides the files.
+/// The contents of a report, besides the files.
 pub(crate) struct Report {
     pub(crate) id: String,
     pub(crate) at_seconds: i64,

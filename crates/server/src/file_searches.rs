@@ -11,10 +11,10 @@ use file_watch::Watcher;
 use files::Pool;
 use tokio::task::JoinSet;
 
-use crate::connection::ConnectionId;
 use crate::connections::Connections;
 use crate::error::{Error, start_of};
 use crate::options::{Clock, Options};
+use crate::peer::ConnectionId;
 
 /// Sessions of one connection.
 const MAX_SESSIONS: usize = 16;

@@ -25,8 +25,8 @@ pub(crate) fn info(cwd: &Path) -> Option<GitInfo> {
     })
 }
 
-/// Whether git may find a repository from `cwd`: also a bare one, and one that it would refuse. Waits
-/// for the file system.
+/// Returns whether git may find a repository from `cwd`: even a bare one, and one that it would
+/// refuse. Waits for the file system.
 pub(crate) fn may_be_repository(cwd: &Path) -> bool {
     let is_bare = |folder: &Path| folder.join("HEAD").exists() && folder.join("objects").exists();
     cwd.ancestors().any(|folder| folder.join(".git").exists() || is_bare(folder))

@@ -1,4 +1,4 @@
-//! `features.prevent_idle_sleep`: the machine does not go to sleep of itself while a turn runs.
+//! `features.prevent_idle_sleep`: the machine does not go to sleep by itself while a turn runs.
 //!
 //! A program of the system holds the lock for as long as it runs. It is ended with the last turn, and
 //! by its supervisor should this process die first.
@@ -80,7 +80,7 @@ impl IdleSleep {
         Awake(self.clone())
     }
 
-    /// Runs the program until no turn wants it any more.
+    /// Runs the program until no turn needs it.
     async fn keep(self: Arc<Self>) {
         loop {
             let held = self.hold().await;

@@ -24,7 +24,7 @@ const AT_ONCE: usize = 2;
 /// Time limit of the work on one image, the wait for others included.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// See the module.
+/// The reader of images.
 pub(crate) struct ImageReader {
     files: Pool,
     permits: Arc<Semaphore>,
@@ -161,7 +161,7 @@ impl ImageReader {
         })?;
         let permit = permit.expect("the semaphore is never closed");
         let work = tokio::task::spawn_blocking(move || {
-            // Returned when the work is done, also when nobody waits for it any longer.
+            // Returned when the work is done, even when nothing waits for it.
             let _permit = permit;
             let image = images::normalize(&bytes()?, bounds)
                 .map_err(|error| Error::invalid_params(error.to_string()).with_source(error))?;

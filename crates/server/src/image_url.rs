@@ -77,7 +77,7 @@ pub(crate) fn encoded(url: &str) -> Option<&str> {
     is_data.then(|| rest.split_once(',').map(|(_, encoded)| encoded)).flatten()
 }
 
-/// Whether all of it is base64; decoded in pieces, since the bytes are not needed.
+/// Returns whether all of it is base64; decoded in pieces, since the bytes are not needed.
 fn is_base64(encoded: &[u8]) -> bool {
     const PIECE: usize = 4 * 1024;
     let mut decoded = [0; PIECE / 4 * 3];

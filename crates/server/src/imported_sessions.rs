@@ -1,5 +1,5 @@
 //! Conversations with other agents as stored threads: turns with items for clients, and a history for
-//! the model, in which calls of tools are text, because the tools are not there any longer.
+//! the model, in which calls of tools are text, because the tools no longer exist.
 
 use migration::sessions::{Call, Entry, Session, SessionFile, Turn};
 use protocol::item::{
@@ -16,7 +16,7 @@ use crate::error::Error;
 /// Bytes of a call's arguments and of its output in the model's history.
 const MAX_CALL_TEXT: usize = 2 << 10;
 
-/// What a thread has that its session does not say.
+/// The settings of a thread that its session does not say.
 pub(crate) struct Defaults {
     pub(crate) model: String,
     pub(crate) model_provider: String,

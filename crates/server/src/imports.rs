@@ -30,13 +30,14 @@ pub(crate) fn roots(options: &Options) -> Result<Roots, Error> {
     Ok(Roots {
         user_home,
         agent_home: options.home.clone(),
-        // Beside this agent's own, as `/etc` is for `/etc/agent`.
+        // Next to this agent's own, as `/etc` is for `/etc/agent`.
         machine_settings: options.system_dir.parent().unwrap_or(&options.system_dir).to_owned(),
         project_folder: config::PROJECT_FOLDER,
     })
 }
 
-/// What can be imported, also what was imported before, and the files that cannot be used. Blocks.
+/// Returns the items that can be imported, including earlier imported ones, and the files that
+/// cannot be used. Blocks.
 pub(crate) fn offers(roots: &Roots, project: Option<&Path>) -> (Vec<Offer>, Vec<String>) {
     let Detected { items, problems } = migration::detect(roots, project);
     let mut problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
@@ -57,7 +58,8 @@ pub(crate) fn offers(roots: &Roots, project: Option<&Path>) -> (Vec<Offer>, Vec<
     (offers, problems)
 }
 
-/// What the user sees of an item before anything is written. It is the same before and after an import.
+/// Returns the description of an item that the user sees before anything is written. It is the same
+/// before and after an import.
 pub(crate) fn description(offer: &Offer, roots: &Roots) -> String {
     let Offer { item, plan } = offer;
     let own = roots.own_folder(item.project.as_deref());
@@ -93,7 +95,7 @@ fn one_line(text: &str) -> String {
     text.replace('\n', "\\n").replace('\r', "\\r")
 }
 
-/// What is written into the home or one project.
+/// The writes into the home or one project.
 pub(crate) struct Writes {
     pub(crate) project: Option<PathBuf>,
     pub(crate) plan: Plan,
@@ -119,7 +121,7 @@ pub(crate) fn prepared(
         .map(|file| written(file.path.clone(), file.contents.clone(), file.mode_of.clone()))
         .chain(project_settings(&plan, project.as_deref(), roots)?)
         .collect();
-    // A skill does not count before it is whole, also when the process is killed meanwhile.
+    // A skill does not count before it is whole, even when the process is killed in between.
     changes.sort_by_key(|change| change.path.ends_with(skills::SKILL_FILE));
     let folders: BTreeSet<&Path> = changes.iter().filter_map(|it| it.path.parent()).collect();
     let left: Vec<PathBuf> = folders.into_iter().flat_map(migration::leftovers).collect();

@@ -26,7 +26,7 @@ impl InFlight {
         Accepted { count: self.count.clone() }
     }
 
-    /// How many there are.
+    /// Returns the number of items in flight.
     pub(crate) fn count(&self) -> usize {
         *self.count.borrow()
     }

@@ -12,7 +12,7 @@ use protocol::{
 use serde::Serialize;
 
 use crate::connections::Connections;
-use crate::thread::{Command, ThreadHandle};
+use crate::thread_port::{Command, ThreadHandle};
 
 /// See the module.
 pub(crate) struct LoadedThreads {

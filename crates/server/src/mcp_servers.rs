@@ -10,7 +10,6 @@ mod keyring;
 mod launcher;
 mod mentions;
 mod resource_content;
-mod skills;
 mod tools;
 
 use std::path::Path;
@@ -18,30 +17,30 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ::skills::catalog::RemoteSkill;
 use config::Config;
 use config::table::CredentialsStore;
 use http_client::Network;
 use mcp::{Callback, Definition, Held, HttpServer, LoginStore, Pool, Server, Transport};
 use protocol::McpServerStartupStatusUpdated;
 use session::ServerTool;
+use skills::catalog::RemoteSkill;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinSet;
 
 use crate::command_runner::CommandRunner;
 use crate::configurations::{ConfigurationOrigin, Configurations};
-use crate::connection::Peer;
 use crate::error::Error;
 use crate::loaded_threads::LoadedThreads;
 use crate::options::Options;
-use crate::thread::Command;
+use crate::peer::Peer;
+use crate::server_skills::ServerSkills;
+use crate::thread_port::Command;
 use app_updates::{AppConfiguration, AppUpdates, Change};
 use audience::ThreadClients;
 use definition::definitions;
 use keyring::OsKeyring;
 use launcher::SandboxLauncher;
 pub(crate) use resource_content::ResourceImages;
-pub(crate) use skills::{ServerSkill, ServerSkills, read_skill_file, reads_skill_file};
 use tools::Offered;
 
 /// How long a server runs on after the last thread that used it was unloaded.

@@ -1,4 +1,4 @@
-//! What the page of metrics shows of a server (`/metrics`). The transports add what they know: see
+//! The server's part of the page of metrics (`/metrics`). The transports add what they know: see
 //! [`Server::metrics`].
 
 use telemetry::{Page, names};

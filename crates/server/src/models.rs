@@ -13,7 +13,7 @@ use model::catalog::{Catalog, ModelInfo};
 use crate::error::Error;
 pub(crate) use listings::{DueListing, Listings};
 
-/// See the module.
+/// The models that are known for a provider.
 pub(crate) struct Models {
     /// Catalog files, read once in the life of the server.
     files: Mutex<HashMap<PathBuf, Arc<Catalog>>>,
@@ -49,7 +49,7 @@ impl Models {
         Ok(())
     }
 
-    /// What is known of a model of that provider.
+    /// Returns the known facts about a model of that provider.
     pub(crate) fn info(&self, config: &config::Config, provider: &str, model: &str) -> ModelInfo {
         let mut info = self.catalog(config, provider).find(model);
         if let Some(supported) = config.model_supports_reasoning_summaries {

@@ -14,7 +14,7 @@ use crate::command_environment::command_environment;
 use crate::command_runner::{CommandLine, CommandRunner};
 use crate::options::Options;
 
-/// How long the program may run.
+/// Time limit of the program.
 const MAX_RUN: Duration = Duration::from_secs(30);
 /// Programs that run at once; beyond, a turn is not notified of.
 const MAX_RUNNING: usize = 8;

@@ -4,14 +4,9 @@
 
 mod actions;
 mod changes;
-mod installed;
 mod list;
 mod marketplaces;
-mod parts;
-mod servers;
 mod skills_of;
-mod sources;
-mod stamp;
 mod wire;
 
 use std::collections::HashMap;
@@ -26,8 +21,8 @@ use protocol::plugin::{PluginDetail, PluginInstallResponse, PluginListResponse};
 
 use crate::configurations::Configurations;
 use crate::error::{Error, ErrorKind};
+use crate::installed_plugins::{InstalledPlugins, sources};
 use crate::skills::Skills;
-pub(crate) use installed::InstalledPlugins;
 use list::{Known, root_of};
 
 /// Time limit of work that may fetch a repository, with the wait for other such work.

@@ -10,7 +10,7 @@ use config::Config;
 /// The main file name; the configuration may add others.
 const NAME: &str = "AGENTS.md";
 
-/// What was found: the text for the model and where it came from.
+/// The documents found: the text for the model and its sources.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct ProjectDoc {
     pub(crate) text: Option<String>,

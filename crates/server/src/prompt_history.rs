@@ -45,7 +45,7 @@ pub(crate) fn append(
     file.write_all(&line)
 }
 
-/// How long a prompt waits for another server's lock; after that it is not kept.
+/// Maximum wait of a prompt for another server's lock; after that it is not kept.
 const LOCK_WAIT: Duration = Duration::from_secs(2);
 
 fn lock(file: &File) -> std::io::Result<()> {

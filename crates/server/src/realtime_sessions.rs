@@ -13,10 +13,10 @@ use realtime::{Input, Settings};
 use tokio::sync::{mpsc, watch};
 
 use crate::accounts::Accounts;
-use crate::connection::{ConnectionId, Gate, Peer};
 use crate::error::Error;
+use crate::peer::{ConnectionId, Gate, Peer};
 use crate::provider::provider;
-use crate::thread::{ProviderAccess, ThreadHandle};
+use crate::thread_port::{ProviderAccess, ThreadHandle};
 use session::Session;
 
 /// Inputs that may wait for the provider: some seconds of audio. At the bound they are refused.

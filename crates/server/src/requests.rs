@@ -3,7 +3,6 @@
 
 mod answers;
 mod elicitations;
-pub(crate) mod permissions;
 pub(crate) mod user_input;
 
 use std::collections::BTreeMap;
@@ -15,9 +14,9 @@ use session::{Id, ToolAnswer, ToolContent};
 use tokio::sync::mpsc;
 
 use crate::allowed::MachineInput;
-use crate::connection::{ConnectionId, Peer};
 use crate::direct_requests::DirectRequests;
-use crate::thread::Command;
+use crate::peer::{ConnectionId, Peer};
+use crate::thread_port::Command;
 use crate::warnings;
 
 pub(crate) use answers::{Amendable, Question};

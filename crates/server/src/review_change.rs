@@ -24,13 +24,13 @@ const MAX_DIFF: usize = 256 * 1024;
 const MAX_NEW_FILE: u64 = 32 * 1024;
 /// New files that are sent with their contents.
 const MAX_NEW_FILES: usize = 50;
-/// How long git may take to find what is to be reviewed: a client waits for the answer.
+/// Time limit of git for finding the change to review: a client waits for the answer.
 const MAX_LOCATE: Duration = Duration::from_secs(3);
-/// How long a run of git may take.
+/// Time limit of a run of git.
 const MAX_RUN: Duration = Duration::from_secs(20);
-/// What git reads of a working folder and its parents.
+/// Files that git reads of a working folder and its parents.
 const READ_IN_FOLDERS: [&str; 4] = [".gitignore", ".gitattributes", ".gitmodules", ".mailmap"];
-/// What git reads of a repository.
+/// Files that git reads of a repository.
 const READ_IN_REPOSITORY: [&str; 10] = [
     "HEAD",
     "config",
@@ -44,7 +44,7 @@ const READ_IN_REPOSITORY: [&str; 10] = [
     "objects/info/alternates",
 ];
 
-/// What to review.
+/// The subject of a review.
 pub(crate) enum ReviewSubject {
     /// Staged, unstaged and new.
     Uncommitted,
@@ -69,12 +69,12 @@ pub(crate) enum ChangeLocation {
     Unknown(String),
 }
 
-/// What was read.
+/// The change that was read.
 #[derive(Default)]
 pub(crate) struct Change {
     /// As git shows it.
     diff: String,
-    /// How to see it, for the model.
+    /// The command that shows it, for the model.
     command: String,
     /// Why it could not be read.
     pub(crate) unread: Option<String>,
@@ -105,7 +105,7 @@ fn short(sha: &str) -> &str {
 }
 
 impl Change {
-    /// What the model is asked.
+    /// Returns the prompt for the model.
     pub(crate) fn prompt(&self, target: &ReviewSubject) -> String {
         let asked = match target {
             ReviewSubject::Uncommitted => {
@@ -215,7 +215,7 @@ impl Unread {
     }
 }
 
-/// What running git needs.
+/// The services for running git.
 #[derive(Clone)]
 pub(crate) struct GitServices {
     pub(crate) runner: CommandRunner,

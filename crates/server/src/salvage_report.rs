@@ -1,4 +1,4 @@
-//! What clients are sent about a damaged database of threads.
+//! Reports to clients about a damaged database of threads.
 
 use store::{Notice, Salvage};
 
@@ -15,16 +15,16 @@ pub(crate) fn lost_record() -> String {
     serde_json::to_string(&error).expect("an error of a turn is JSON")
 }
 
-/// Threads with a warning of their own, at most. The list beside the kept file has all of them.
+/// Threads with a warning of their own, at most. The list next to the kept file has all of them.
 const MAX_LOSSES_SENT: usize = 50;
 
-/// What clients are sent about the opening of the store, each with the thread that it is about.
+/// Messages to clients about the opening of the store, each with the thread that it is about.
 pub(crate) fn messages(notices: &[Notice]) -> Vec<(Option<String>, String)> {
     let of_each = notices.iter().map(|Notice::Salvaged(salvage)| of_salvage(salvage));
     of_each.flatten().collect()
 }
 
-/// What is reported of a damaged database: a summary, and a message for each thread that lost
+/// Returns the reports of a damaged database: a summary, and a message for each thread that lost
 /// something, with its id.
 fn of_salvage(salvage: &Salvage) -> Vec<(Option<String>, String)> {
     let Salvage { files, list, damage, threads, lost, lost_unnamed, .. } = salvage;

@@ -28,13 +28,14 @@ use crate::home::make_home;
 use crate::idle_sleep::IdleSleep;
 use crate::image_reader::ImageReader;
 use crate::in_flight::InFlight;
+use crate::installed_plugins::InstalledPlugins;
 use crate::loaded_threads::LoadedThreads;
 use crate::mcp_servers::McpServers;
 use crate::memories::Memories;
 use crate::models::{Listings, Models};
 use crate::notify::Notifier;
 use crate::options::Options;
-use crate::plugins::{InstalledPlugins, Plugins};
+use crate::plugins::Plugins;
 use crate::realtime_sessions::RealtimeSessions;
 use crate::requests::ClientRequests;
 use crate::rules::CommandRules;
@@ -42,14 +43,14 @@ use crate::skills::{Skills, ThreadSkills};
 use crate::snapshots::ShellSnapshots;
 use crate::telemetry::Telemetry;
 use crate::thread::{
-    Actor, AgentCalls, Broadcast, Command, CommandServices, HookRuns, InspectionServices, Journal,
-    Mailbox, ModelStream, Questions, Reviewer, RunningCommands, ServerCalls, SkillNeeds,
-    ThreadConfiguration, ThreadHandle, ThreadMemories, ThreadTrace, ThreadUndo, ToolInspector,
-    TurnHooks,
+    Actor, AgentCalls, Broadcast, CommandServices, HookRuns, InspectionServices, Journal, Mailbox,
+    ModelStream, Questions, Reviewer, RunningCommands, ServerCalls, SkillNeeds,
+    ThreadConfiguration, ThreadMemories, ThreadTrace, ThreadUndo, ToolInspector, TurnHooks,
 };
 use crate::thread_defaults::{ModelName, ThreadDefaults};
 use crate::thread_hooks::HookRunner;
 use crate::thread_loader::{LoadedThread, ThreadLoader};
+use crate::thread_port::{Command, ThreadHandle};
 use crate::thread_store::ThreadStore;
 use crate::undo::UndoRecords;
 use crate::updates::Updates;
@@ -243,7 +244,6 @@ fn services(options: Arc<Options>, sandbox: Arc<Sandbox>) -> Services {
     let inspection = inspection_services(&options, &files, (&images, &models, &rules, &skills));
     let undo = Arc::new(UndoRecords::default());
     let memories = Arc::new(Memories::new(&options.home, &files, &connections));
-    let agents = Arc::new(Agents::new(threads.clone(), store.clone(), images.clone()));
     let realtime = Arc::new(RealtimeSessions::new(client.clone(), accounts.clone()));
     let actor_services = ActorServices {
         client,
@@ -257,7 +257,6 @@ fn services(options: Arc<Options>, sandbox: Arc<Sandbox>) -> Services {
         defaults: defaults.clone(),
         notifier: Arc::new(Notifier::new(runner.clone(), options.clone())),
         idle_sleep: Arc::new(idle_sleep),
-        agents: agents.clone(),
         mcp: mcp.clone(),
         skills: skills.clone(),
         undo: undo.clone(),
@@ -265,19 +264,30 @@ fn services(options: Arc<Options>, sandbox: Arc<Sandbox>) -> Services {
         telemetry: telemetry.clone(),
         hooks: Arc::new(HookRunner::new(runner.clone(), options.clone(), files.clone())),
     };
-    let loader = Arc::new(ThreadLoader {
-        options: options.clone(),
-        files: files.clone(),
-        configurations: configurations.clone(),
-        defaults: defaults.clone(),
-        store: store.clone(),
-        threads: threads.clone(),
-        mcp: mcp.clone(),
-        updates,
-        policies: Arc::default(),
-        start: Box::new(start_actor(actor_services, commands, inspection)),
+    let loader = Arc::new_cyclic(|loader: &Weak<ThreadLoader>| {
+        let agents = Agents::new(
+            loader.clone(),
+            threads.clone(),
+            store.clone(),
+            images.clone(),
+            options.clone(),
+            files.clone(),
+        );
+        let agents = Arc::new(agents);
+        ThreadLoader {
+            options: options.clone(),
+            files: files.clone(),
+            configurations: configurations.clone(),
+            defaults: defaults.clone(),
+            store: store.clone(),
+            threads: threads.clone(),
+            mcp: mcp.clone(),
+            updates,
+            policies: Arc::default(),
+            agents: agents.clone(),
+            start: Box::new(start_actor(actor_services, agents, commands, inspection)),
+        }
     });
-    agents.set_loader(Arc::downgrade(&loader));
     let watcher = Watcher::default();
     Services {
         spool: spool(options.home.clone()),
@@ -295,7 +305,7 @@ fn services(options: Arc<Options>, sandbox: Arc<Sandbox>) -> Services {
         runner,
         store,
         threads,
-        agents,
+        agents: loader.agents.clone(),
         accounts,
         loader,
         mcp,
@@ -384,7 +394,6 @@ struct ActorServices {
     defaults: Arc<ThreadDefaults>,
     notifier: Arc<Notifier>,
     idle_sleep: Arc<IdleSleep>,
-    agents: Arc<Agents>,
     mcp: Arc<McpServers>,
     skills: Arc<Skills>,
     undo: Arc<UndoRecords>,
@@ -397,6 +406,7 @@ struct ActorServices {
 /// its actor.
 fn start_actor(
     services: ActorServices,
+    agents: Arc<Agents>,
     commands: CommandServices,
     inspection: InspectionServices,
 ) -> impl Fn(LoadedThread) -> ThreadHandle + Send + Sync {
@@ -459,7 +469,7 @@ fn start_actor(
             ),
             agents: AgentCalls::new(
                 id.clone(),
-                services.agents.clone(),
+                agents.clone(),
                 call_senders,
                 (agent.as_ref(), is_stored),
             ),

@@ -22,7 +22,7 @@ use crate::allowed::Allowed;
 use crate::command_runner::{CommandLine, CommandRunner};
 use crate::error::Error;
 
-/// How long a profile may take.
+/// Time limit of a profile.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Bytes of output of a capture, at most.
 const MAX_OUTPUT: usize = 1024 * 1024;
@@ -41,7 +41,7 @@ type Environment = Vec<(OsString, OsString)>;
 /// `None` when it cannot be captured.
 type Captured = Arc<OnceCell<Option<Arc<Snapshot>>>>;
 
-/// What a profile leaves behind.
+/// The environment that a profile leaves.
 pub(crate) struct Snapshot {
     /// All variables.
     pub(crate) environment: Environment,
@@ -49,7 +49,7 @@ pub(crate) struct Snapshot {
     prelude: String,
 }
 
-/// See the module.
+/// The captured environments of login shells.
 pub(crate) struct ShellSnapshots {
     runner: CommandRunner,
     captured: Mutex<HashMap<(PathBuf, Environment), Captured>>,
@@ -101,7 +101,7 @@ impl Snapshot {
     }
 }
 
-/// What a shell prints of itself after its variables: one that it can read again.
+/// The description that a shell prints after its variables, which it can read again.
 fn describe(shell: &Path) -> Option<&'static str> {
     match shell.file_name()?.to_str()? {
         // Aliases last: they must not be expanded in the functions.

@@ -1,5 +1,5 @@
-//! What is measured of turns, and what is exported of them (`otel.*`): recorders by the configuration that
-//! they are for, and the trace that this process is part of. Without an exporter nothing is started.
+//! Measuring of turns, and their export (`otel.*`): recorders by the configuration that they are
+//! for, and the trace that this process is part of. Without an exporter nothing is started.
 
 mod exporters;
 mod open_span;
@@ -21,12 +21,12 @@ use exporters::Exporters;
 pub(crate) use open_span::{Meter, OpenSpan};
 pub(crate) use turn_trace::{TurnSpan, TurnTrace, set_usage};
 
-/// How long the end of the server waits for what is not sent yet.
+/// Maximum wait of the server's end for unsent records.
 const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 /// Configurations whose recorders are kept; beyond, those that no thread uses are closed.
 const KEPT: usize = 4;
 
-/// See the module.
+/// The recorders, the figures and the trace of this process.
 pub(crate) struct Telemetry {
     options: Arc<Options>,
     network: Network,
@@ -60,12 +60,12 @@ impl Telemetry {
         Self { options, network, meter, services, inherited, recorders }
     }
 
-    /// What measures operations.
+    /// Returns the meter of operations.
     pub(crate) fn meter(&self) -> &Meter {
         &self.meter
     }
 
-    /// What the server did so far.
+    /// Returns the figures of the server so far.
     pub(crate) fn figures(&self) -> &Figures {
         &self.meter.figures
     }
@@ -141,7 +141,7 @@ impl Telemetry {
     }
 }
 
-/// How a model is named in what is exported: without the folder of a script, which the offline provider
+/// Returns the exported name of a model: without the folder of a script, which the offline provider
 /// has in place of a model, and not at all where its name has the form of a key.
 pub(crate) fn model_label(model: &str) -> Cow<'_, str> {
     let is_path = Path::new(model).is_absolute();

@@ -23,7 +23,7 @@ use crate::memories;
 use crate::models::Models;
 use crate::options::Options;
 use crate::project_doc::{self, ProjectDoc};
-use crate::thread::Extra;
+use crate::thread_port::Extra;
 
 /// A model of a provider.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -15,23 +15,22 @@ use serde_json::{Map, Value};
 use session::{Id, Overrides, Restored, Settings, ThreadStart};
 use store::{StoredThread, ThreadRecord};
 
+use crate::agents::Agents;
 use crate::allowed::{Allowed, LimitedMachine, PresentPolicies, ThreadBound};
 use crate::config_source::Loaded;
 use crate::configurations::{ConfigurationOrigin, Configurations};
-use crate::connection::Peer;
-use crate::convert;
 use crate::error::Error;
 use crate::loaded_threads::LoadedThreads;
 use crate::mcp_servers::McpServers;
 use crate::options::Options;
+use crate::peer::Peer;
 use crate::stored::Totals;
-use crate::thread::{Extra, ThreadHandle};
 use crate::thread_defaults::{Parts, ThreadDefaults};
+use crate::thread_port::{Extra, ThreadHandle};
 use crate::thread_store::{NewThread, ThreadStore};
 use crate::updates::Updates;
-use crate::{git, stored, warnings};
+use crate::{convert, git, stored, warnings};
 
-pub(crate) use agents::AgentThread;
 pub(crate) use fork::Fork;
 pub(crate) use overrides::ClientOverrides;
 
@@ -50,6 +49,8 @@ pub(crate) struct ThreadLoader {
     pub(crate) updates: Arc<Updates>,
     /// What the threads above agents may do.
     pub(crate) policies: Arc<PresentPolicies>,
+    /// The agents of the threads that it loads.
+    pub(crate) agents: Arc<Agents>,
     /// Starts the actor of a thread.
     pub(crate) start: Box<dyn Fn(LoadedThread) -> ThreadHandle + Send + Sync>,
 }

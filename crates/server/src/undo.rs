@@ -22,18 +22,18 @@ pub(crate) use shown::{NotedPath, RestoredFiles};
 
 /// The database, in `sqlite_home`.
 const FILE: &str = "undo.sqlite";
-/// How long a call waits for the state of its folders. The first time, all files are read.
+/// Maximum wait of a call for the state of its folders. The first time, all files are read.
 const BEGIN_LIMIT: Duration = Duration::from_secs(60);
-/// How long going back may take.
+/// Time limit for going back.
 const RESTORE_LIMIT: Duration = Duration::from_secs(300);
-/// How long a folder that cannot be recorded is left alone before it is tried again.
+/// Time for which a folder that cannot be recorded is left alone before it is tried again.
 const REFUSED_FOR: Duration = Duration::from_secs(600);
-/// How often it is noted that the server runs, while calls do.
+/// Interval of notes that the server runs, while calls do.
 const ALIVE_EVERY: Duration = Duration::from_secs(1);
-/// How long going back waits for calls that are ending.
+/// Maximum wait of going back for calls that are ending.
 const QUIET_LIMIT: Duration = Duration::from_secs(2);
 
-/// The records of a home. See the module.
+/// The undo records of a home.
 #[derive(Default)]
 pub(crate) struct UndoRecords {
     /// Not that of other files: a scan of a large folder must not make them wait.
@@ -42,7 +42,7 @@ pub(crate) struct UndoRecords {
     refused: Mutex<HashMap<PathBuf, Instant>>,
 }
 
-/// How files are restored.
+/// The way in which files are restored.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum FileRollback {
     /// Only says what would happen.
@@ -180,7 +180,7 @@ impl CallRecorder {
     }
 
     /// Notes from time to time that the server runs, so that after a crash the changes of its calls are
-    /// told from later ones. What cannot be noted is uncertain then.
+    /// distinguished from later ones. What cannot be noted is uncertain then.
     async fn note_alive(self, undo: Arc<Undo>) {
         loop {
             tokio::time::sleep(ALIVE_EVERY).await;
@@ -209,7 +209,7 @@ impl CallRecorder {
         let begin = move || {
             let path = path.canonicalize().unwrap_or(path);
             let window = undo.begin(&path, &turn).map_err(failed)?;
-            // Given back also when this takes too long and is not waited for.
+            // Given back even when this takes too long and is not waited for.
             Ok(OpenWindow { undo, window: Some(window), warn })
         };
         self.records.pool.run_within(BEGIN_LIMIT, root, begin).await?

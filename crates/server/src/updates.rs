@@ -14,14 +14,14 @@ use crate::connections::Connections;
 use crate::options::Options;
 use crate::warnings;
 
-/// What is remembered, in the home.
+/// The file of the remembered state, in the home.
 const STATE: &str = "updates.json";
 /// Largest such file.
 const MAX_STATE: u64 = 4 << 10;
 /// A feed is asked once in so many milliseconds.
 const INTERVAL_MS: i64 = 24 * 60 * 60 * 1000;
 
-/// See the module.
+/// The news of later versions.
 pub(crate) struct Updates {
     options: Arc<Options>,
     network: Network,
@@ -30,7 +30,8 @@ pub(crate) struct Updates {
     has_begun: AtomicBool,
 }
 
-/// What is known from before. A file that cannot be read is as good as none: the feed is asked once more.
+/// The remembered state. A file that cannot be read is as good as none: the feed is asked once
+/// more.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct State {
     feed: String,
@@ -77,7 +78,7 @@ impl Updates {
         let bytes = bytes.map_err(|error| error.to_string())?;
         let known: State =
             bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
-        // Also after the clock was set back.
+        // Even after the clock was set back.
         let is_recent = (0..INTERVAL_MS).contains(&now.saturating_sub(known.checked_ms));
         if known.feed == feed && is_recent {
             return Ok(());

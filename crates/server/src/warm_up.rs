@@ -10,7 +10,7 @@ use crate::command_runner::CommandRunner;
 use crate::models::Models;
 use crate::provider::provider;
 
-/// See the module.
+/// The preparations for the first turn of a process.
 pub(crate) struct WarmUp {
     has_begun: AtomicBool,
     runner: CommandRunner,

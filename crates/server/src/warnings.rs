@@ -12,7 +12,7 @@ use protocol::connection::{
 use protocol::{ConfigWarning, DeprecationNotice};
 use serde::Serialize;
 
-use crate::connection::Peer;
+use crate::peer::Peer;
 
 /// Sends a client the warnings that it was not sent before.
 pub(crate) fn send(peer: &Peer, warnings: &[Warning]) {

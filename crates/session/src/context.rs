@@ -233,7 +233,7 @@ fn on_off(on: bool) -> &'static str {
 
 fn approval_text(settings: &Settings) -> &'static str {
     if settings.mode == Mode::Plan {
-        return "Approvals: in plan mode nothing leaves the read-only sandbox, whoever approves it; do \
+        return "Approvals: in plan mode nothing leaves the read-only sandbox, no matter who approves it; do \
                 not ask for escalation.";
     }
     match settings.approval {

@@ -11,7 +11,7 @@ pub(crate) const CHANGES_NOTHING: &str =
     "plan mode changes nothing: explore, and propose the change in the plan";
 /// Refuses a command that asks to leave the sandbox.
 pub(crate) const STAYS_CONFINED: &str = "plan mode runs commands read-only: none leaves the \
-     sandbox, whoever approves it; do without, and put the command into the plan";
+     sandbox, no matter who approves it; do without, and put the command into the plan";
 
 /// The reach of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

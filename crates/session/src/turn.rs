@@ -52,7 +52,7 @@ pub(crate) struct Turn {
     view: TurnView,
     /// Turns that were started while this one ran: they end with it.
     joined: Vec<TurnView>,
-    /// With which of them the history is stored: the last one whose input the model has received.
+    /// Turn whose history rows are appended to: the last one whose input the model has received.
     received: Id,
     /// Callers that interrupted: answered when the turn is over, so that they can start the next.
     interrupters: Vec<u64>,

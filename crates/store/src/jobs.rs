@@ -19,7 +19,7 @@ pub struct Job {
     pub created_at_ms: i64,
     /// Unix milliseconds; `None` while it runs.
     pub ended_at_ms: Option<i64>,
-    /// What the caller stores about the job, JSON.
+    /// The caller's data about the job, JSON.
     pub detail: String,
 }
 
@@ -72,7 +72,7 @@ pub enum JobItemStatus {
     Cancelled,
 }
 
-/// How many rows have which status.
+/// The number of a job's rows in each status.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct JobItemCounts {
     /// See [`JobItemStatus::Pending`].
@@ -102,14 +102,14 @@ pub struct NewJobItem {
     pub row: String,
 }
 
-/// What a worker came to with its row.
+/// The outcome of a worker's row.
 #[derive(Debug, Clone)]
 pub enum JobItemOutcome {
     /// Its result, JSON.
     Completed {
         /// The result.
         result: String,
-        /// Whether the whole job ends with it: the other rows without an end are cancelled.
+        /// True if the whole job ends with it: the other rows without an end are cancelled.
         ends_job: bool,
     },
     /// Why it has none, for good.
@@ -125,7 +125,7 @@ pub enum JobWrite {
     Create {
         /// Id of the job.
         id: String,
-        /// What the job is to do, as a hash: see [`crate::Store::latest_job`].
+        /// The hash of the job's task: see [`crate::Store::latest_job`].
         fingerprint: [u8; 32],
         /// Unix milliseconds.
         created_at_ms: i64,

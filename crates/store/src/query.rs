@@ -34,7 +34,7 @@ pub struct ListQuery {
     pub sort: SortKey,
     /// Order.
     pub direction: Direction,
-    /// Whether to list archived threads or the others.
+    /// True to list archived threads or the others.
     pub archived: bool,
     /// Any of these providers.
     pub providers: Vec<String>,

@@ -52,7 +52,7 @@ enum Line {
         item: Box<RawValue>,
     },
     End {
-        /// How many lines stand before.
+        /// Number of lines before this one.
         lines: usize,
     },
 }
@@ -137,7 +137,8 @@ pub async fn export(
     }
 }
 
-/// Whether this can be the id of a thread: it is shown, and written beside the notes that a thread leaves.
+/// Returns whether this can be the id of a thread: it is shown, and written next to the notes that
+/// a thread leaves.
 fn is_id(text: &str) -> bool {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     (1..=MAX_ID).contains(&text.len()) && text.bytes().all(is_part)

@@ -4,9 +4,11 @@
 mod account;
 mod answers;
 mod asking;
+mod calls;
 mod choosing;
 mod commands;
 mod completion;
+mod configuration;
 mod dialogs;
 mod earlier;
 mod elapsed;
@@ -27,38 +29,38 @@ mod pending_images;
 mod plan;
 mod queue;
 mod reading;
+mod sent;
 mod settings;
 mod status;
 mod status_picker;
 mod taking;
 mod terminals;
-mod then;
 mod trust;
 mod turns;
 mod vi;
 mod waiting;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::path::PathBuf;
 
-use jsonrpc::{ErrorObject, Method, RequestId};
-use serde_json::Value;
+use jsonrpc::{ErrorObject, RequestId};
+use protocol::{OpeningOverrides, TurnStartParams};
 
+use crate::app::calls::Calls;
 use crate::app::dialogs::Dialogs;
 use crate::app::filling::{Choosing, Reading};
 use crate::app::login::state::Login;
 use crate::app::notices::state::Notices;
 use crate::app::pending_images::PendingImages;
 use crate::app::queue::Queue;
+use crate::app::sent::Sent;
 use crate::app::settings::Settings;
-use crate::app::then::Then;
 use crate::app::trust::state::Trust;
 use crate::ask::Ask;
 use crate::composer::{Composer, Draft};
 use crate::context::Context;
 use crate::here::Found;
 use crate::history::{History, Search};
-use crate::link::Tag;
 use crate::palette::Palette;
 use crate::run::Ended;
 use crate::session::Session;
@@ -114,8 +116,7 @@ pub struct App {
     keep_at: Option<u64>,
     /// Messages that wait for the end of the turn.
     queue: Queue,
-    /// Messages of which it is not known whether the server has them.
-    unanswered: Vec<Draft>,
+    sent: Sent,
     images: PendingImages,
     questions: VecDeque<Question>,
     dialogs: Dialogs<Self>,
@@ -136,8 +137,8 @@ pub struct App {
     has_checked_models: bool,
     /// The server's home folder.
     agent_home: String,
-    /// Parameters that open a thread, from the command line.
-    opening: Value,
+    /// Settings of the first thread, from the command line.
+    opening: OpeningOverrides,
     choosing: Option<Choosing>,
     /// What is read on the whole screen.
     reading: Option<Reading>,
@@ -147,8 +148,8 @@ pub struct App {
     edits_until: u64,
     /// What stands above the composer for a while, until this time.
     notice: Option<(Line, u64)>,
-    /// Members of the next `turn/start`, which hold for later turns.
-    overrides: serde_json::Map<String, Value>,
+    /// Settings that the next `turn/start` changes, for later turns, too; its other members are empty.
+    overrides: TurnStartParams,
     /// Token of the composer's search that was sent last.
     searched: Option<u64>,
     /// Whether the terminal marks what is pasted.
@@ -160,8 +161,7 @@ pub struct App {
     quits_until: u64,
     printed: Vec<Line>,
     effects: VecDeque<Effect>,
-    calls: HashMap<Tag, Then>,
-    next_tag: Tag,
+    calls: Calls<Self>,
 }
 
 impl App {
@@ -188,7 +188,7 @@ impl App {
             waiting: None,
             keep_at: None,
             queue: Queue::default(),
-            unanswered: Vec::new(),
+            sent: Sent::default(),
             images: PendingImages::default(),
             questions: VecDeque::new(),
             dialogs: Dialogs::default(),
@@ -207,7 +207,7 @@ impl App {
             is_overlaid: false,
             edits_until: 0,
             notice: None,
-            overrides: serde_json::Map::new(),
+            overrides: TurnStartParams::default(),
             searched: None,
             marks_pastes: false,
             last_key: None,
@@ -215,8 +215,7 @@ impl App {
             quits_until: 0,
             printed: Vec::new(),
             effects: VecDeque::new(),
-            calls: HashMap::new(),
-            next_tag: 0,
+            calls: Calls::default(),
             environment,
         }
     }
@@ -388,20 +387,6 @@ impl App {
             theme: self.settings.theme.clone(),
             hide_reasoning: self.settings.hides_reasoning,
         }
-    }
-
-    fn call<M: Method>(&mut self, params: &M::Params, then: Then) {
-        match serde_json::to_value(params) {
-            Ok(params) => self.call_with(M::NAME, params, then),
-            Err(error) => self.error(&format!("{}: {error}", M::NAME)),
-        }
-    }
-
-    fn call_with(&mut self, method: &'static str, params: Value, then: Then) {
-        let tag = self.next_tag;
-        self.next_tag += 1;
-        self.calls.insert(tag, then);
-        self.effects.push_back(Effect::Call { tag, method, params });
     }
 
     fn print(&mut self, lines: impl IntoIterator<Item = Line>) {

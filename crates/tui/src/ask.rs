@@ -22,7 +22,7 @@ mod tests;
 
 use std::cell::{Cell, RefCell};
 
-use jsonrpc::ErrorObject;
+use jsonrpc::{ErrorObject, Method};
 use protocol::elicitation::McpServerElicitationRequestParams;
 use protocol::item::ThreadItem;
 use protocol::tool::{
@@ -63,13 +63,13 @@ pub struct Context<'c> {
 #[derive(Clone, Debug)]
 pub struct Ask {
     title: Line,
-    /// What would happen, where, with what rights, and why.
+    /// The proposed action, its place, its rights, and its reason.
     facts: Vec<Line>,
     control: Control,
     guard: Guard,
-    /// What the last key did not do, and why.
+    /// The reason why the last key had no effect.
     notice: Option<String>,
-    /// Whether the next press of the same key accepts what was not all on the screen.
+    /// The key whose next press accepts although not all was on the screen.
     confirms: Option<Key>,
     scroll: Cell<Scroll>,
     /// Title and facts as they were wrapped last, and to how many columns: a command may be long.
@@ -103,22 +103,22 @@ impl Ask {
     /// fit, and what this program does not do.
     pub fn new(method: &str, params: Value, context: Context<'_>) -> Result<Self, Box<Answer>> {
         let (title, facts, control) = match method {
-            "item/commandExecution/requestApproval" => {
+            protocol::ItemCommandExecutionRequestApproval::NAME => {
                 chosen(approval::command(read(method, params)?, context.item))
             }
-            "item/fileChange/requestApproval" => {
+            protocol::ItemFileChangeRequestApproval::NAME => {
                 chosen(approval::file_change(&read(method, params)?, context.item))
             }
-            "item/permissions/requestApproval" => {
+            protocol::ItemPermissionsRequestApproval::NAME => {
                 chosen(permissions::request(read(method, params)?))
             }
-            "item/tool/requestUserInput" => {
+            protocol::ItemToolRequestUserInput::NAME => {
                 let questions = Questions::new(read(method, params)?);
                 let title = "The agent asks".to_owned();
                 (title, Vec::new(), Control::Questions(questions))
             }
-            "mcpServer/elicitation/request" => elicitation(method, params)?,
-            "item/tool/call" => return Err(refused_tool(&read(method, params)?)),
+            protocol::McpServerElicitationRequest::NAME => elicitation(method, params)?,
+            protocol::ItemToolCall::NAME => return Err(refused_tool(&read(method, params)?)),
             _ => return Err(refused(ErrorObject::method_not_found(method))),
         };
         let guard = Guard::new(context.now_ms, context.last_key_ms);
@@ -162,7 +162,7 @@ impl Ask {
         }
     }
 
-    /// Whether all facts were on the screen. If not, the same key again accepts.
+    /// Returns whether all facts were on the screen. If not, the same key again accepts.
     fn was_displayed(&mut self, key: Key) -> bool {
         let Scroll { total, seen, .. } = self.scroll.get();
         if total == 0 {

@@ -35,7 +35,7 @@ pub use vi::Mode;
 const MAX_INLINE_CHARS: usize = 1000;
 const MAX_INLINE_LINES: usize = 10;
 
-/// What a key did.
+/// The effect of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The composer took it: draw it again.
@@ -85,7 +85,7 @@ impl Composer {
         self.placeholder = text;
     }
 
-    /// Whether nothing is written.
+    /// Returns whether nothing is written.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.editor.buffer().is_empty()
@@ -220,7 +220,7 @@ impl Composer {
         self.popup.refresh(&self.editor);
     }
 
-    /// What is written.
+    /// Returns the composed text.
     #[must_use]
     pub fn draft(&self) -> Draft {
         self.editor.draft()
@@ -280,7 +280,7 @@ impl Composer {
         self.popup.view(columns)
     }
 
-    /// What is written, in at most `max_rows` rows around the cursor.
+    /// Returns the composed text, in at most `max_rows` rows around the cursor.
     #[must_use]
     pub fn view(&self, columns: usize, max_rows: usize) -> View {
         let mut view = self.editor.view(columns, max_rows);
@@ -296,7 +296,7 @@ impl Composer {
         view
     }
 
-    /// What the command still needs, where nothing but its name is written.
+    /// Returns the argument that the command still needs, where nothing but its name is written.
     fn wanted_argument(&self) -> Option<&str> {
         let buffer = self.editor.buffer();
         let line = buffer.line(0);

@@ -1,4 +1,4 @@
-//! What the rendering of messages, diffs and output depends on besides the text itself.
+//! The settings for rendering messages, diffs and output, besides the text itself.
 
 use std::path::PathBuf;
 
@@ -15,11 +15,11 @@ pub struct Context {
     pub cwd: PathBuf,
     /// URI scheme of links to files (`file_opener`); files are not linked without one.
     pub opener: Option<String>,
-    /// Whether messages are given as their source text, for selecting and copying.
+    /// True if messages are given as their source text, for selecting and copying.
     pub raw: bool,
     /// Theme of highlighted code (`tui.theme`); chosen by the background if absent.
     pub theme: Option<String>,
-    /// Whether reasoning is left out (`hide_agent_reasoning`).
+    /// True if reasoning is left out (`hide_agent_reasoning`).
     pub hide_reasoning: bool,
 }
 

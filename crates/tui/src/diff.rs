@@ -48,7 +48,7 @@ pub fn file(change: &FileUpdateChange, context: &Context, most: usize) -> Vec<Li
     lines
 }
 
-/// How many lines a change adds and removes.
+/// Returns the numbers of lines that a change adds and removes.
 #[must_use]
 pub fn summary(changes: &[FileUpdateChange]) -> (usize, usize) {
     let each = changes.iter().map(|change| counts(&rows_of_change(change)));
@@ -243,7 +243,7 @@ fn body(rows: &[Row<'_>], context: &Context, most: usize) -> Vec<Line> {
     lines
 }
 
-/// Removed lines and as many added ones behind them, if that is what the rows start with.
+/// Removed lines and as many added ones after them, if the rows start with these.
 fn changed_run(rows: &[Row<'_>]) -> Option<(usize, usize)> {
     let count = |rows: &[Row<'_>], wanted| {
         let is_it = |row: &&Row<'_>| matches!(row, Row::Text { sign, .. } if *sign == wanted);

@@ -1,4 +1,4 @@
-//! What a program finds out on the machine of the server, where it runs on the same one: model servers, and
+//! Discoveries on the machine of the server, where it is the program's own: model servers, and
 //! folders that everybody can write.
 
 use std::os::unix::fs::PermissionsExt as _;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 
-/// What was found.
+/// A discovery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
     /// The model servers of this machine.

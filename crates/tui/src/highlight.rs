@@ -19,7 +19,7 @@ const LINE: usize = 2000;
 /// Bytes of a block over which the rest stays plain.
 const BLOCK: usize = 256 << 10;
 
-/// What a part of code is.
+/// The kind of a part of code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Plain,
@@ -37,7 +37,7 @@ pub struct Code {
     language: Option<&'static Language>,
     theme: Theme,
     is_colored: bool,
-    /// What ends the string or comment that goes over lines.
+    /// The end of a string or comment that spans lines.
     until: Option<(&'static str, Kind)>,
     bytes: usize,
 }
@@ -180,7 +180,7 @@ impl<'l> Lexer<'l> {
         self.take(first.len_utf8(), Kind::Plain);
     }
 
-    /// Whether a comment may start here: `#` and `--` only at the start of a word.
+    /// Returns whether a comment may start here: `#` and `--` only at the start of a word.
     fn may_comment(&self, start: &str) -> bool {
         !matches!(start, "#" | ";" | "%")
             || self.line[..self.at].bytes().last().is_none_or(|byte| byte.is_ascii_whitespace())

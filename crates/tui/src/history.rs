@@ -73,7 +73,7 @@ impl History {
         self.entries.get(target?).cloned()
     }
 
-    /// The message behind the one that is displayed; behind the last one, what was written before the walk
+    /// The message after the one that is displayed; after the last one, the text from before the walk
     /// began. `None` if there is no walk.
     pub fn following(&mut self) -> Option<Draft> {
         let (at, kept) = self.walk.take()?;
@@ -86,13 +86,13 @@ impl History {
         }
     }
 
-    /// Whether a message of the history is displayed.
+    /// Returns whether a message of the history is displayed.
     #[must_use]
     pub fn is_walking(&self) -> bool {
         self.walk.is_some()
     }
 
-    /// What is displayed was changed: it is a draft of its own.
+    /// Ends the walk, because the displayed text was changed: it is a draft of its own.
     pub fn end_walk(&mut self) {
         self.walk = None;
     }

@@ -1,4 +1,4 @@
-//! What is looked for when an image is to be added to a message, and what is found.
+//! A search for an image to add to a message, and its result.
 
 use std::path::PathBuf;
 

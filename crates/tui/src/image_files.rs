@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use base64::Engine as _;
-use serde_json::{Value, json};
+use protocol::UserInput;
 
 use crate::image::{FoundImage, ImageSource, NoImage};
 
@@ -17,12 +17,12 @@ use crate::image::{FoundImage, ImageSource, NoImage};
 const MAX_BYTES: u64 = 20 << 20;
 /// Bytes at the beginning in which width and height are looked for.
 const START_BYTES: u64 = 256 << 10;
-/// How long a file system may take: what is typed behind a pasted path waits for it.
+/// Time limit of a file system: text that is typed after a pasted path waits for it.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long an image of the clipboard stays that an unsent message of an earlier session has.
+/// Time for which an image of the clipboard stays that an unsent message of an earlier session has.
 const MAX_AGE: Duration = Duration::from_secs(30 * 24 * 3_600);
 
-/// See the module. Clones share what they created.
+/// A finder of images for messages.
 #[derive(Clone, Debug)]
 pub(crate) struct ImageFiles {
     pool: files::Pool,
@@ -62,17 +62,15 @@ impl ImageFiles {
     ///
     /// # Errors
     /// Which one cannot be read, and why.
-    pub(crate) async fn embed(&self, input: &mut Value) -> Result<(), String> {
-        for part in input.as_array_mut().into_iter().flatten() {
-            let Some(path) = part["path"].as_str().filter(|_| part["type"] == "localImage") else {
-                continue;
-            };
-            let path = PathBuf::from(path);
+    pub(crate) async fn embed(&self, input: &mut [UserInput]) -> Result<(), String> {
+        for part in input {
+            let UserInput::LocalImage { path } = part else { continue };
+            let path = PathBuf::from(path.as_str());
             let work = path.clone();
             let read = self.pool.run_within(PATIENCE, &path, move || data_url(&work)).await;
             let url = read.map_err(|error| error.to_string()).flatten();
             let url = url.map_err(|why| format!("{}: {why}", path.display()))?;
-            *part = json!({ "type": "image", "url": url });
+            *part = UserInput::Image { url };
         }
         Ok(())
     }
@@ -215,14 +213,14 @@ mod tests {
         let files = ImageFiles::new(folder.path().join("images"));
         let path = folder.path().join("a.png");
         std::fs::write(&path, PNG).unwrap();
-        let text = json!({ "type": "text", "text": "see", "textElements": [] });
-        let local = |path: &Path| json!({ "type": "localImage", "path": path });
-        let mut input = json!([local(&path), text]);
+        let text = UserInput::from("see");
+        let local = |path: &Path| UserInput::LocalImage { path: path.to_str().unwrap().to_owned() };
+        let mut input = [local(&path), text.clone()];
         files.embed(&mut input).await.unwrap();
         let data = base64::engine::general_purpose::STANDARD.encode(PNG);
-        let image = json!({ "type": "image", "url": format!("data:image/png;base64,{data}") });
-        assert_eq!(input, json!([image, text]));
-        let mut input = json!([local(&folder.path().join("none.png"))]);
+        let image = UserInput::Image { url: format!("data:image/png;base64,{data}") };
+        assert_eq!(input, [image, text]);
+        let mut input = [local(&folder.path().join("none.png"))];
         let why = files.embed(&mut input).await.unwrap_err();
         assert!(why.contains("none.png"), "{why}");
     }

@@ -1,5 +1,5 @@
-//! What is kept in the agent's home between sessions: the messages of earlier ones, which the server writes,
-//! and the message that was not sent when the program ended.
+//! The texts that are kept in the agent's home between sessions: the messages of earlier ones,
+//! which the server writes, and the message that was not sent when the program ended.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -129,7 +129,7 @@ impl Place {
             let stem = if number == 0 { name.to_owned() } else { format!("{name}.{number}") };
             let draft = folder.join(format!("{stem}.json"));
             let lock = folder.join(format!("{stem}.lock"));
-            // Behind the last one that was ever taken.
+            // After the last one that was ever taken.
             let is_new = !lock.exists() && !draft.exists();
             if is_new && free.is_some() {
                 break;

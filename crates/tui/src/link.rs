@@ -17,7 +17,7 @@ pub trait Connector {
     /// Connects once.
     fn connect(&mut self) -> Connecting;
 
-    /// Whether the server outlives a connection, so that another attempt makes sense.
+    /// Returns whether the server outlives a connection, so that another attempt makes sense.
     fn can_reconnect(&self) -> bool;
 }
 
@@ -30,7 +30,7 @@ pub type Tag = u64;
 /// An answer, and its place among the events.
 type Answer = (Tag, Result<Value, ErrorObject>, Position);
 
-/// What came from the server.
+/// An arrival from the server.
 #[derive(Debug)]
 pub enum Arrival {
     /// A notification.
@@ -53,14 +53,14 @@ pub enum Arrival {
     Answer {
         /// That of the call.
         tag: Tag,
-        /// What it gave.
+        /// Its result.
         result: Result<Value, ErrorObject>,
     },
     /// The connection has ended.
     Lost(String),
 }
 
-/// See the module.
+/// The connection to the server.
 pub struct Link {
     client: Client,
     events: Events,
@@ -127,7 +127,7 @@ impl Link {
         self.client.respond(id, outcome)
     }
 
-    /// Whether an answer is still to come.
+    /// Returns whether an answer is still to come.
     #[must_use]
     pub fn is_calling(&self) -> bool {
         !self.calls.is_empty()
@@ -156,7 +156,7 @@ impl Link {
         }
     }
 
-    /// What has already come.
+    /// Returns the next message that has already arrived.
     pub fn try_next(&mut self) -> Option<Arrival> {
         self.next().now_or_never()
     }

@@ -27,7 +27,7 @@ const PIECE: usize = 4 << 10;
 pub struct Stream {
     /// Text of an unfinished piece.
     rest: String,
-    /// Whether a line has begun before `rest`.
+    /// True if a line has begun before `rest`.
     is_inside: bool,
     blocks: Blocks,
     /// The source, line by line, until it is known whether it is wanted.
@@ -37,12 +37,12 @@ pub struct Stream {
     state: State,
 }
 
-/// What rendering a block takes from the blocks before.
+/// The state that rendering a block takes from the blocks before.
 #[derive(Clone, Debug, Default)]
 struct State {
     /// The last line of a paragraph that goes on.
     carried: Vec<Span>,
-    /// Whether `carried` is the paragraph's first line.
+    /// True if `carried` is the paragraph's first line.
     starts: bool,
     code: Code,
 }

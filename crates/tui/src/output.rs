@@ -1,4 +1,4 @@
-//! What a command prints, as a terminal would display it line by line.
+//! The output of a command, as a terminal would display it line by line.
 //!
 //! Colours, carriage returns, backspaces and the erasing of a line are obeyed, so that a progress bar is
 //! its last state. Every other escape sequence is displayed as text, and on a line with such a text nothing is
@@ -44,9 +44,9 @@ pub struct Output {
 struct Row {
     cells: Vec<(char, Style)>,
     cursor: usize,
-    /// Whether the line returns to its beginning, unless it ends here.
+    /// True if the line returns to its beginning, unless it ends here.
     returns: bool,
-    /// Whether any character is one that is made visible: nothing is written over those.
+    /// True if any character is one that is made visible: those are never overwritten.
     is_kept: bool,
     /// Characters beyond the limit.
     cut: u64,
@@ -102,7 +102,7 @@ impl Output {
         self.is_head_full = true;
     }
 
-    /// How many lines there are, the unfinished one included.
+    /// Returns the number of lines, the unfinished one included.
     #[must_use]
     pub fn line_count(&self) -> u64 {
         self.lines + u64::from(!self.row.is_empty() || !self.sequence.is_empty())
@@ -132,7 +132,7 @@ impl Output {
         // To say that one line is left out takes a line, too.
         let skipped = match is_whole && count <= first.saturating_add(last).saturating_add(1) {
             true => 0,
-            // Behind the head, lines may be missing in front of the tail.
+            // After the head, lines may be missing before the tail.
             false => count.saturating_sub(first.saturating_add(last)).max(if is_whole {
                 0
             } else {
@@ -239,7 +239,7 @@ impl Row {
     }
 
     /// Goes to the beginning of the line, if that was asked for. Where something is kept, that is displayed
-    /// instead, behind all that stands there.
+    /// instead, after everything that is there.
     fn return_now(&mut self) {
         if !std::mem::take(&mut self.returns) {
             return;
@@ -331,7 +331,7 @@ impl Stored {
     }
 }
 
-/// How much is left out, in words; `lines` where their number is known.
+/// Returns the omitted amount, in words; `lines` where their number is known.
 fn left_out(lines: Option<u64>, bytes: u64) -> String {
     let size = match bytes {
         0..10_000 => format!("{bytes} bytes"),
@@ -345,7 +345,7 @@ fn left_out(lines: Option<u64>, bytes: u64) -> String {
     }
 }
 
-/// The style behind the parameters of `SGR`. Backgrounds and the attribute that hides text are left out: text
+/// The style of the parameters of `SGR`. Backgrounds and the attribute that hides text are left out: text
 /// must not be made illegible.
 fn styled(mut style: Style, parameters: &str) -> Style {
     let mut numbers = parameters.split([';', ':']).map(|it| match it {

@@ -1,9 +1,10 @@
-//! What colours mean. The 16 colours of the terminal's palette are used, which users choose to be legible
-//! on their background; only backgrounds and highlighted code need to know whether that is dark.
+//! The meaning of colours. The 16 colours of the terminal's palette are used, which users choose to
+//! be legible on their background; only backgrounds and highlighted code need to know whether that
+//! is dark.
 
 use crate::text::{Color, Style};
 
-/// How many colours the terminal has.
+/// The number of colours of the terminal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Depth {
     /// `NO_COLOR` is set, or the terminal has none: attributes only.
@@ -20,9 +21,9 @@ pub enum Depth {
 /// The styles of everything that is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Palette {
-    /// Whether the terminal's background is light.
+    /// True if the terminal's background is light.
     pub light: bool,
-    /// What the terminal can display.
+    /// The number of colours that the terminal can display.
     pub depth: Depth,
 }
 

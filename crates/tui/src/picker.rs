@@ -22,14 +22,14 @@ pub const PAGE: usize = 50;
 /// A row of the list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Row {
-    /// What it stands for; unique in the list.
+    /// The id of the row's subject; unique in the list.
     pub id: String,
-    /// What is shown first.
+    /// The first text of the row.
     pub title: String,
-    /// What is shown behind the title.
+    /// The text after the title.
     pub detail: String,
-    /// What is shown at the right, from left to right: the most important last, which stays where there is
-    /// little room.
+    /// The texts at the right, from left to right: the most important last, which stays where there
+    /// is little room.
     pub columns: Vec<String>,
 }
 
@@ -40,13 +40,13 @@ pub struct Need {
     pub token: u64,
     /// Its first row is number `page * PAGE` of those that match. Pages are asked for in any order.
     pub page: usize,
-    /// What the rows should match.
+    /// The search text.
     pub search: String,
-    /// Whether rows of other folders should be left out.
+    /// True if rows of other folders should be left out.
     pub only_folder: bool,
 }
 
-/// What a key did.
+/// The effect of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The list took it: draw it again, and see whether it needs a page.
@@ -64,7 +64,7 @@ pub enum Outcome {
 pub struct Picker {
     title: String,
     search: String,
-    /// Whether rows of other folders are left out; `None` where there is no such choice.
+    /// Set if rows of other folders can be left out: true if they are.
     only_folder: Option<bool>,
     /// All rows, where the application gave them at once.
     fixed: Option<Vec<Row>>,
@@ -74,10 +74,10 @@ pub struct Picker {
     window: Cell<(usize, usize)>,
     /// The preview of the row with this id.
     preview: Option<(String, Vec<Line>)>,
-    /// Whether the rows of the search before are shown as such.
+    /// True if the rows of the previous search are shown as such.
     is_slow: bool,
     notice: Option<String>,
-    /// What keys do, where that is not the usual.
+    /// The help about keys, where they are unusual.
     help: Option<&'static str>,
 }
 
@@ -169,7 +169,7 @@ impl Picker {
         self.selected = self.selected.min(self.pages.len().saturating_sub(1));
     }
 
-    /// Whether the rows of a search are still to come.
+    /// Returns whether the rows of a search are still to come.
     #[must_use]
     pub fn is_stale(&self) -> bool {
         self.pages.is_stale()
@@ -199,7 +199,7 @@ impl Picker {
         self.preview = Some((id.into(), lines));
     }
 
-    /// Whether the selected row has no preview yet.
+    /// Returns whether the selected row has no preview yet.
     #[must_use]
     pub fn needs_preview(&self) -> bool {
         let id = self.preview.as_ref().map(|(id, _)| id);

@@ -11,7 +11,8 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use jsonrpc::{ErrorObject, Limits};
+use jsonrpc::{ErrorObject, Limits, Method};
+use protocol::UserInput;
 use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -32,21 +33,21 @@ use crate::terminal::residue::WHERE;
 use crate::terminal::screen::Screen;
 use crate::terminal::{KEYBOARD, Terminal};
 
-/// How long the first frame waits for the server.
+/// Maximum wait of the first frame for the server.
 const FIRST_FRAME: Duration = Duration::from_millis(40);
 /// Images that were found and wait for the loop; the search for one more waits.
 const FOUND_IMAGES: usize = 16;
-/// How long the terminal must keep its size before anything is drawn again. While a window is dragged, tmux
-/// changes its screen at once and reports the size every 250 ms: what is drawn in between, for a size that
-/// is no longer so, would destroy what is printed.
+/// Time for which the terminal must keep its size before anything is drawn again. While a window is
+/// dragged, tmux changes its screen at once and reports the size every 250 ms: what is drawn in
+/// between, for a size that is no longer so, would destroy what is printed.
 const SETTLE: Duration = Duration::from_millis(300);
-/// How long after the start the terminal's replies are waited for, where the program ends that early: the shell
-/// would take them for keys.
+/// Time after the start during which the terminal's replies are awaited, where the program ends
+/// that early: the shell would take them for keys.
 const REPLIES: Duration = Duration::from_secs(1);
 /// Arrivals that are handled before the terminal is looked at again.
 const BATCH: usize = 4096;
 
-/// What the program needs of its surroundings.
+/// The services and settings of the program.
 pub struct Options<C> {
     /// The way to the server.
     pub connector: C,
@@ -60,9 +61,9 @@ pub struct Options<C> {
     pub cwd: PathBuf,
     /// Which thread to show first.
     pub start: Start,
-    /// What is kept in the agent's home.
+    /// The texts that are kept in the agent's home.
     pub kept: Kept,
-    /// What the terminal and the user's shell say.
+    /// The settings of the terminal and the user's shell.
     pub environment: Environment,
     /// Looks for model servers, where the server is in this process.
     pub find_servers: Option<FindServers>,
@@ -70,12 +71,12 @@ pub struct Options<C> {
 
 pub use crate::run::crash::crash_report;
 
-/// How it ended.
+/// The end of the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
     /// The exit code.
     pub code: u8,
-    /// What is left to say, on the ordinary screen.
+    /// The last message, on the ordinary screen.
     pub message: Option<String>,
 }
 
@@ -140,9 +141,9 @@ struct Running<C> {
     screen: Screen,
     /// The ordinary screen, while a list or a text fills the alternate one.
     below: Option<Screen>,
-    /// Whether the terminal reports keys with all of their modifiers when it is asked to.
+    /// True if the terminal reports keys with all of their modifiers on request.
     has_keyboard: bool,
-    /// Whether the last reply to the queries is still to come.
+    /// True if the last reply to the queries is still to come.
     awaits_replies: bool,
     app: App,
     link: Option<Link>,
@@ -153,7 +154,7 @@ struct Running<C> {
     pace: Pace,
     /// When the size is settled, after the terminal reported another one.
     settles_at: Option<Instant>,
-    /// Whether the process is stopped, or about to be.
+    /// True if the process is stopped, or about to be.
     is_stopped: bool,
 }
 
@@ -219,7 +220,7 @@ impl<C: Connector> Running<C> {
         }
     }
 
-    /// Whether it is time to draw. Nothing is drawn while the size changes.
+    /// Returns whether it is time to draw. Nothing is drawn while the size changes.
     fn is_frame_due(&mut self, now: Instant) -> bool {
         if self.pace.frame_at(now).is_none_or(|at| at > now) {
             return false;
@@ -235,7 +236,7 @@ impl<C: Connector> Running<C> {
         u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Whether what the server sends waits for the next frame. An answer does not.
+    /// Returns whether messages of the server wait for the next frame. An answer does not.
     fn rests(&self) -> bool {
         // What comes while the size changes is taken, too: the next frame may be far.
         let is_settled = self.settles_at.is_none();
@@ -410,8 +411,9 @@ impl<C: Connector> Running<C> {
 
     async fn call(&mut self, tag: Tag, method: &'static str, mut params: Value) {
         if !self.app.environment().server_is_here
+            && matches!(method, protocol::TurnStart::NAME | protocol::TurnSteer::NAME)
             && let Some(input) = params.get_mut("input")
-            && let Err(why) = self.images.embed(input).await
+            && let Err(why) = self.embed_images(input).await
         {
             let result = Err(ErrorObject::internal(why));
             return self.event(Event::Arrived(Arrival::Answer { tag, result }), Due::Now);
@@ -420,6 +422,14 @@ impl<C: Connector> Running<C> {
             Some(link) => link.call(tag, method, params),
             None => self.event(Event::Unsent(tag), Due::Soon),
         }
+    }
+
+    async fn embed_images(&self, input: &mut Value) -> Result<(), String> {
+        let parts = serde_json::from_value::<Vec<UserInput>>(input.take());
+        let mut parts = parts.map_err(|error| error.to_string())?;
+        self.images.embed(&mut parts).await?;
+        *input = serde_json::to_value(parts).map_err(|error| error.to_string())?;
+        Ok(())
     }
 
     fn find_image(&self, source: ImageSource) {
@@ -468,7 +478,7 @@ impl<C> Drop for Running<C> {
     }
 }
 
-/// Waits for the server; for ever without a connection.
+/// Waits for the server; forever without a connection.
 async fn next(link: &mut Option<Link>) -> Arrival {
     match link {
         Some(link) => link.next().await,

@@ -3,30 +3,30 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
-use protocol::{CollabAgentState, ThreadTokenUsage, TurnPlanStep};
+use protocol::{CollabAgentState, ReasoningEffort, ThreadTokenUsage, TurnPlanStep};
 
 use crate::cells::Running;
 
-/// See the module.
+/// The thread on the screen.
 #[derive(Debug, Default)]
 pub(crate) struct Session {
     /// Of the thread; none before the server has opened it.
     pub(crate) id: Option<String>,
     pub(crate) name: Option<String>,
     pub(crate) model: String,
-    pub(crate) effort: Option<String>,
+    pub(crate) effort: Option<ReasoningEffort>,
     /// When the agent asks, in a word.
     pub(crate) approval: String,
-    /// What commands may access, in a word.
+    /// The access of commands, in a word.
     pub(crate) sandbox: String,
     pub(crate) cwd: Option<PathBuf>,
     pub(crate) branch: Option<String>,
     pub(crate) usage: Option<ThreadTokenUsage>,
-    /// Whether there is anything to come back to.
+    /// True if there are turns to resume.
     pub(crate) has_turns: bool,
     /// The latest message of the agent.
     pub(crate) answer: Option<String>,
-    /// Whether earlier turns are still being read.
+    /// True if earlier turns are still being read.
     pub(crate) is_loading: bool,
     pub(crate) turn: Option<ActiveTurn>,
     /// The items in progress, in the order in which they started.
@@ -38,7 +38,7 @@ pub(crate) struct Session {
     /// The turn that was running when the connection was lost, until its state is known again.
     pub(crate) left: Option<String>,
     pub(crate) plan: Vec<TurnPlanStep>,
-    /// Whether the next turn plans and changes nothing.
+    /// True if the next turn plans and changes nothing.
     pub(crate) plans: bool,
     /// All changes of the turn, as a unified diff.
     pub(crate) diff: String,
@@ -53,11 +53,11 @@ pub(crate) struct ActiveTurn {
     pub(crate) id: Option<String>,
     /// In milliseconds since the start of the program.
     pub(crate) started_ms: u64,
-    /// How long it had been running when it was joined, in milliseconds.
+    /// Time that it had been running when it was joined, in milliseconds.
     pub(crate) before_ms: u64,
-    /// What the server waits for before it asks the model again.
+    /// The reason for which the server waits before it asks the model again.
     pub(crate) retry: Option<String>,
-    /// Whether a whole message of the agent came last.
+    /// True if the last item was a whole message of the agent.
     pub(crate) has_message: bool,
     pub(crate) is_interrupting: bool,
 }
@@ -70,11 +70,12 @@ pub(crate) struct Open {
     pub(crate) turn_id: String,
     pub(crate) started_ms: u64,
     pub(crate) running: Running,
-    /// Whether it is finished, and only waits for its turn to be printed.
+    /// True if it is finished, and only waits for its turn to be printed.
     pub(crate) is_complete: bool,
-    /// Whether it is a text that was cut off, of which it is not known yet whether the model is asked again.
+    /// True if it is a text that was cut off, and the model may still be asked again.
     pub(crate) is_undecided: bool,
-    /// Whether the server named it since the connection was opened: after a crash it may not know it.
+    /// True if the server named it since the connection was opened: after a crash it may not know
+    /// it.
     pub(crate) is_confirmed: bool,
 }
 

@@ -20,7 +20,7 @@ use crate::terminal::screen::Size;
 /// Bracketed paste and reports of the focus, and without the pointer's reports that another program may
 /// have left switched on.
 const ENTER: &[u8] = b"\x1b[?2004h\x1b[?1004h";
-/// What [`ENTER`] and frames changed, and the keyboard protocol.
+/// Undoes the changes of [`ENTER`] and frames, and the keyboard protocol.
 const LEAVE: &[u8] = b"\x1b[?2026l\x1b[0m\x1b]8;;\x1b\\\x1b[<u\x1b[?1004l\x1b[?2004l\x1b[?25h";
 const ENTER_ALTERNATE: &[u8] = b"\x1b[?1049h\x1b[H\x1b[2J";
 const LEAVE_ALTERNATE: &[u8] = b"\x1b[?1049l";
@@ -29,7 +29,7 @@ pub const LEAVE_KEYBOARD: &[u8] = b"\x1b[<u";
 /// Asks for all modifiers of keys (flag 1: only where they would be ambiguous).
 pub const KEYBOARD: &[u8] = b"\x1b[>1u";
 
-/// How the terminal was before, for [`restore`]. Set while it is in raw mode.
+/// The previous state of the terminal, for [`restore`]. Set while it is in raw mode.
 static BEFORE: Mutex<Option<Before>> = Mutex::new(None);
 
 struct Before {

@@ -17,7 +17,7 @@ const TAB: usize = 4;
 /// A colour of a cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Color {
-    /// What the user chose for their terminal.
+    /// The user's own choice for the terminal.
     #[default]
     Default,
     /// One of the 16 colours of the terminal's palette: 0 to 7, bright from 8 on.
@@ -26,7 +26,7 @@ pub enum Color {
     Rgb(u8, u8, u8),
 }
 
-/// How a cell looks.
+/// The look of a cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the members are the attributes of terminals")]
 pub struct Style {
@@ -208,8 +208,8 @@ fn grapheme_width(grapheme: &str) -> usize {
     UnicodeWidthStr::width(grapheme).max(each())
 }
 
-/// Whether terminals may disagree about the width of a text: it has a grapheme of several characters that
-/// are not just a letter and its accents.
+/// Returns whether terminals may disagree about the width of a text: it has a grapheme of several
+/// characters that are not just a letter and its accents.
 fn has_doubtful_width(text: &str) -> bool {
     !text.is_ascii()
         && text.graphemes(true).any(|grapheme| {
@@ -257,7 +257,7 @@ impl Line {
         self.spans.iter().map(Span::width).sum()
     }
 
-    /// Whether terminals may disagree about the width.
+    /// Returns whether terminals may disagree about the width.
     pub(crate) fn has_doubtful_width(&self) -> bool {
         self.spans.iter().any(|span| has_doubtful_width(&span.text))
     }
@@ -291,7 +291,7 @@ impl Line {
     }
 
     /// Lines of at most `columns` cells, broken between words where that is possible. Lines after the first
-    /// start with `indent`. With less than two cells beside the indentation nothing is indented.
+    /// start with `indent`. With less than two cells besides the indentation nothing is indented.
     #[must_use]
     pub fn wrapped(&self, columns: usize, indent: &Self) -> Vec<Self> {
         let columns = columns.max(2);
@@ -333,7 +333,7 @@ struct Wrap<'l> {
     lines: Vec<Line>,
     line: Line,
     used: usize,
-    /// Whether `line` holds nothing but its indentation.
+    /// True if `line` holds nothing but its indentation.
     blank: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What a part of the screen shows: its lines and where the cursor stands in them.
+//! A part of the screen: its lines and the place of the cursor in them.
 
 use crate::text::Line;
 

@@ -63,25 +63,37 @@ impl Target {
 impl Run<'_> {
     /// Starts the server in a new home that selects the scripted model.
     pub(crate) fn start(&self) -> Result<Server> {
-        self.start_in(None, None)
+        self.start_in(None, None, None)
+    }
+
+    /// As [`Run::start_initialized`], below `strace`, which writes the number of its system calls
+    /// into a file when it ends.
+    pub(crate) fn start_counted(&self, counts: &Path) -> Result<Server> {
+        let server = self.start_in(None, None, Some(counts)).context("strace: install it first")?;
+        Ok(Self::initialized(server)?.0)
     }
 
     /// Starts the server on an existing home and completes the handshake; also returns how long
     /// that took. The home gets a configuration that selects the scripted model.
     pub(crate) fn start_on(&self, home: &Path) -> Result<(Server, Duration)> {
-        Self::initialized(self.start_in(Some(home), None)?)
+        Self::initialized(self.start_in(Some(home), None, None)?)
     }
 
     /// Starts the server with only a WebSocket listener; returns the address.
     pub(crate) fn start_listening(&self, home: Option<&Path>) -> Result<(Server, SocketAddr)> {
-        let server = self.start_in(home, Some(ANY_PORT))?;
+        let server = self.start_in(home, Some(ANY_PORT), None)?;
         let address = server.first_line.strip_prefix("listening on ws://").map(str::trim);
         let address = address.with_context(|| format!("no address; {}", server.last_words()))?;
         let address = address.parse().with_context(|| format!("the address {address}"))?;
         Ok((server, address))
     }
 
-    fn start_in(&self, home: Option<&Path>, listen: Option<&str>) -> Result<Server> {
+    fn start_in(
+        &self,
+        home: Option<&Path>,
+        listen: Option<&str>,
+        counts: Option<&Path>,
+    ) -> Result<Server> {
         let folder = tempfile::tempdir().context("a folder for the server's home")?;
         for name in ["home", "work", "user"] {
             std::fs::create_dir(folder.path().join(name))?;
@@ -91,7 +103,7 @@ impl Run<'_> {
         let stderr = std::fs::File::create(folder.path().join("stderr"))?;
         let spawned = Instant::now();
         let listen = listen.map(|place| ["--listen", place]);
-        let mut child = Command::new(&self.target.binary)
+        let mut child = command(&self.target.binary, counts)
             .arg("app-server")
             .args(listen.iter().flatten())
             .env_clear()
@@ -200,6 +212,14 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The program, below `strace` when its system calls are counted.
+fn command(binary: &Path, counts: Option<&Path>) -> Command {
+    let Some(counts) = counts else { return Command::new(binary) };
+    let mut command = Command::new("strace");
+    command.args(["-f", "-qq", "-c", "--summary-columns=calls,name", "-o"]).arg(counts).arg(binary);
+    command
 }
 
 /// Returns the configuration, which is the same for every server: keys from the specification.

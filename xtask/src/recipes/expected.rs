@@ -3,7 +3,8 @@
 /// Stands for any text in a line, and alone on its line for any number of lines.
 const ANY: &str = "…";
 
-/// Whether `output` is what `wanted` shows, apart from space at the ends of lines and of the whole.
+/// Returns whether `output` is what `wanted` shows, apart from space at the ends of lines and of
+/// the whole.
 pub(super) fn fits(wanted: &str, output: &str) -> bool {
     let lines =
         |text: &str| text.trim().lines().map(|l| l.trim_end().to_owned()).collect::<Vec<_>>();

@@ -1,5 +1,5 @@
 //! A cause is shown once: an error whose message contains it does not return it as `source()` too,
-//! because whoever prints the chain of causes would print it twice.
+//! because a printer of the chain of causes would print it twice.
 
 use std::path::Path;
 
@@ -36,7 +36,7 @@ pub(crate) fn check(file: &Path, text: &str) -> Vec<Finding> {
 /// Most lines of a variant.
 const FIELDS: usize = 16;
 
-/// Whether the field in this line is a source that the message shows.
+/// Returns whether the field in this line is a source that the message shows.
 fn is_shown(message: &str, field: &str) -> bool {
     let is_source = field.contains("#[from]") || field.contains("#[source]");
     if field.starts_with("source:") || field.contains(" source: ") {

@@ -1,4 +1,4 @@
-//! What tidy finds.
+//! A finding of tidy.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ pub(crate) struct Finding {
     /// From 1; 0 when the whole file is meant.
     pub(crate) line: usize,
     pub(crate) rule: &'static str,
-    /// What to do.
+    /// The remedy.
     pub(crate) message: String,
     /// Printed, but does not fail.
     pub(crate) warning: bool,

@@ -31,7 +31,7 @@ pub(crate) fn check(root: &Path, files: &[PathBuf]) -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-/// What `cargo fmt --check` prints about the workspace of `manifest`.
+/// Returns the report of `cargo fmt --check` about the workspace of `manifest`.
 fn rustfmt(root: &Path, manifest: &str) -> Result<String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let Output { status, stdout, stderr } = Command::new(cargo)

@@ -3,8 +3,12 @@
 //!
 //! An import is what a `use` declaration or a path from `crate`, `super` or `self` names outside of
 //! tests, followed through re-exports to the file that defines it. Declaring a module is no import.
+//! Circles of modules, where names count as they are written: [`modules`].
+
+mod modules;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::Hash;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -23,7 +27,7 @@ const KNOWN: &[(&str, usize)] = &[];
 const MAX_REEXPORTS: usize = 8;
 
 pub(crate) fn check(root: &Path) -> Result<Vec<Finding>> {
-    let mut findings = Vec::new();
+    let mut findings = modules::check(root)?;
     for folder in source_folders(root)? {
         let name = folder.parent().and_then(Path::file_name).unwrap_or_default();
         let name = name.to_string_lossy();
@@ -59,7 +63,10 @@ pub(crate) fn report(root: &Path) -> Result<String> {
         report.push_str(&format!("{}\n", folder.display()));
         for circle in &circles {
             let files: Vec<String> = circle.iter().map(|file| file.display().to_string()).collect();
-            report.push_str(&format!("  {}: {}\n", files.len(), files.join(" ")));
+            report.push_str(&format!("  {} files: {}\n", files.len(), files.join(" ")));
+        }
+        for circle in modules::circles(&root.join(&folder))? {
+            report.push_str(&format!("  {} modules: {circle}\n", circle.modules.len()));
         }
     }
     Ok(report)
@@ -77,10 +84,7 @@ fn source_folders(root: &Path) -> Result<Vec<PathBuf>> {
 
 /// The circles among the files of a crate, relative to its `source` folder, the largest first.
 fn circles(source: &Path) -> Result<Vec<Vec<PathBuf>>> {
-    let root = ["lib.rs", "main.rs"].map(|name| source.join(name)).into_iter();
-    let Some(root) = root.into_iter().find(|file| file.is_file()) else { return Ok(Vec::new()) };
-    let mut modules = Modules::default();
-    modules.load(&root, Vec::new(), source)?;
+    let modules = Modules::of(source)?;
     let mut graph: BTreeMap<PathBuf, BTreeSet<PathBuf>> = BTreeMap::new();
     for module in modules.by_path.values() {
         let imported = module.imports.iter().filter_map(|path| modules.file_of(path));
@@ -100,6 +104,8 @@ struct Module {
     file: PathBuf,
     /// What its code names.
     imports: Vec<Vec<String>>,
+    /// What it passes on by re-exports.
+    passed_on: Vec<Vec<String>>,
     /// Names that `use` declarations bring in, and what they stand for.
     names: HashMap<String, Vec<String>>,
     /// Modules all of whose names are brought in.
@@ -114,6 +120,16 @@ struct Modules {
 }
 
 impl Modules {
+    /// The modules of the crate with this `source` folder.
+    fn of(source: &Path) -> Result<Self> {
+        let mut modules = Self::default();
+        let root = ["lib.rs", "main.rs"].map(|name| source.join(name));
+        if let Some(root) = root.iter().find(|file| file.is_file()) {
+            modules.load(root, Vec::new(), source)?;
+        }
+        Ok(modules)
+    }
+
     /// Reads `file`, the module at `path`, and the modules below it.
     fn load(&mut self, file: &Path, path: Vec<String>, source: &Path) -> Result<()> {
         let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
@@ -251,13 +267,16 @@ impl Reader<'_> {
             }
             UseTree::Glob(_) => {
                 if let Some(module) = self.resolve(prefix) {
-                    if !public {
-                        self.module.imports.push(module.clone());
-                    }
+                    self.imported(public).push(module.clone());
                     self.module.globs.push(module);
                 }
             }
         }
+    }
+
+    /// Where a name that is brought in is noted. A re-export needs nothing of what it names.
+    fn imported(&mut self, public: bool) -> &mut Vec<Vec<String>> {
+        if public { &mut self.module.passed_on } else { &mut self.module.imports }
     }
 
     fn bring_in(&mut self, prefix: &[String], name: &str, known_as: &str, public: bool) {
@@ -268,10 +287,7 @@ impl Reader<'_> {
         let Some(target) = self.resolve(&path) else { return };
         let known_as = if known_as == "self" { prefix.last().cloned() } else { None }
             .unwrap_or_else(|| known_as.to_owned());
-        // A re-export passes a name on; it needs nothing of what it names.
-        if !public {
-            self.module.imports.push(target.clone());
-        }
+        self.imported(public).push(target.clone());
         self.module.names.insert(known_as, target);
     }
 }
@@ -367,7 +383,7 @@ fn explicit_path(attributes: &[Attribute]) -> Option<String> {
 }
 
 /// The strongly connected components of more than one node, by Tarjan's algorithm.
-fn components(graph: &BTreeMap<PathBuf, BTreeSet<PathBuf>>) -> Vec<Vec<PathBuf>> {
+fn components<N: Clone + Eq + Hash + Ord>(graph: &BTreeMap<N, BTreeSet<N>>) -> Vec<Vec<N>> {
     let mut search = Search {
         graph,
         index: HashMap::new(),
@@ -385,16 +401,16 @@ fn components(graph: &BTreeMap<PathBuf, BTreeSet<PathBuf>>) -> Vec<Vec<PathBuf>>
     search.found
 }
 
-struct Search<'g> {
-    graph: &'g BTreeMap<PathBuf, BTreeSet<PathBuf>>,
-    index: HashMap<&'g PathBuf, usize>,
-    low: HashMap<&'g PathBuf, usize>,
-    stack: Vec<&'g PathBuf>,
-    found: Vec<Vec<PathBuf>>,
+struct Search<'g, N> {
+    graph: &'g BTreeMap<N, BTreeSet<N>>,
+    index: HashMap<&'g N, usize>,
+    low: HashMap<&'g N, usize>,
+    stack: Vec<&'g N>,
+    found: Vec<Vec<N>>,
 }
 
-impl<'g> Search<'g> {
-    fn connect(&mut self, node: &'g PathBuf) {
+impl<'g, N: Clone + Eq + Hash + Ord> Search<'g, N> {
+    fn connect(&mut self, node: &'g N) {
         let at = self.index.len();
         self.index.insert(node, at);
         self.low.insert(node, at);
@@ -414,7 +430,7 @@ impl<'g> Search<'g> {
         }
     }
 
-    fn lower(&mut self, node: &'g PathBuf, to: usize) {
+    fn lower(&mut self, node: &'g N, to: usize) {
         self.low.entry(node).and_modify(|low| *low = to.min(*low));
     }
 }

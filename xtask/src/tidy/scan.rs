@@ -12,6 +12,40 @@ pub(crate) struct Scan {
     pub(crate) literals: Vec<(usize, String)>,
 }
 
+impl Scan {
+    /// The line (from 0) of a trailing `#[cfg(test)] mod …`, else the number of lines.
+    pub(crate) fn tests_start(&self) -> usize {
+        let lines = self.code.len();
+        (0..lines)
+            .find(|line| {
+                let next = self.code.get(line + 1).map_or("", |code| code.trim());
+                self.code[*line].trim() == "#[cfg(test)]"
+                    && next.starts_with("mod ")
+                    && next.ends_with('{')
+            })
+            .unwrap_or(lines)
+    }
+
+    /// Returns whether `mark` occurs in a comment on this line or in the comment block right above
+    /// it.
+    pub(crate) fn explained(&self, line: usize, mark: &str) -> bool {
+        if self.comments[line].contains(mark) {
+            return true;
+        }
+        let above = (0..line).rev().take_while(|at| {
+            let code = self.code[*at].trim();
+            let comment = !self.comments[*at].is_empty();
+            code.is_empty() && comment || code.starts_with("#[") || is_continued(code)
+        });
+        above.into_iter().any(|at| self.comments[at].contains(mark))
+    }
+}
+
+/// Returns whether a statement continues on the next line, as `let x =` does.
+fn is_continued(code: &str) -> bool {
+    ["=", "(", ","].iter().any(|end| code.ends_with(end))
+}
+
 /// Takes `text` apart; never fails, unterminated literals and comments end with the text.
 pub(crate) fn scan(text: &str) -> Scan {
     let mut scanner = Scanner { chars: text.chars().collect(), at: 0, out: Scan::default() };
@@ -172,7 +206,7 @@ impl Scanner {
     }
 }
 
-/// Whether `code` holds `word` as a whole word.
+/// Returns whether `code` holds `word` as a whole word.
 pub(crate) fn has_word(code: &str, word: &str) -> bool {
     let part = |c: char| c.is_alphanumeric() || c == '_';
     code.match_indices(word).any(|(at, _)| {

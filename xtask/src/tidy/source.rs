@@ -6,9 +6,12 @@ use std::path::Path;
 use super::finding::Finding;
 use super::scan::{Scan, has_word, scan};
 
-/// Lines of a file, without its tests: from here it is worth looking for a second idea.
-const FILE_WARNING: usize = 500;
-const FILE_ERROR: usize = 900;
+/// Lines of a file, without its tests, from which on its module docs say why it is one file: a type with a
+/// long `impl` may be easier to read in one place. Others have a second idea to split off.
+const FILE_WITH_REASON: usize = 600;
+const FILE_ERROR: usize = 800;
+/// Begins the line of the module docs with that reason.
+const REASON: &str = "//! One file, because ";
 /// Where `unsafe` may be: confinement, and the one file that is shared with memory.
 const UNSAFE: [&str; 2] = ["crates/sandbox", "crates/ratelimit/src/state/map.rs"];
 const FUNCTION_WARNING: usize = 80;
@@ -100,11 +103,11 @@ pub(crate) fn check(file: &Path, text: &str, root: &Path) -> Vec<Finding> {
         return findings;
     }
     let scan = scan(text);
-    let tests_from = if is_test_file(file) { 0 } else { tests_start(&scan) };
+    let tests_from = if is_test_file(file) { 0 } else { scan.tests_start() };
     let mut source = Source { file, scan, tests_from, findings: Vec::new() };
     source.module_file();
     source.module_docs(text);
-    source.sizes();
+    source.sizes(text);
     source.functions();
     source.unsafe_code();
     source.sleeps();
@@ -164,17 +167,19 @@ impl Source<'_> {
         }
     }
 
-    fn sizes(&mut self) {
+    fn sizes(&mut self, text: &str) {
         let lines = self.tests_from;
         if lines > FILE_ERROR {
             let message = format!(
                 "{lines} lines without tests, at most {FILE_ERROR}: split the file by its second idea"
             );
             self.findings.push(Finding::error(self.file, 0, "file-size", message));
-        } else if lines > FILE_WARNING {
-            let message =
-                format!("{lines} lines without tests: look for a second idea to split off");
-            self.findings.push(Finding::warning(self.file, 0, "file-size", message));
+        } else if lines > FILE_WITH_REASON && !text.lines().any(|line| line.starts_with(REASON)) {
+            let message = format!(
+                "{lines} lines without tests: split the file by its second idea, or give the reason \
+                 against it in its module docs (`{REASON}…`)"
+            );
+            self.findings.push(Finding::error(self.file, 0, "file-size", message));
         }
     }
 
@@ -283,41 +288,14 @@ impl Source<'_> {
         }
     }
 
-    /// Whether `mark` occurs in a comment on this line or in the comment block right above it.
     fn explained(&self, line: usize, mark: &str) -> bool {
-        if self.scan.comments[line].contains(mark) {
-            return true;
-        }
-        let above = (0..line).rev().take_while(|at| {
-            let code = self.scan.code[*at].trim();
-            let comment = !self.scan.comments[*at].is_empty();
-            code.is_empty() && comment || code.starts_with("#[") || is_continued(code)
-        });
-        above.into_iter().any(|at| self.scan.comments[at].contains(mark))
+        self.scan.explained(line, mark)
     }
 }
 
-/// Whether a statement continues on the next line, as `let x =` does.
-fn is_continued(code: &str) -> bool {
-    ["=", "(", ","].iter().any(|end| code.ends_with(end))
-}
-
-fn is_test_file(file: &Path) -> bool {
+pub(super) fn is_test_file(file: &Path) -> bool {
     let part = |name: &str| file.components().any(|c| c.as_os_str() == name);
     part("tests") || part("benches") || file.ends_with("tests.rs")
-}
-
-/// The line of a trailing `#[cfg(test)] mod …`, else the number of lines.
-fn tests_start(scan: &Scan) -> usize {
-    let lines = scan.code.len();
-    (0..lines)
-        .find(|line| {
-            let next = scan.code.get(line + 1).map_or("", |code| code.trim());
-            scan.code[*line].trim() == "#[cfg(test)]"
-                && next.starts_with("mod ")
-                && next.ends_with('{')
-        })
-        .unwrap_or(lines)
 }
 
 /// Where each function with a body starts (from 0) and how many lines it has, by counting braces.
@@ -381,6 +359,7 @@ mod tests {
         let long_function = format!("//! D.\nfn f() {{\n{}}}\n", "    a();\n".repeat(120));
         let noticed_function = format!("//! D.\nfn f() {{\n{}}}\n", "    a();\n".repeat(85));
         let long_file = format!("//! D.\n{}", "const A: u8 = 1;\n".repeat(1000));
+        let one_type = format!("//! D.\n{}", "const A: u8 = 1;\n".repeat(700));
         let tested_file =
             format!("//! D.\n#[cfg(test)]\nmod tests {{\n{}}}", "a();\n".repeat(1000));
         for (file, text, expected) in [
@@ -392,6 +371,12 @@ mod tests {
             (lib, &*long_function, vec![("function-size", 2)]),
             (lib, &noticed_function, vec![("function-size", 2)]),
             (lib, &long_file, vec![("file-size", 0)]),
+            (lib, &one_type, vec![("file-size", 0)]),
+            (
+                lib,
+                &one_type.replace("//! D.", &format!("//! D.\n{REASON}it is read whole.")),
+                vec![],
+            ),
             (lib, &tested_file, vec![]),
             (lib, "//! D.\nunsafe fn f() {}", vec![("unsafe", 2)]),
             (lib, "//! D. unsafe\n// unsafe\nconst A: &str = \"unsafe\";", vec![]),

@@ -5,12 +5,12 @@ use std::path::Path;
 
 use jsonrpc::{ErrorObject, Event, Notification, RequestId};
 use protocol::{
-    ModelListParams, SkillsListParams, SortDirection, Thread, ThreadIdParams, ThreadListCwdFilter,
-    ThreadListParams, ThreadReadParams, ThreadResumeParams, ThreadSortKey, ThreadSourceKind,
-    ThreadStartParams, ThreadStartResponse, ThreadStatus, ThreadTurnsListParams,
+    ModelListParams, SkillsListParams, SkillsListResponse, SortDirection, Thread, ThreadIdParams,
+    ThreadListCwdFilter, ThreadListParams, ThreadReadParams, ThreadResumeParams, ThreadSortKey,
+    ThreadSourceKind, ThreadStartParams, ThreadStartResponse, ThreadStatus, ThreadTurnsListParams,
     ThreadTurnsListResponse, Turn, TurnItemsView, TurnStartedNotification, TurnStatus,
 };
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{Adapter, Running, for_editor};
 use crate::map::settings::Settings;
@@ -301,13 +301,12 @@ impl Adapter {
 
     fn list_skills_of(&mut self, id: String, cwd: String) {
         let params = SkillsListParams { cwds: vec![cwd], ..SkillsListParams::default() };
-        self.link.call::<protocol::SkillsList>(
-            &params,
-            Box::new(move |this, result| this.skills_listed(&id, result)),
-        );
+        self.call::<protocol::SkillsList>(&params, move |this, result| {
+            this.skills_listed(&id, result);
+        });
     }
 
-    fn skills_listed(&mut self, id: &str, result: Result<Value, ErrorObject>) {
+    fn skills_listed(&mut self, id: &str, result: Result<SkillsListResponse, ErrorObject>) {
         let skills = match result {
             Ok(listed) => commands::skills(&listed),
             Err(error) => {

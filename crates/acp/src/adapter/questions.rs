@@ -1,7 +1,7 @@
 //! Questions of the server, passed on to the editor: approvals as permissions, others as elicitations. What
 //! the editor cannot be asked is declined.
 
-use jsonrpc::{ErrorObject, RequestId};
+use jsonrpc::{ErrorObject, Method, RequestId};
 use protocol::elicitation::{McpServerElicitationRequestMode, McpServerElicitationRequestParams};
 use protocol::{
     CommandExecutionRequestApprovalParams, DynamicToolCallParams, FileChangeRequestApprovalParams,
@@ -55,30 +55,30 @@ impl Adapter {
     ) -> Result<(), ErrorObject> {
         let open = &self.sessions[session];
         match method {
-            "item/commandExecution/requestApproval" => {
+            protocol::ItemCommandExecutionRequestApproval::NAME => {
                 let params: CommandExecutionRequestApprovalParams = read(method, params)?;
                 let permission = permission::command(&params, open.command(&params.item_id));
                 self.ask_permission(session, id, permission);
             }
-            "item/fileChange/requestApproval" => {
+            protocol::ItemFileChangeRequestApproval::NAME => {
                 let params: FileChangeRequestApprovalParams = read(method, params)?;
                 let item = open.change(&params.item_id);
                 let permission = permission::file_change(&params, item, &open.cwd, self.version);
                 self.ask_permission(session, id, permission);
             }
-            "item/permissions/requestApproval" => {
+            protocol::ItemPermissionsRequestApproval::NAME => {
                 let params: PermissionsRequestApprovalParams = read(method, params)?;
                 self.ask_permission(session, id, permission::permissions(&params));
             }
-            "item/tool/requestUserInput" => {
+            protocol::ItemToolRequestUserInput::NAME => {
                 let params: ToolRequestUserInputParams = read(method, params)?;
                 self.ask_questions(session, id, params);
             }
-            "mcpServer/elicitation/request" => {
+            protocol::McpServerElicitationRequest::NAME => {
                 let params: McpServerElicitationRequestParams = read(method, params)?;
                 self.ask_for_server(session, id, params);
             }
-            "item/tool/call" => {
+            protocol::ItemToolCall::NAME => {
                 let params: DynamicToolCallParams = read(method, params)?;
                 let text = format!(
                     "the tool `{}` is not available: it belongs to the client that started the thread, \

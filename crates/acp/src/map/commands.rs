@@ -1,8 +1,7 @@
 //! The commands that can be typed after a slash: a few commands of this program, and the skills of
 //! the folder.
 
-use protocol::SkillMetadata;
-use serde_json::Value;
+use protocol::SkillsListResponse;
 
 use crate::schema::update::{AvailableCommand, CommandInput, SessionUpdate};
 
@@ -68,15 +67,13 @@ pub(crate) fn available(skills: &[Skill]) -> SessionUpdate {
 }
 
 /// The enabled skills in the answer to `skills/list`.
-pub(crate) fn skills(listed: &Value) -> Vec<Skill> {
-    let all = listed["data"][0]["skills"].as_array().into_iter().flatten();
-    let read = |skill: &Value| serde_json::from_value::<SkillMetadata>(skill.clone()).ok();
-    all.filter_map(read)
-        .filter(|skill| skill.enabled)
+pub(crate) fn skills(listed: &SkillsListResponse) -> Vec<Skill> {
+    let all = listed.data.iter().flat_map(|folder| &folder.skills);
+    all.filter(|skill| skill.enabled)
         .map(|skill| Skill {
-            name: skill.name,
-            description: skill.short_description.unwrap_or(skill.description),
-            path: skill.path,
+            name: skill.name.clone(),
+            description: skill.short_description.as_ref().unwrap_or(&skill.description).clone(),
+            path: skill.path.clone(),
         })
         .collect()
 }

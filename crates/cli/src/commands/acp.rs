@@ -11,7 +11,7 @@ use crate::commands::local::Signals;
 use crate::commands::{Invalid, checked, eprint, login, watchdog};
 use crate::environment::Environment;
 
-/// What threads are listed as that this program starts.
+/// The source under which threads of this program are listed.
 const SOURCE: &str = "editor";
 /// Longest message of an editor, in bytes: a prompt with images. A longer one is skipped and refused.
 const MAX_LINE: usize = 32 << 20;

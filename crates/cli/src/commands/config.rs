@@ -125,7 +125,7 @@ fn check(resolved: &Resolved) -> std::io::Result<()> {
     }
 }
 
-/// What is set, one line a value: `key = value`, its key whole.
+/// Returns the set values, one line each: `key = value`, its key whole.
 pub(super) fn lines(
     resolved: &Resolved,
     origins: bool,

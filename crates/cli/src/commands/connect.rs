@@ -14,7 +14,7 @@ use crate::commands::Invalid;
 use crate::environment::Environment;
 use crate::log;
 
-/// How long a connection may take.
+/// Time limit of a connection.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Which server to use.
@@ -29,7 +29,7 @@ pub(crate) struct ConnectArguments {
 }
 
 impl ConnectArguments {
-    /// Whether anything was given.
+    /// Returns whether anything was given.
     pub(crate) fn are_given(&self) -> bool {
         self.connect.is_some() || self.token_file.is_some()
     }

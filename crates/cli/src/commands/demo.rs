@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
+use jsonrpc::{Method, Notification};
 use protocol::{
     AskForApproval, SandboxMode, Thread, ThreadReadParams, ThreadStartParams, ThreadStartResponse,
     TurnStatus, UserInput,
@@ -30,7 +31,7 @@ pub(crate) struct Arguments {
     ask: bool,
 }
 
-/// What the turn is asked for. The scripted model does the same whatever it is asked.
+/// The prompt of the turn. The scripted model does the same whatever it is asked.
 const PROMPT: &str = "Look around, add a small file, and tell me what you did.";
 
 const DETAIL: Detail = Detail { is_live: true, output_lines: 15, diff_lines: 40, reasoning: true };
@@ -68,7 +69,7 @@ pub(crate) async fn run(
     Ok(ExitCode::from(code))
 }
 
-/// The terminal and whoever answers at it.
+/// The terminal and the person who answers at it.
 struct Show {
     screen: Transcript<Output>,
     answers: Answers,
@@ -125,7 +126,7 @@ async fn perform(
     show: &mut Show,
     signals: &mut Signals,
 ) -> anyhow::Result<(ThreadStartResponse, TurnEnd)> {
-    show.call("initialize", &format!("home {}", local.opened.agent_home))?;
+    show.call(protocol::Initialize::NAME, &format!("home {}", local.opened.agent_home))?;
     let params = ThreadStartParams {
         model: Some("demo".to_owned()),
         model_provider: Some("offline".to_owned()),
@@ -136,21 +137,24 @@ async fn perform(
     let thread = local.call::<protocol::ThreadStart>(&params, show).await?;
     let sandbox = sandbox_name(&thread.sandbox);
     show.call(
-        "thread/start",
+        protocol::ThreadStart::NAME,
         &format!(
             "thread {}\nmodel {} ({}), sandbox {sandbox}, asks unless trusted",
             thread.thread.id, thread.model, thread.model_provider
         ),
     )?;
     let text = PROMPT.to_owned();
-    show.call("turn/start", &format!("\"{text}\""))?;
+    show.call(protocol::TurnStart::NAME, &format!("\"{text}\""))?;
     let input = vec![UserInput::Text { text, text_elements: Vec::new() }];
     let params = local::turn_start(&thread.thread.id, input);
     let ended = local.turn(&params, show, signals).await?;
     show.screen.finish(true)?;
     if let TurnEnd::Turn(turn) = &ended {
         let took = turn.duration_ms.map(|ms| format!(" in {}", seconds(ms))).unwrap_or_default();
-        show.call("turn/completed", &format!("{:?}{took}", turn.status).to_lowercase())?;
+        show.call(
+            protocol::TurnCompleted::NAME,
+            &format!("{:?}{took}", turn.status).to_lowercase(),
+        )?;
     }
     Ok((thread, ended))
 }
@@ -184,7 +188,7 @@ impl Show {
     fn stored(&mut self, thread: &Thread, home: &str) -> io::Result<()> {
         let items: usize = thread.turns.iter().map(|turn| turn.items.len()).sum();
         self.call(
-            "thread/read",
+            protocol::ThreadRead::NAME,
             &format!("{} turn with {items} items, read back", thread.turns.len()),
         )?;
         let database = std::path::Path::new(home).join("threads.db");

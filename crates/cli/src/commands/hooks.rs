@@ -106,7 +106,7 @@ fn list(hooks: &[HookMetadata], are_on: bool, as_json: bool) -> anyhow::Result<E
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a hook does, on one line.
+/// Returns the description of a hook, on one line.
 fn described(hook: &HookMetadata) -> String {
     let event = json!(hook.event_name);
     let event = event.as_str().unwrap_or_default();

@@ -3,6 +3,8 @@
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
+use jsonrpc::Notification;
+use protocol::ConfigWarningNotification;
 use protocol::external_agent::{
     ExternalAgentConfigDetectParams, ExternalAgentConfigImportParams,
     ExternalAgentConfigMigrationItem as Item,
@@ -112,11 +114,9 @@ struct Problems;
 
 impl Observer for Problems {
     fn notified(&mut self, method: &str, params: &RawValue) -> io::Result<()> {
-        if method == "configWarning"
-            && let Ok(warning) = serde_json::from_str::<serde_json::Value>(params.get())
-            && let Some(summary) = warning["summary"].as_str()
-        {
-            eprint(format_args!("agentd: {summary}"));
+        if method == protocol::ConfigWarning::NAME {
+            let warning: ConfigWarningNotification = serde_json::from_str(params.get())?;
+            eprint(format_args!("agentd: {}", warning.summary));
         }
         Ok(())
     }

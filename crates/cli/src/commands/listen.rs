@@ -14,7 +14,8 @@ use crate::environment::Environment;
 /// Who may connect over TCP.
 #[derive(clap::Args)]
 pub(crate) struct AccessArguments {
-    /// How clients over TCP authenticate; required on addresses that other machines can reach
+    /// The way in which clients over TCP authenticate; required on addresses that other machines
+    /// can reach
     #[arg(long, value_name = "MODE", value_enum)]
     ws_auth: Option<Mode>,
     /// The file that holds the token of `capability-token` (absolute; readable by its owner alone)
@@ -45,10 +46,10 @@ pub(crate) struct AccessArguments {
     ws_allow_host: Vec<String>,
 }
 
-/// What the flags about access are called, for messages.
+/// The names of the flags about access, for messages.
 #[derive(Clone, Copy)]
 pub(crate) struct AccessFlags {
-    /// What they begin with, after the hyphens.
+    /// Their prefix, after the hyphens.
     pub(crate) prefix: &'static str,
     /// The scheme of the addresses that they are about.
     pub(crate) scheme: &'static str,
@@ -69,7 +70,7 @@ enum Mode {
     SignedBearerToken,
 }
 
-/// Whether clients over TCP may connect there.
+/// Returns whether clients over TCP may connect there.
 fn is_web(address: &Address) -> bool {
     matches!(address, Address::WebSocket(_) | Address::Systemd)
 }
@@ -79,12 +80,12 @@ const CLOCK_SKEW_SECONDS: u64 = 30;
 
 /// The validated flags.
 pub(crate) struct ListenSettings {
-    /// Whether standard input and output are served.
+    /// True if standard input and output are served.
     pub(crate) stdio: bool,
     /// Who may connect to the other listeners.
     pub(crate) admission: Admission,
     addresses: Vec<Address>,
-    /// Whether authentication `none` was given.
+    /// True if authentication `none` was given.
     open: bool,
     flags: AccessFlags,
 }
@@ -325,7 +326,7 @@ fn check_exposure(
         return Ok(());
     }
     bail!(
-        "--listen on {ip}: other machines can reach this address, and whoever connects can run \
+        "--listen on {ip}: other machines can reach this address, and anyone who connects can run \
          commands. Give --{prefix}-auth capability-token or signed-bearer-token, or say \
          `--{prefix}-auth none` if that is intended"
     )

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 
 use agentd_sdk::decline;
 use anyhow::{Context, anyhow, bail};
-use jsonrpc::{CallError, Client, Connection, ErrorObject, Event, Events, Method, code};
+use jsonrpc::{
+    CallError, Client, Connection, ErrorObject, Event, Events, Method, Notification, code,
+};
 use protocol::{
     ClientInfo, Empty, InitializeCapabilities, InitializeParams, InitializeResponse,
     ThreadResumeParams, Turn, TurnCompletedNotification, TurnInterruptParams, TurnStartParams,
@@ -63,7 +65,7 @@ impl Observer for Quiet {
     }
 }
 
-/// How a turn ended.
+/// The end of a turn.
 pub(crate) enum TurnEnd {
     /// By itself.
     Turn(Turn),
@@ -234,7 +236,7 @@ impl LocalServer {
     async fn take(&mut self, event: Event, observer: &mut impl Observer) -> anyhow::Result<()> {
         match event {
             Event::Notification { method, params } => {
-                if method == "turn/completed" {
+                if method == protocol::TurnCompleted::NAME {
                     let received: TurnCompletedNotification = serde_json::from_str(params.get())?;
                     self.completed = Some(received.turn);
                 }

@@ -58,7 +58,7 @@ pub(crate) async fn overrides(
     Ok(overrides)
 }
 
-/// What each of them has, or why it has nothing.
+/// Returns the models of each server, or the reason why it has none.
 pub(crate) async fn servers(environment: Environment) -> Vec<LocalServer> {
     let config = match checked(&environment, false) {
         Ok(config) => config,

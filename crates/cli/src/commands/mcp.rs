@@ -6,6 +6,8 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 use config::Resolved;
+use jsonrpc::Notification;
+use protocol::WarningNotification;
 use protocol::mcp::{
     McpServerOauthLoginCompletedNotification, McpServerOauthLoginParams, McpServerStatusListParams,
 };
@@ -243,11 +245,11 @@ struct Reports {
 impl Observer for Reports {
     fn notified(&mut self, method: &str, params: &RawValue) -> io::Result<()> {
         match method {
-            "warning" => {
-                let warning: Value = serde_json::from_str(params.get())?;
-                self.warnings.extend(warning["message"].as_str().map(str::to_owned));
+            protocol::Warning::NAME => {
+                let warning: WarningNotification = serde_json::from_str(params.get())?;
+                self.warnings.push(warning.message);
             }
-            "mcpServer/oauthLogin/completed" => {
+            protocol::McpServerOauthLoginCompleted::NAME => {
                 self.login = Some(serde_json::from_str(params.get())?);
             }
             _ => {}

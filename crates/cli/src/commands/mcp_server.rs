@@ -19,7 +19,7 @@ use crate::commands::{Invalid, checked, eprint, print, watchdog};
 use crate::environment::Environment;
 use crate::log;
 
-/// What threads are listed as that this server starts.
+/// The source under which threads of this server are listed.
 const SOURCE: &str = "mcpServer";
 
 #[derive(clap::Args)]

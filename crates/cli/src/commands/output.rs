@@ -33,7 +33,7 @@ struct ReaderGone;
 
 impl fmt::Display for ReaderGone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("standard output has no reader any longer")
+        f.write_str("standard output no longer has a reader")
     }
 }
 
@@ -46,7 +46,7 @@ fn marked(error: io::Error) -> io::Error {
     }
 }
 
-/// Whether what read standard output reads it no longer.
+/// Returns whether the reader of standard output is gone.
 pub(crate) fn is_reader_gone(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|inner| inner.is::<ReaderGone>())
 }

@@ -267,7 +267,7 @@ async fn install(
     Ok(ExitCode::SUCCESS)
 }
 
-/// The installed plugins, but for those that no marketplace has any more.
+/// The installed plugins, except those that no marketplace has now.
 async fn upgradable(server: &mut LocalServer) -> anyhow::Result<Vec<String>> {
     let mut ids = Vec::new();
     for marketplace in listed(server).await?.marketplaces {

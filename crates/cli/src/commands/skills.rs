@@ -38,7 +38,7 @@ enum Command {
     New {
         /// The skill's name, and its folder's
         name: String,
-        /// What it does and when to use it
+        /// The skill's purpose and when to use it
         #[arg(long, default_value = "Say what the skill does, and when to use it.")]
         description: String,
         /// The folder to make it in

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use clap::ValueEnum;
 use jsonrpc::Connection;
-use protocol::{SandboxMode, ThreadStartParams};
+use protocol::{OpeningOverrides, SandboxMode};
 use tokio::runtime::Handle;
 use tui::Kept;
 use tui::app::{Environment as TerminalEnvironment, Start, StartThread};
@@ -19,7 +19,7 @@ use crate::commands::connect::{self, ConnectArguments, Remote, Serving};
 use crate::commands::{Invalid, eprint, local_provider};
 use crate::environment::Environment;
 
-/// What can stand behind `agentd` without a subcommand.
+/// The arguments of `agentd` without a subcommand.
 #[derive(clap::Args)]
 #[group(skip)]
 pub(crate) struct Arguments {
@@ -57,14 +57,14 @@ struct Options {
     /// The provider to use: `default`, `offline`, or one of config.toml
     #[arg(id = "terminal_model_provider", long = "model-provider", value_name = "ID")]
     model_provider: Option<String>,
-    /// What commands may do
+    /// The access of commands
     #[arg(id = "terminal_sandbox", short = 's', long = "sandbox", value_name = "MODE")]
     sandbox: Option<Sandbox>,
     #[command(flatten)]
     connect: ConnectArguments,
 }
 
-/// What commands may do.
+/// The access of commands.
 #[derive(Clone, Copy, ValueEnum)]
 enum Sandbox {
     /// Read files
@@ -76,7 +76,7 @@ enum Sandbox {
 }
 
 impl Arguments {
-    /// Whether anything was given, which a subcommand does not take.
+    /// Returns whether anything was given, which a subcommand does not take.
     pub(crate) fn are_given(&self) -> bool {
         let Self { prompt, is_continued, options } = self;
         let Options { cd, model, model_provider, sandbox, connect } = options;
@@ -145,7 +145,7 @@ async fn open(
     let kept = Kept::new(&environment.home, &cwd);
     let mut terminal = TerminalEnvironment::from_variables(|name| environment.variable(name));
     terminal.started_at = jiff::Timestamp::now().as_second();
-    let start = Start { thread, prompt, overrides: overrides(&options, &environment)? };
+    let start = Start { thread, prompt, overrides: overrides(&options, &environment) };
     let (connector, serving, log, find_servers) = match options.connect.remote()? {
         Some(remote) => (To::Remote(remote), None, None, None),
         None => {
@@ -192,9 +192,9 @@ fn draw(options: tui::Options<To>) -> io::Result<tui::Ended> {
     runtime.block_on(tui::run(options))
 }
 
-/// Parameters that open the thread.
-fn overrides(options: &Options, environment: &Environment) -> anyhow::Result<serde_json::Value> {
-    let params = ThreadStartParams {
+/// The settings that the command line gives the thread.
+fn overrides(options: &Options, environment: &Environment) -> OpeningOverrides {
+    OpeningOverrides {
         cwd: Some(environment.cwd.to_string_lossy().into_owned()),
         model: options.model.clone(),
         model_provider: options.model_provider.clone(),
@@ -203,9 +203,8 @@ fn overrides(options: &Options, environment: &Environment) -> anyhow::Result<ser
             Sandbox::WorkspaceWrite => SandboxMode::WorkspaceWrite,
             Sandbox::DangerFullAccess => SandboxMode::DangerFullAccess,
         }),
-        ..ThreadStartParams::default()
-    };
-    Ok(serde_json::to_value(params)?)
+        ..OpeningOverrides::default()
+    }
 }
 
 /// Looks for the model servers of this machine.

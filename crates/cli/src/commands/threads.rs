@@ -36,7 +36,7 @@ enum Command {
     OfStore(StoreCommand),
 }
 
-/// What the server does for any client.
+/// The commands that the server carries out as for any client.
 #[derive(Subcommand)]
 enum ServerCommand {
     /// List threads, the last used first
@@ -57,7 +57,7 @@ enum ServerCommand {
     Undo(undo::Arguments),
 }
 
-/// What needs the stored rows themselves.
+/// The commands that use the stored rows themselves.
 #[derive(Subcommand)]
 enum StoreCommand {
     /// Export a thread as lines of JSON

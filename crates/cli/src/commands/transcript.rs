@@ -82,18 +82,24 @@ impl<W: Write> Transcript<W> {
     /// Of the output, and `InvalidData` for parameters that do not fit their method.
     pub(crate) fn notified(&mut self, method: &str, params: &RawValue) -> io::Result<()> {
         match method {
-            "item/started" => self.started(&read::<protocol::ItemStarted>(params)?.item),
-            "item/completed" => self.completed(&read::<protocol::ItemCompleted>(params)?.item),
-            "item/agentMessage/delta" if self.detail.is_live => {
+            protocol::ItemStarted::NAME => {
+                self.started(&read::<protocol::ItemStarted>(params)?.item)
+            }
+            protocol::ItemCompleted::NAME => {
+                self.completed(&read::<protocol::ItemCompleted>(params)?.item)
+            }
+            protocol::ItemAgentMessageDelta::NAME if self.detail.is_live => {
                 let event = read::<protocol::ItemAgentMessageDelta>(params)?;
                 self.stream(&event.item_id, &event.delta)
             }
-            "turn/plan/updated" => self.plan(&read::<protocol::TurnPlanUpdated>(params)?),
-            "thread/tokenUsage/updated" => {
+            protocol::TurnPlanUpdated::NAME => {
+                self.plan(&read::<protocol::TurnPlanUpdated>(params)?)
+            }
+            protocol::ThreadTokenUsageUpdated::NAME => {
                 self.usage = Some(read::<protocol::ThreadTokenUsageUpdated>(params)?.token_usage);
                 Ok(())
             }
-            "error" => {
+            protocol::TurnErrorEvent::NAME => {
                 let event = read::<protocol::TurnErrorEvent>(params)?;
                 // The last one comes again with the turn's end.
                 if event.will_retry {
@@ -102,16 +108,18 @@ impl<W: Write> Transcript<W> {
                     Ok(())
                 }
             }
-            "configWarning" => {
+            protocol::ConfigWarning::NAME => {
                 let event = read::<protocol::ConfigWarning>(params)?;
                 self.warn(&event.summary, event.details.as_deref())
             }
-            "deprecationNotice" => {
+            protocol::DeprecationNotice::NAME => {
                 let event = read::<protocol::DeprecationNotice>(params)?;
                 self.warn(&event.summary, event.details.as_deref())
             }
-            "hook/completed" => self.hook_end(&read::<protocol::HookCompleted>(params)?.run),
-            "warning" => self.warn(&read::<protocol::Warning>(params)?.message, None),
+            protocol::HookCompleted::NAME => {
+                self.hook_end(&read::<protocol::HookCompleted>(params)?.run)
+            }
+            protocol::Warning::NAME => self.warn(&read::<protocol::Warning>(params)?.message, None),
             _ => Ok(()),
         }
     }

@@ -23,7 +23,7 @@ use crate::log;
 /// Source of the threads that are started in the page.
 const SOURCE: &str = "appServer";
 const TOKEN_BYTES: usize = 32;
-/// How long running turns may take to reach a safe point after Ctrl+C; a second one interrupts them at once.
+/// Time for running turns to reach a safe point after Ctrl+C; a second one interrupts them at once.
 const GRACE: Duration = Duration::from_secs(10);
 
 #[derive(clap::Args)]
@@ -155,5 +155,7 @@ fn present(url: &str, no_open: bool, environment: &Environment) {
     let opened = !no_open && browser::has_display(environment) && browser::open(url);
     let first =
         if opened { "The browser opens this address." } else { "Open this address in a browser." };
-    eprint(format_args!("{first} Whoever has it can run commands as you. Ctrl+C ends the server."));
+    eprint(format_args!(
+        "{first} Anyone who has it can run commands as you. Ctrl+C ends the server."
+    ));
 }

@@ -94,7 +94,7 @@ fn invalid_listen_addresses_are_refused() {
 #[test]
 fn remote_listeners_need_credentials_or_an_explicit_flag() {
     let env = TestEnvironment::new();
-    let words = "whoever connects can run commands. Give --ws-auth";
+    let words = "anyone who connects can run commands. Give --ws-auth";
     for arguments in [
         "--listen ws://0.0.0.0:0",
         "--listen ws://[::]:0",

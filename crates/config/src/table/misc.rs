@@ -124,7 +124,7 @@ options! {
         status_line: Option<Vec<String>>, USER, Effect::Active;
         /// Theme of highlighted code.
         theme: Option<String>, USER, Effect::Active;
-        /// Number of times that each new model was announced, at most four; the interface maintains it.
+        /// Number of announcements of each new model, at most four; maintained by the terminal interface.
         model_availability_nux: BTreeMap<String, Whole<0, 1_000_000>>, USER, Effect::Active;
     }
 }

@@ -124,7 +124,7 @@ async fn ask(
         tracing::warn!(
             target: "model::models",
             "the provider `{}` lists {left_out} entries that are left out: those whose `id` is not a \
-             name of at most 256 bytes without hidden characters, and those behind the first 2000",
+             name of at most 256 bytes without hidden characters, and those after the first 2000",
             provider.id
         );
     }

@@ -32,7 +32,7 @@ pub(super) enum Refusal {
 /// A connection to a target.
 pub(super) struct Dialed {
     pub(super) stream: TcpStream,
-    /// Whether the connection leads to an upstream proxy, which needs the target of the request.
+    /// True if the connection leads to an upstream proxy, which needs the target of the request.
     pub(super) to_proxy: bool,
 }
 

@@ -27,7 +27,7 @@ pub struct Target {
 
 /// Decides about hosts that no list contains.
 pub trait Asker: Send + Sync {
-    /// Whether the target may be reached. Dropping the future withdraws the question.
+    /// Returns whether the target may be reached. Dropping the future withdraws the question.
     fn ask(&self, target: Target) -> Pin<Box<dyn Future<Output = bool> + Send>>;
 }
 

@@ -21,7 +21,7 @@ use super::policy::{Mode, host_name};
 /// Longest head of a request, in bytes.
 const MAX_HEAD: usize = 64 * 1024;
 const MAX_HEADERS: usize = 128;
-/// How long a refused client may take to close its connection.
+/// Time for a refused client to close its connection.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Header that names the Unix socket for a request.
 const UNIX_SOCKET: &str = "x-unix-socket";

@@ -1,5 +1,5 @@
-//! What the managed network allows (configuration, `permissions.<name>.network`). Decides by names;
-//! the addresses of a name are checked when a connection is made.
+//! The rules of the managed network (configuration, `permissions.<name>.network`). Decides by
+//! names; the addresses of a name are checked when a connection is made.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind};
 /// Longest host name in the domain name system.
 const MAX_HOST: usize = 253;
 
-/// What requests are allowed.
+/// The allowed requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
     /// HTTP requests that only read. TLS and SOCKS are refused, because their contents are unknown.
@@ -37,7 +37,7 @@ pub struct EgressPolicy {
     /// Has precedence over `allowed`.
     pub denied: Vec<Pattern>,
     pub unix_sockets: UnixSockets,
-    /// Whether private addresses, of this machine and its network, are allowed.
+    /// True if private addresses, of this machine and its network, are allowed.
     pub local: bool,
     /// The upstream proxy.
     pub upstream: Option<Upstream>,
@@ -45,7 +45,7 @@ pub struct EgressPolicy {
     pub http_port: u16,
     /// Port of the SOCKS5 proxy, if there is one.
     pub socks_port: Option<u16>,
-    /// Whether the SOCKS5 proxy relays UDP.
+    /// True if the SOCKS5 proxy relays UDP.
     pub udp: bool,
 }
 

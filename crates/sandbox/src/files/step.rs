@@ -1,4 +1,4 @@
-//! A step of a transaction: prepared beside its target, committed, undone or completed.
+//! A step of a transaction: prepared next to its target, committed, undone or completed.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
@@ -13,7 +13,7 @@ pub(super) struct Step {
     folder: Folder,
     pub(super) target: PathBuf,
     name: OsString,
-    /// A file beside the target: has the new content before the commit, and the old one after it.
+    /// A file next to the target: has the new content before the commit, and the old one after it.
     aside: OsString,
     kind: Kind,
     committed: bool,
@@ -27,7 +27,7 @@ enum Kind {
 }
 
 impl Step {
-    /// Writes `contents` beside the target, with the final mode and, if permitted, the final owner.
+    /// Writes `contents` next to the target, with the final mode and, if permitted, the final owner.
     pub(super) fn write(
         folder: Folder,
         target: PathBuf,

@@ -183,7 +183,7 @@ unsafe fn become_command(
     unsafe { syscalls::execute(c"/bin/sh", shell.as_ptr(), environment) }
 }
 
-/// Whether a file that the kernel does not execute can be a script, that is text.
+/// Returns whether a file that the kernel does not execute can be a script, that is text.
 fn is_script(program: &CStr) -> bool {
     let mut block = [0; FIRST_BLOCK];
     match syscalls::read_start(program, &mut block) {
@@ -195,7 +195,7 @@ fn is_script(program: &CStr) -> bool {
 /// Bytes of a file that determine whether it is text.
 pub(crate) const FIRST_BLOCK: usize = 512;
 
-/// Whether a file that starts with `block` can be a script.
+/// Returns whether a file that starts with `block` can be a script.
 pub(crate) fn is_text(block: &[u8]) -> bool {
     // `contains` would need symbols of the standard library.
     !block.starts_with(b"\x7fELF") && block.iter().all(|byte| *byte != 0)

@@ -11,7 +11,7 @@ use tokio::io::unix::AsyncFd;
 
 use crate::lead;
 
-/// What `fork` returned.
+/// The result of `fork`.
 pub(crate) enum Forked {
     Parent(Pid),
     Child,

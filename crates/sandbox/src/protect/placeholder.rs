@@ -24,13 +24,13 @@ pub(crate) struct Placeholder {
 
 /// One second after the epoch: no folder of a user has this modification time.
 const PLACEHOLDER_MTIME: i64 = 1;
-/// How long to wait for the lock of a killed server. The kernel closes its files within
-/// milliseconds once the process is scheduled.
+/// Maximum wait for the lock of a killed server. The kernel closes its files within milliseconds
+/// once the process is scheduled.
 #[cfg(target_os = "linux")]
 const MAX_WAIT_FOR_LOCK: Duration = Duration::from_secs(10);
 #[cfg(target_os = "linux")]
 const LOCK_RETRY: Duration = Duration::from_millis(5);
-/// How long to try to hold a placeholder that another holder is removing. That takes microseconds of
+/// Time limit for holding a placeholder that another holder is removing. That takes microseconds of
 /// its processor time, and on a busy machine it may wait for that longer than a number of attempts.
 #[cfg(target_os = "linux")]
 const MAX_WAIT_FOR_REMOVAL: Duration = Duration::from_secs(2);
@@ -46,7 +46,7 @@ pub(super) fn is_placeholder(_path: &Path, _meta: &Metadata) -> bool {
     false
 }
 
-/// Whether the folder is a placeholder; one that the user put something into is not.
+/// Returns whether the folder is a placeholder; one that the user put something into is not.
 #[cfg(unix)]
 pub(super) fn is_placeholder(path: &Path, meta: &Metadata) -> bool {
     let marked = meta.mtime() == PLACEHOLDER_MTIME && meta.mtime_nsec() == 0;

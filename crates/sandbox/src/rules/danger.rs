@@ -5,7 +5,7 @@ use super::parse::{Command, Joint};
 use super::programs::{SHELLS, base_name, starts_others};
 use super::word::Word;
 
-/// Whether any of `commands`, found anywhere in a script, is dangerous.
+/// Returns whether any of `commands`, found anywhere in a script, is dangerous.
 pub(super) fn any_dangerous(commands: &[Command]) -> bool {
     commands.iter().any(|command| is_dangerous(&command.words) || feeds_shell(command))
 }
@@ -46,7 +46,7 @@ fn is_destroyer(name: &str) -> bool {
     NAMES.contains(&name) || name.starts_with("mkfs.")
 }
 
-/// Whether a text that is too large to be searched as a script names a dangerous program.
+/// Returns whether a text that is too large to be searched as a script names a dangerous program.
 pub(super) fn names_danger(text: &str) -> bool {
     names_in(text).any(|name| is_destroyer(name) || matches!(name, "rm" | "dd"))
 }
@@ -75,8 +75,8 @@ fn git_is_dangerous(args: &[Word]) -> bool {
     })
 }
 
-/// Whether an option is present: one of the short `letters`, alone or in a cluster, or a long name,
-/// possibly abbreviated or with a value.
+/// Returns whether an option is present: one of the short `letters`, alone or in a cluster, or a
+/// long name, possibly abbreviated or with a value.
 fn has(args: &[Word], letters: &str, long: &[&str]) -> bool {
     args.iter().take_while(|word| word.text != "--").any(|word| {
         if word.text.starts_with("--") {

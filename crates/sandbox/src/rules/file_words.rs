@@ -23,8 +23,8 @@ const MAX_WORDS: usize = 4_096;
 pub struct FileWord {
     /// Without quotes, and with the values of known variables.
     pub text: String,
-    /// Whether it has a part that only the shell knows: a pattern such as `*.sh`, another variable, a
-    /// substitution, a tilde. The text is then as it was written.
+    /// True if it has a part that only the shell knows: a pattern such as `*.sh`, another variable,
+    /// a substitution, a tilde. The text is then as it was written.
     pub expands: bool,
 }
 
@@ -203,7 +203,7 @@ impl Reader<'_> {
     }
 }
 
-/// What a word with braces stands for: `{a,b}.sh` for `a.sh` and `b.sh`.
+/// Returns the alternatives of a word with braces: `{a,b}.sh` for `a.sh` and `b.sh`.
 fn alternatives(word: Vec<(char, bool)>) -> Vec<Vec<(char, bool)>> {
     // Longer than any path.
     if word.len() > MAX_PATH {

@@ -72,7 +72,7 @@ fn logical_line(script: &str) -> Option<LogicalLine<'_>> {
     None
 }
 
-/// Whether what follows a `$` makes it a plain variable.
+/// Returns whether the text after a `$` makes it a plain variable.
 fn names_variable(after: &[u8]) -> bool {
     after.first().is_some_and(|byte| byte.is_ascii_alphanumeric() || b"_?@".contains(byte))
 }

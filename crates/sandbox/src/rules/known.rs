@@ -36,12 +36,12 @@ struct Row {
     check: Check,
 }
 
-/// Whether a whole script is known safe: it is not empty, and each of its commands is.
+/// Returns whether a whole script is known safe: it is not empty, and each of its commands is.
 pub(super) fn all_known_safe(commands: &[Command], context: &Context<'_>) -> bool {
     script_is_safe(commands, context, 0)
 }
 
-/// Whether each command is known safe, in order.
+/// Returns for each command, in order, whether it is known safe.
 pub(super) fn each_known_safe(commands: &[Command], context: &Context<'_>) -> Vec<bool> {
     places(commands, context.cwd)
         .iter()
@@ -128,8 +128,8 @@ pub(super) fn shell_script(args: &[Word]) -> Option<&str> {
     plain.then_some(script.text.as_str())
 }
 
-/// Whether the word resolves to the file that its bare name finds on `PATH`, in every folder where
-/// the command can run: `./cat` is not `cat`.
+/// Returns whether the word resolves to the file that its bare name finds on `PATH`, in every
+/// folder where the command can run: `./cat` is not `cat`.
 fn is_on_path(program: &str, places: &Places, context: &Context<'_>) -> bool {
     let Some(found) = context.resolver.resolve(base_name(program), context.cwd) else {
         return false;
@@ -323,7 +323,7 @@ fn is_safe_printf(args: &[Word]) -> bool {
         && !args.iter().any(holds_substitution)
 }
 
-/// Whether a format contains `%n`, with any flags, width and precision.
+/// Returns whether a format contains `%n`, with any flags, width and precision.
 fn stores_length(format: &str) -> bool {
     let mut chars = format.chars();
     while chars.any(|c| c == '%') {

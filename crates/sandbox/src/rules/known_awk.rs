@@ -6,7 +6,7 @@ use super::known_sed::plain_bracket;
 use super::options::{ANY, Options};
 use super::word::Word;
 
-/// Whether awk with these arguments only prints: no `-f`, a program that is understood.
+/// Returns whether awk with these arguments only prints: no `-f`, a program that is understood.
 pub(super) fn is_safe(args: &[Word]) -> bool {
     let Some(operands) = Options::new("F:", &[], ANY).operands_of(args) else { return false };
     let Some((program, files)) = operands.split_first() else { return false };
@@ -30,7 +30,7 @@ const OPERATORS: &[&str] = &[
     "[", "]", ";", ",", "+", "-", "*", "%", "!", ">", "<", "~", "?", ":", "=", "$",
 ];
 
-/// See the module.
+/// Returns whether an awk program only computes and prints.
 fn only_prints(program: &str) -> bool {
     let mut reader = Reader { rest: program, braces: 0, operand: false };
     while !reader.rest.is_empty() {
@@ -44,7 +44,7 @@ fn only_prints(program: &str) -> bool {
 struct Reader<'p> {
     rest: &'p str,
     braces: usize,
-    /// Whether what came last is a value: a `/` would divide then.
+    /// True if the last token was a value: a `/` would divide then.
     operand: bool,
 }
 
@@ -145,7 +145,7 @@ fn is_lower(word: &str) -> bool {
     word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
 }
 
-/// The byte behind the end of a text, in one line.
+/// The byte after the end of a text, in one line.
 fn closing(text: &str, end: char) -> Option<usize> {
     let mut chars = text.char_indices();
     while let Some((at, c)) = chars.next() {

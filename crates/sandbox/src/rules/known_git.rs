@@ -19,7 +19,7 @@ enum Check {
     Custom(fn(&[Word]) -> bool),
 }
 
-/// Whether git with these arguments is safe wherever the command may run.
+/// Returns whether git with these arguments is safe wherever the command may run.
 pub(super) fn is_safe(args: &[Word], places: &Places, resolver: &dyn Resolver) -> bool {
     let Some((folders, args)) = global_options(args) else {
         return false;
@@ -239,7 +239,7 @@ fn lists(args: &[Word], options: Options) -> bool {
     let Some(operands) = options.operands_of(args) else {
         return false;
     };
-    // An option behind `--` is an operand.
+    // An option after `--` is an operand.
     let options = args.iter().take_while(|word| word.text != "--");
     let asked = options.into_iter().any(|word| LISTS.contains(&word.text.as_str()));
     operands.is_empty() || asked

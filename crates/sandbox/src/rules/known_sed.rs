@@ -1,5 +1,5 @@
-//! sed scripts that only edit what they print. Sed's other commands write files (`w`, also behind
-//! `s`), read them (`r`) and run programs (`e`, also behind `s`); a script is accepted only when
+//! sed scripts that only edit what they print. Sed's other commands write files (`w`, even after
+//! `s`), read them (`r`) and run programs (`e`, even after `s`); a script is accepted only when
 //! every character of it is understood.
 
 use super::options::{ANY, Options};
@@ -7,7 +7,7 @@ use super::word::Word;
 
 const LONG: &str = "quiet silent regexp-extended null-data unbuffered expression=";
 
-/// Whether sed with these arguments only prints: no `-i`, no `-f`, every script understood.
+/// Returns whether sed with these arguments only prints: no `-i`, no `-f`, every script understood.
 pub(super) fn is_safe(args: &[Word]) -> bool {
     let Some(operands) = Options::new("nErzue:", &[LONG], ANY).operands_of(args) else {
         return false;
@@ -22,7 +22,7 @@ pub(super) fn is_safe(args: &[Word]) -> bool {
         scripts.push(&script.text);
         files = rest;
     }
-    // GNU sed takes options behind operands too.
+    // GNU sed accepts options after operands too.
     !files.iter().any(|file| file.may_be_option()) && scripts.into_iter().all(only_prints)
 }
 
@@ -63,7 +63,7 @@ pub(super) fn only_prints(script: &str) -> bool {
     !script.is_empty()
 }
 
-/// What follows one command.
+/// Returns the text after one command.
 fn command(text: &str) -> Option<&str> {
     let mut rest = text;
     if let Some(after) = address(rest) {
@@ -93,7 +93,7 @@ fn command(text: &str) -> Option<&str> {
     }
 }
 
-/// A line number, `$`, or a pattern between slashes with `I` behind it.
+/// A line number, `$`, or a pattern between slashes with `I` after it.
 fn address(text: &str) -> Option<&str> {
     if let Some(after) = text.strip_prefix('$') {
         return Some(after);
@@ -114,8 +114,8 @@ fn delimiter(text: &str) -> Option<char> {
     text.chars().next().filter(|c| "/|#,:@!%_~+".contains(*c))
 }
 
-/// What follows the delimiter that ends a text. One sed takes a delimiter within `[…]` for a part
-/// of the pattern, another one for its end: then neither is assumed.
+/// Returns the text after the delimiter that ends a text. One sed takes a delimiter within `[…]`
+/// for a part of the pattern, another one for its end: then neither is assumed.
 fn delimited(text: &str, delimiter: char, pattern: bool) -> Option<&str> {
     let mut chars = text.char_indices();
     while let Some((at, c)) = chars.next() {

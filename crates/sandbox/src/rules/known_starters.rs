@@ -154,7 +154,7 @@ pub(super) fn is_safe_find(args: &[Word]) -> bool {
 }
 
 /// The arguments of `find` without its `-exec … ;` and `-exec … +`, and the commands of
-/// those. A `{}` becomes a word like `./*`: names of files behind a folder, which no program
+/// those. A `{}` becomes a word like `./*`: names of files after a folder, which no program
 /// takes for options. `None` when a part of them is not understood.
 ///
 /// `-execdir` is not taken: some versions give it bare names, which may look like options.
@@ -172,7 +172,7 @@ pub(super) fn split_exec(args: &[Word]) -> Option<(Vec<Word>, Vec<Command>)> {
             let word = rest.next()?;
             match word.text.as_str() {
                 ";" => break,
-                // `+` ends the command only behind `{}`.
+                // `+` ends the command only after `{}`.
                 "+" if words.last().is_some_and(|last: &Word| last.text == FOUND) => break,
                 "+" => return None,
                 "{}" => words.push(Word { text: FOUND.to_owned(), expands: true }),

@@ -34,7 +34,7 @@ impl Options {
         Self { short, long, operands }
     }
 
-    /// Whether all options and the number of operands are allowed.
+    /// Returns whether all options and the number of operands are allowed.
     pub(super) fn permit(&self, args: &[Word]) -> bool {
         self.operands_of(args).is_some()
     }
@@ -69,7 +69,7 @@ impl Options {
         fits.then_some(operands)
     }
 
-    /// Whether the next word is the value of the option; `None` if it is not allowed.
+    /// Returns whether the next word is the value of the option; `None` if it is not allowed.
     fn option(&self, text: &str) -> Option<bool> {
         match text.strip_prefix("--") {
             Some(long) => self.long_option(long),

@@ -47,7 +47,7 @@ pub struct Command {
     pub words: Vec<Word>,
     /// The operator before the command.
     pub joint: Joint,
-    /// Whether a shell runs it, which prefers its builtins to programs of the same name.
+    /// True if a shell runs it, which prefers its builtins to programs of the same name.
     pub shell: bool,
 }
 
@@ -229,7 +229,7 @@ impl<'s> Reader<'s> {
             match child.kind() {
                 "file_redirect" => {
                     self.redirect(child)?;
-                    // It stands behind its command, or before it.
+                    // It stands after its command, or before it.
                     let behind = usize::from(self.commands.len() > before);
                     let text = self.text(child)?.to_owned();
                     self.beside.push((self.commands.len() - behind, text));

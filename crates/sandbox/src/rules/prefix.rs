@@ -119,7 +119,7 @@ impl PrefixRule {
         self.justification.as_deref()
     }
 
-    /// Whether the words of a command match, whatever file its program is.
+    /// Returns whether the words of a command match, whatever file its program is.
     pub(super) fn matches(&self, command: &Command) -> bool {
         command.words.split_first().is_some_and(|(program, args)| {
             let named = |token: &String| {
@@ -139,7 +139,8 @@ impl PrefixRule {
                 .all(|(token, word)| !word.expands && token.words().contains(&word.text))
     }
 
-    /// Whether a restricting rule matches: by the name of the program, wherever its file is.
+    /// Returns whether a restricting rule matches: by the name of the program, wherever its file
+    /// is.
     fn restricts(&self, command: &Command, context: &Context<'_>) -> bool {
         let Some((program, args)) = command.words.split_first() else {
             return false;
@@ -155,8 +156,8 @@ impl PrefixRule {
         self.arguments_match(args) && self.pattern[0].words().iter().any(named)
     }
 
-    /// Whether an allowing rule matches: the program must be the file that the rule's word resolves
-    /// to.
+    /// Returns whether an allowing rule matches: the program must be the file that the rule's word
+    /// resolves to.
     fn allows(&self, command: &Command, places: &Places, context: &Context<'_>) -> bool {
         let Some((_, args)) = command.words.split_first() else {
             return false;
@@ -226,7 +227,7 @@ pub struct Verdict {
     pub justification: Option<String>,
     /// The origin of the deciding rule.
     pub origin: Option<Origin>,
-    /// Whether a rule of an administrator decides this.
+    /// True if a rule of an administrator decides this.
     pub is_required: bool,
 }
 
@@ -375,7 +376,7 @@ impl Rules {
     }
 }
 
-/// Whether a text names a program that one of the rules restricts.
+/// Returns whether a text names a program that one of the rules restricts.
 fn may_restrict(rules: &[PrefixRule], text: &str) -> bool {
     rules.iter().filter(|rule| rule.decision > Decision::Allow).any(|rule| {
         let mut programs = rule.pattern[0].words().iter();

@@ -70,12 +70,12 @@ pub(super) fn base_name(program: &str) -> &str {
     program.rsplit('/').next().unwrap_or(program)
 }
 
-/// Whether a program runs another one that its arguments name.
+/// Returns whether a program runs another one that its arguments name.
 pub(super) fn starts_others(name: &str) -> bool {
     STARTERS.contains(&name)
 }
 
-/// Whether no prefix of a program is proposed or accepted.
+/// Returns whether no prefix of a program is proposed or accepted.
 pub(super) fn runs_anything(name: &str) -> bool {
     let unversioned = name.trim_end_matches(|c: char| c.is_ascii_digit() || ".-".contains(c));
     let listed =

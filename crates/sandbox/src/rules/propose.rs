@@ -102,7 +102,7 @@ pub(super) fn amendable(commands: &[Command]) -> Vec<Vec<String>> {
     commands.iter().map(known).filter(|words| !words.is_empty()).collect()
 }
 
-/// Whether commands with this prefix can do anything.
+/// Returns whether commands with this prefix can do anything.
 fn says_too_little(prefix: &[String]) -> bool {
     let Some((program, rest)) = prefix.split_first() else { return true };
     let name = base_name(program);

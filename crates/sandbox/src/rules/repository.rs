@@ -71,8 +71,8 @@ const HARMLESS_KEYS: &[(&str, &[&str])] = &[
     ("tag", &["gpgsign", "sort"]),
 ];
 
-/// Whether the repository that git finds from `dir` names no program. True without a repository;
-/// false if a file cannot be read or understood.
+/// Returns whether the repository that git finds from `dir` names no program. True without a
+/// repository; false if a file cannot be read or understood.
 pub(super) fn is_inert(dir: &Path, usage: GitUse) -> bool {
     for folder in dir.ancestors() {
         if let Some(repository) = Repository::at(folder) {
@@ -188,7 +188,7 @@ fn file_is_harmless(config: &Path) -> bool {
     }
 }
 
-/// Whether every line of a configuration is understood and sets a harmless key.
+/// Returns whether every line of a configuration is understood and sets a harmless key.
 fn is_harmless(config: &str) -> bool {
     let mut section = String::new();
     for line in config.trim_start_matches('\u{feff}').lines() {

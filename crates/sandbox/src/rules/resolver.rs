@@ -17,12 +17,12 @@ pub trait Resolver {
     /// which includes every file that a command of ours may write.
     fn resolve(&self, program: &str, cwd: &Path) -> Option<PathBuf>;
 
-    /// Whether reading the repository around `dir` with git runs no program that the
+    /// Returns whether reading the repository around `dir` with git runs no program that the
     /// repository itself names. See [`GitUse`].
     fn git_is_inert(&self, dir: &Path, usage: GitUse) -> bool;
 }
 
-/// How a git command uses the repository.
+/// The way in which a git command uses the repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GitUse {
     /// Reads commits and references, which depends only on the repository's configuration.
@@ -119,8 +119,8 @@ fn is_executable(path: &Path) -> bool {
     path.metadata().is_ok_and(|data| data.is_file() && may_run(&data))
 }
 
-/// Whether everybody can write a file; includes sticky folders such as `/tmp`, in which anybody can
-/// create files.
+/// Returns whether everybody can write a file; includes sticky folders such as `/tmp`, in which
+/// anybody can create files.
 fn is_open_to_all(path: &Path) -> bool {
     #[cfg(unix)]
     let open = |data: &Metadata| data.permissions().mode() & 0o002 != 0;

@@ -47,7 +47,7 @@ pub(super) const VARIABLES: &[&str] = &[
 pub struct Word {
     /// The text without its quotes.
     pub text: String,
-    /// Whether the shell expands it (a glob or a tilde), possibly to several words.
+    /// True if the shell expands it (a glob or a tilde), possibly to several words.
     pub expands: bool,
 }
 
@@ -57,8 +57,8 @@ impl Word {
         Self { text: text.to_owned(), expands: false }
     }
 
-    /// Whether the program can interpret the word as an option. A glob at the start can expand to
-    /// any name, such as `-delete`; a tilde always expands to a path.
+    /// Returns whether the program can interpret the word as an option. A glob at the start can
+    /// expand to any name, such as `-delete`; a tilde always expands to a path.
     pub fn may_be_option(&self) -> bool {
         self.text.starts_with('-') || (self.expands && self.text.starts_with(['*', '?', '[', '$']))
     }

@@ -13,7 +13,7 @@ pub(crate) struct Request {
     pub(crate) cwd: Vec<u8>,
     /// See [`crate::Spawn::cwd_is_real`].
     pub(crate) cwd_is_real: bool,
-    /// Whether standard input is a terminal that becomes the controlling one.
+    /// True if standard input is a terminal that becomes the controlling one.
     pub(crate) terminal: bool,
     /// The ports of a managed network's proxies inside of the sandbox. A socket for the listeners
     /// is sent with the request.
@@ -28,7 +28,7 @@ pub(crate) struct Request {
 pub(crate) struct Ports {
     pub(crate) http: u16,
     pub(crate) socks: Option<u16>,
-    /// Whether UDP is served on the port of SOCKS5.
+    /// True if UDP is served on the port of SOCKS5.
     pub(crate) udp: bool,
 }
 
@@ -46,7 +46,7 @@ impl Ports {
     }
 }
 
-/// How the supervisor confines the command.
+/// The confinement of the command by the supervisor.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Confinement {
     #[default]
@@ -153,7 +153,7 @@ pub(crate) enum Report {
     Exited(Ended),
 }
 
-/// How a command ended.
+/// The end of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
     Code(i32),

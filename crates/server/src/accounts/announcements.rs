@@ -1,16 +1,17 @@
-//! What clients were notified of about the account: each change once, in the order of its notifications.
+//! The notifications of clients about the account: each change once, in the order of its
+//! notifications.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use protocol::AccountUpdatedNotification;
 
-/// See the module.
+/// The notifications of clients about the account.
 #[derive(Default)]
 pub(super) struct Announcements(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    /// What clients were notified of, or would have been.
+    /// The last notification of clients, sent or due.
     last: Option<AccountUpdatedNotification>,
     /// Changes by this server that were begun and not announced yet.
     own_changes: usize,
@@ -27,7 +28,7 @@ pub(super) struct Look {
 /// else announces it.
 pub(super) struct OwnChange(Arc<Announcements>);
 
-/// What a look at the account shows.
+/// The result of checking the account.
 pub(super) enum Noticed {
     /// Clients know it, or are about to be notified.
     Known,

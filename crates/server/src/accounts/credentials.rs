@@ -13,11 +13,11 @@ use crate::accounts::{AccountConfig, Accounts};
 /// Header with the workspace of a hosted login.
 const ACCOUNT_HEADER: &str = "hosted-account-id";
 
-/// See the module.
+/// The account's credentials for requests.
 pub(crate) struct AccountCredentials {
     pub(crate) accounts: Arc<Accounts>,
     pub(crate) config: AccountConfig,
-    /// What else provides credentials, for a user without a login.
+    /// The other sources of credentials, for a user without a login.
     pub(crate) alternatives: Option<String>,
 }
 

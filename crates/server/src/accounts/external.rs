@@ -10,9 +10,9 @@ use protocol::{
 };
 use tokio::sync::Mutex as AsyncMutex;
 
-use crate::connection::{ConnectionId, Peer};
 use crate::connections::Connections;
 use crate::direct_requests::{DirectRequest, DirectRequests};
+use crate::peer::{ConnectionId, Peer};
 
 /// How long a client has to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);

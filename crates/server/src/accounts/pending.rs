@@ -15,7 +15,7 @@ const MAX_LOGINS: usize = 8;
 /// Waits for the user, and stores the login.
 pub(super) type Work = Pin<Box<dyn Future<Output = Result<(), AccountError>> + Send>>;
 
-/// See the module.
+/// The logins that wait for the user.
 #[derive(Default)]
 pub(super) struct PendingLogins {
     /// Dropped to cancel a login.

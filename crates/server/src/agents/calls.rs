@@ -11,20 +11,15 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
 use super::jobs::ProgressSender;
-use super::report;
-use super::{AgentCaller, Agents, CallItem};
+use super::{AgentCaller, Agents, CallItem, report};
 use crate::allowed::MachineInput;
-use crate::connection::{Gate, held_gate};
 use crate::error::Error;
-use crate::thread::panics::{self, Panic};
-use crate::thread::{Command, ThreadHandle, TurnStart};
-use crate::thread_loader::ClientOverrides;
+use crate::panics::{self, Panic};
+use crate::peer::{Gate, held_gate};
+use crate::thread_port::{Command, ThreadHandle, TurnStart};
 
 /// The longest time of a call that does not wait for agents.
 const CALL_LIMIT: Duration = Duration::from_secs(30);
-
-/// A turn that began.
-pub(super) struct StartedTurn(pub(super) Id);
 
 /// Where a call reports to.
 #[derive(Clone)]
@@ -157,7 +152,7 @@ impl Agents {
             self.interrupt(&id).await;
         }
         let started = self.start_turn(&id, &handle, content, caller).await;
-        let StartedTurn(turn) = started.map_err(|error| refused(&id, &error))?;
+        let turn = started.map_err(|error| refused(&id, &error))?;
         drop(place);
         let output = json!({ "agent_id": id, "turn_id": &*turn }).to_string();
         Ok(about(&id, self.state(&id), output))
@@ -201,15 +196,12 @@ impl Agents {
             return Ok(handle);
         }
         let clients = self.root_clients(caller.root());
-        let overrides = ClientOverrides::default();
         let loader = self.loader()?;
-        let loaded = loader.resume_thread(&clients, id, &overrides).await;
-        let (handle, _) = loaded
-            .map_err(|error| ToolError::new(format!("agent {id} cannot be loaded: {error}")))?;
-        Ok(handle)
+        let loaded = loader.load_agent(&clients, id).await;
+        loaded.map_err(|error| ToolError::new(format!("agent {id} cannot be loaded: {error}")))
     }
 
-    /// Starts a turn of an agent, or adds to the one that runs. The turn counts as running from
+    /// Starts a turn of an agent, or adds to the one that runs, and returns its id. The turn counts as running from
     /// before its first event on, so that its place is never free in between.
     pub(super) async fn start_turn(
         &self,
@@ -217,7 +209,7 @@ impl Agents {
         handle: &ThreadHandle,
         content: Vec<UserContent>,
         caller: &AgentCaller,
-    ) -> Result<StartedTurn, Error> {
+    ) -> Result<Id, Error> {
         let (hold, gate) = held_gate();
         let (answer, answered) = oneshot::channel();
         let start = Command::StartTurn(TurnStart {
@@ -238,7 +230,7 @@ impl Agents {
         };
         self.forest().turn_started(id, &view.id);
         drop(hold);
-        Ok(StartedTurn(view.id))
+        Ok(view.id)
     }
 
     /// Interrupts the running turn of an agent, if any, and waits for its end.
@@ -265,7 +257,7 @@ impl Place {
     fn take(
         agents: &Arc<Agents>,
         id: &str,
-        limits: super::limits::TreeLimits,
+        limits: crate::thread_port::TreeLimits,
     ) -> Result<Self, ToolError> {
         agents.forest().begin(id, limits)?;
         Ok(Self { agents: agents.clone(), id: id.to_owned() })

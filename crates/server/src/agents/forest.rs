@@ -7,9 +7,9 @@ use config::kind::Nickname;
 use session::{AgentState, Id, ToolError};
 use tokio::sync::watch;
 
-use super::identity::AgentIdentity;
-use super::limits::{StartError, TreeLimits};
 use super::nicknames::free_nickname;
+use crate::agents::start_error::StartError;
+use crate::thread_port::{AgentIdentity, TreeLimits};
 
 /// Agents of a tree that are remembered; beyond that, the oldest that are not loaded are forgotten.
 /// Their results are in the store, which is read when they are named again. Loaded ones are always

@@ -3,10 +3,9 @@
 use session::UserContent;
 
 use super::Agents;
-use crate::bounds;
 use crate::error::Error;
-use crate::image_reader;
-use crate::thread::ThreadHandle;
+use crate::thread_port::ThreadHandle;
+use crate::{bounds, image_reader};
 
 impl Agents {
     /// The input with its images as the agent's model takes them.

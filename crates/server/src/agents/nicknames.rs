@@ -11,7 +11,7 @@ const DEFAULT: [&str; 48] = [
     "Tomas", "Ulla", "Viktor", "Wanda",
 ];
 
-/// The first of `candidates` that is free, or the first with a number behind it.
+/// The first of `candidates` that is free, or the first with a number appended.
 pub(super) fn free_nickname(candidates: &[Nickname], is_taken: impl Fn(&str) -> bool) -> String {
     let mut names: Vec<&str> = candidates.iter().map(|name| name.trim()).collect();
     if names.is_empty() {

@@ -1,5 +1,5 @@
-//! What an agent has to report: how its last turn ended, with its final message. Read from the
-//! store when the agent is not loaded.
+//! The report of an agent: the end of its last turn, with its final message. Read from the store
+//! when the agent is not loaded.
 
 use protocol::ThreadItem;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ const MAX_MESSAGE: usize = 256 * 1024;
 /// Turns that can end together: as many inputs as can join a turn, and the turn itself.
 const MAX_JOINED: u32 = 1_001;
 
-/// How a turn ended.
+/// Returns the state of an agent after a turn.
 pub(super) fn of_turn(view: &TurnView, message: Option<String>) -> AgentState {
     match view.status {
         TurnStatus::Completed => AgentState::Completed(message.map(cut)),
@@ -27,7 +27,7 @@ pub(super) fn of_turn(view: &TurnView, message: Option<String>) -> AgentState {
     }
 }
 
-/// How the last turn of a stored agent ended; `None` without a turn.
+/// Returns the state of a stored agent after its last turn; `None` without a turn.
 pub(super) async fn of_stored(store: &Store, thread: &str) -> Result<Option<AgentState>, Error> {
     let Some(turn) = store.last_turn(thread).await? else { return Ok(None) };
     Ok(Some(match turn.status {

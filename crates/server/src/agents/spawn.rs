@@ -1,23 +1,20 @@
 //! `spawn_agent`: starts an agent's thread and its first turn.
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use protocol::{ReasoningEffort, ThreadSource, ThreadStarted};
 use serde_json::json;
 use session::{AgentOutcome, AgentState, Id, Overrides, PolicyBound, SpawnAgent, ToolError};
 
-use super::calls::StartedTurn;
 use super::forest::NewAgent;
-use super::identity::AgentIdentity;
-use super::limits::{StartError, TreeLimits};
-use super::{AgentCaller, Agents};
+use super::{AgentCaller, AgentThread, Agents, StartAgents};
+use crate::agents::start_error::StartError;
 use crate::allowed::MachineInput;
-use crate::connection::Gate;
 use crate::convert;
 use crate::error::Error;
+use crate::peer::Gate;
 use crate::stored;
-use crate::thread::{Extra, ThreadHandle};
-use crate::thread_loader::{AgentThread, ThreadLoader};
+use crate::thread_port::{AgentIdentity, Extra, ThreadHandle, TreeLimits, wire};
 
 /// The role that stands for an agent like its caller.
 const DEFAULT_ROLE: &str = "default";
@@ -36,7 +33,7 @@ impl Agents {
         caller: &AgentCaller,
         agent: SpawnAgent,
     ) -> Result<AgentOutcome, ToolError> {
-        let id = self.loader()?.options.ids.next();
+        let id = self.options.ids.next();
         Ok(self.start(caller, agent, NewThread { id, job: None }).await?)
     }
 
@@ -77,13 +74,13 @@ impl Agents {
         let nickname = identity.nickname.clone();
         let thread = thread(caller, &id, identity, overrides);
         let clients = self.root_clients(caller.root());
-        let loaded = loader.new_agent(&clients, thread).await;
+        let loaded = loader.start_agent(&clients, thread).await;
         let (handle, record) = loaded.map_err(|error| not_started(&error))?;
         if self.forest().is_closed(&caller.id) {
             let error = ToolError::new("this agent is being closed, so it can start no other");
             return Err(error.into());
         }
-        let started = convert::thread::new(&record, ephemeral);
+        let started = wire::new(&record, ephemeral);
         let params = protocol::thread_record::ThreadStartedNotification { thread: started };
         clients.iter().for_each(|peer| peer.notify::<ThreadStarted>(&params));
         if !agent.history.is_empty() {
@@ -92,7 +89,7 @@ impl Agents {
         let content = self.prepare_input(&handle, agent.content).await;
         let content = content.map_err(|error| not_started(&error))?;
         let turn = self.start_turn(&id, &handle, content, caller).await;
-        let StartedTurn(_) = turn.map_err(|error| not_started(&error))?;
+        turn.map_err(|error| not_started(&error))?;
         starting.keep();
         let settings =
             stored::settings(&id, &record.settings).map_err(|error| not_started(&error))?;
@@ -107,11 +104,8 @@ impl Agents {
         })
     }
 
-    pub(super) fn loader(&self) -> Result<Arc<ThreadLoader>, ToolError> {
-        self.loader
-            .get()
-            .and_then(Weak::upgrade)
-            .ok_or_else(|| ToolError::new("the server is ending"))
+    pub(super) fn loader(&self) -> Result<Arc<dyn StartAgents>, ToolError> {
+        self.loader.upgrade().ok_or_else(|| ToolError::new("the server is ending"))
     }
 
     /// The limits that hold for a caller's tree.

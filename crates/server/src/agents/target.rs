@@ -6,11 +6,10 @@ use session::{AgentState, ToolError};
 use store::ListQuery;
 
 use super::forest::{Forest, MAX_REMEMBERED};
-use super::report;
-use super::{AgentCaller, Agents};
+use super::{AgentCaller, Agents, report};
 use crate::convert::agent::SPAWNED_SOURCE;
 use crate::error::Error;
-use crate::thread::Extra;
+use crate::thread_port::Extra;
 
 /// Agents that an error lists.
 const MAX_LISTED: usize = 20;

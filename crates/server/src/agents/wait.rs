@@ -9,7 +9,8 @@ use tokio::time::{Instant, timeout_at};
 use super::report;
 use super::{AgentCaller, Agents};
 
-/// How often the store is read for agents that are not loaded: another server may work on them.
+/// Interval at which the store is read for agents that are not loaded: another server may work on
+/// them.
 const REREAD: Duration = Duration::from_millis(500);
 /// Shortest time for agents that must be read from the store first.
 const LOOKUP: Duration = Duration::from_millis(40);

@@ -1,13 +1,13 @@
-//! What users wrote in the threads at the roots of trees, for the reviewers of what their agents do.
-//! A root that is loaded publishes it from its first call of another agent on, and while an agent
-//! follows it. Otherwise the store has it.
+//! The users' messages in the threads at the roots of trees, for the reviewers of their agents'
+//! actions. A root that is loaded publishes it from its first call of another agent on, and while
+//! an agent follows it. Otherwise the store has it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-/// See the module.
+/// The users' messages in the threads at the roots of trees.
 #[derive(Default)]
 pub(crate) struct WordsOfRoots(Mutex<HashMap<String, Root>>);
 
@@ -27,7 +27,7 @@ impl WordsOfRoots {
         receiver
     }
 
-    /// Whether an agent follows a root.
+    /// Returns whether an agent follows a root.
     pub(crate) fn is_followed(&self, root: &str) -> bool {
         self.roots().get(root).is_some_and(|root| root.words.receiver_count() > 0)
     }
@@ -40,7 +40,7 @@ impl WordsOfRoots {
         root.words.send_replace(Some(words));
     }
 
-    /// Whether the store has to be read for those of a root.
+    /// Returns whether the store has to be read for those of a root.
     pub(super) fn needs_stored(&self, root: &str) -> bool {
         !self.roots().get(root).is_some_and(|root| root.is_live)
     }

@@ -24,7 +24,7 @@ use crate::options::Clock;
 /// Declares [`MachineInput`] and what each input is to the session.
 macro_rules! machine_inputs {
     ($($variant:ident { $($field:ident: $type:ty),* })+) => {
-        /// What can happen to a thread, but for changes of its settings; see [`Input`].
+        /// An event of a thread other than a change of its settings; see [`Input`].
         #[derive(Clone, Debug)]
         pub(crate) enum MachineInput {
             $($variant { $($field: $type),* },)+
@@ -120,7 +120,7 @@ impl LimitedMachine {
         Self { machine, bound, published, clock }
     }
 
-    /// The threads above an agent that are not loaded: what the store has of them may be news.
+    /// The threads above an agent that are not loaded: the store may have newer policies for them.
     pub(crate) fn unloaded_above(&self) -> Vec<String> {
         self.bound.unloaded()
     }
@@ -137,7 +137,7 @@ impl LimitedMachine {
         replacements(&bound.limit(&mut settings.clone()), BoundedBy::Agent)
     }
 
-    /// What follows from an input.
+    /// Returns the effects of an input.
     pub(crate) fn step(&mut self, input: MachineInput) -> Vec<Effect> {
         self.take(input.into())
     }
@@ -174,7 +174,7 @@ impl LimitedMachine {
         effects
     }
 
-    /// What a user grants for a call, or why that is not possible.
+    /// Records the user's grant for a call, or the reason why it is not possible.
     pub(crate) fn grant(
         &mut self,
         call: u64,

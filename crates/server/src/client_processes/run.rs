@@ -15,8 +15,8 @@ use tokio::time::Instant;
 
 use crate::client_processes::{ProcessOrder, Registration, StdinChunk};
 use crate::command_runner::{CommandLine, CommandRunner};
-use crate::connection::Peer;
 use crate::error::Error;
+use crate::peer::Peer;
 
 /// While a client has more than this in its queue, no more output of its processes is read: they are
 /// its own, and wait with it.

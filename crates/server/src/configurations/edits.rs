@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::Configurations;
 use crate::error::{ConfigWriteFault, Error, ErrorKind};
 
-/// How long a write may take; it may wait for another writer.
+/// Time limit of a write; it may wait for another writer.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(20);
 
 impl Configurations {

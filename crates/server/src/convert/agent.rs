@@ -1,13 +1,11 @@
-//! Calls between agents, and what makes a thread an agent: from the session to the wire.
+//! Calls between agents: from the session to the wire.
 
 use std::collections::BTreeMap;
 
 use protocol::item as wire;
-use protocol::thread_record::{SubAgentSource, ThreadSpawnSource};
+use protocol::thread_record::SubAgentSource;
 use protocol::{ReasoningEffort, SessionSource};
 use session::{AgentCall, AgentState, AgentTool, Id, ItemStatus};
-
-use crate::agents::AgentIdentity;
 
 /// The item of a call between agents.
 pub(crate) fn item(call: &AgentCall) -> wire::CollabToolCallItem {
@@ -77,19 +75,6 @@ fn agent_status(state: &AgentState) -> wire::CollabAgentStatus {
 
 /// Kind of the source of an agent's thread, as it is stored.
 pub(crate) const SPAWNED_SOURCE: &str = "subAgentThreadSpawn";
-
-/// Kind and source of an agent's thread, as they are stored.
-pub(crate) fn source(identity: &AgentIdentity) -> (String, String) {
-    let spawned = ThreadSpawnSource {
-        parent_thread_id: identity.parent.clone(),
-        depth: i32::try_from(identity.depth).unwrap_or(i32::MAX),
-        agent_nickname: Some(identity.nickname.clone()),
-        agent_path: None,
-        agent_role: identity.role.clone(),
-    };
-    let source = SessionSource::SubAgent(SubAgentSource::ThreadSpawn(spawned));
-    (SPAWNED_SOURCE.to_owned(), serde_json::to_string(&source).expect("plain data"))
-}
 
 /// Nickname and role of an agent's thread.
 pub(crate) fn names(source: &SessionSource) -> (Option<String>, Option<String>) {

@@ -7,9 +7,9 @@ use session::{
     RiskLevel, UserAuthorization,
 };
 
+use crate::convert::permissions;
 use crate::convert::thread::network_protocol;
 use crate::error::Error;
-use crate::requests::permissions;
 
 /// Parameters of the notification that a review began.
 pub(crate) fn started(

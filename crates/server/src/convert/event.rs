@@ -30,7 +30,7 @@ pub(crate) struct ItemCompleted<'a> {
     pub(crate) completed_at_ms: Millis,
 }
 
-/// What a delta carries besides its text.
+/// The members of a delta besides its text.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct DeltaParams<'a> {
@@ -142,7 +142,7 @@ pub(crate) fn usage(
     }
 }
 
-/// What tokens cost. Without agents, a turn with its agents costs what the turn does.
+/// Returns the cost of tokens. Without agents, a turn with its agents costs what the turn does.
 pub(crate) fn cost(cost: Cost, with_agents: Option<Option<i64>>) -> record::TokenCost {
     let dollars = |pico: Option<i64>| pico.map(|pico| model::dollars(pico.into()));
     record::TokenCost {

@@ -13,7 +13,7 @@ use session::{Id, ItemStatus, ServerCall, ServerResult, ToolTarget};
 
 /// The field of the form with which the user allows a tool for the session.
 pub(crate) const FOR_SESSION: &str = "allowForSession";
-/// What describes the call in the request's `_meta`.
+/// The member of the request's `_meta` that describes the call.
 const META: &str = "agentd/toolCall";
 /// Longest beginning and end of the arguments in the question to the user, in characters; `_meta` has them
 /// whole.
@@ -128,7 +128,7 @@ pub(crate) fn approval(
 }
 
 /// Text of others in quotes that it cannot end, on one line, with hidden characters visible. One that is too
-/// long is cut, with its length behind the quotes.
+/// long is cut, with its length after the quotes.
 fn quoted(text: &str, most: usize) -> String {
     let cut: String = text.chars().take(most).collect();
     let literal = Value::from(cut.as_str()).to_string();

@@ -5,62 +5,16 @@ use std::collections::HashMap;
 use protocol::elicitation::McpServerElicitationRequestParams;
 use protocol::{
     CommandExecutionApprovalDecision as Decision, CommandExecutionRequestApprovalParams,
-    FileChangeRequestApprovalParams, GitInfo, NetworkApprovalContext, NetworkApprovalProtocol,
-    PermissionsRequestApprovalParams, SessionSource, Thread, ThreadItem, ThreadStatus, Turn,
-    TurnItemsView, TurnStatus,
+    FileChangeRequestApprovalParams, NetworkApprovalContext, NetworkApprovalProtocol,
+    PermissionsRequestApprovalParams, SessionSource, ThreadItem, Turn, TurnItemsView, TurnStatus,
 };
 use serde::Serialize;
 use session::{Action, Ask, Id, Live, Millis, NetworkProtocol};
-use store::{ItemRow, StoredThread, ThreadRecord, TurnRow};
+use store::{ItemRow, TurnRow};
 
-use crate::convert;
-use crate::convert::event;
 use crate::convert::item::action;
-use crate::convert::server_tool;
-use crate::requests::permissions::{self, PermissionsAsked};
-use crate::thread::Snapshot;
-
-/// A loaded thread.
-pub(crate) fn loaded(snapshot: &Snapshot, turns: Vec<Turn>) -> Thread {
-    let status = event::status(snapshot.status);
-    Thread { ephemeral: snapshot.ephemeral, ..thread(&snapshot.record, status, turns) }
-}
-
-/// A stored thread.
-pub(crate) fn stored(stored: &StoredThread, status: ThreadStatus, turns: Vec<Turn>) -> Thread {
-    thread(&stored.record, status, turns)
-}
-
-/// A thread that has just been made.
-pub(crate) fn new(record: &ThreadRecord, ephemeral: bool) -> Thread {
-    Thread { ephemeral, ..thread(record, ThreadStatus::Idle, Vec::new()) }
-}
-
-fn thread(record: &ThreadRecord, status: ThreadStatus, turns: Vec<Turn>) -> Thread {
-    let source = source(&record.source);
-    let (agent_nickname, agent_role) = convert::agent::names(&source);
-    Thread {
-        id: record.id.clone(),
-        session_id: record.session_id.clone(),
-        preview: record.preview.clone(),
-        ephemeral: false,
-        model_provider: record.model_provider.clone(),
-        created_at: record.created_at,
-        updated_at: record.updated_at,
-        status,
-        path: None,
-        cwd: record.cwd.clone(),
-        cli_version: record.cli_version.clone(),
-        source,
-        thread_source: crate::stored::thread_source(record),
-        agent_nickname,
-        agent_role,
-        forked_from_id: record.forked_from_id.clone(),
-        name: record.name.clone(),
-        git_info: record.git_info.as_deref().and_then(git_info),
-        turns,
-    }
-}
+use crate::convert::permissions::{self, PermissionsAsked};
+use crate::convert::{self, event, server_tool};
 
 /// The source as it is stored: JSON of the wire's form.
 pub(crate) fn source_json(name: &str) -> String {
@@ -80,14 +34,6 @@ pub(crate) fn source_kind(name: &str) -> String {
 pub(crate) fn review_source() -> (String, String) {
     let source = SessionSource::SubAgent(protocol::thread_record::SubAgentSource::Review);
     ("subAgentReview".to_owned(), serde_json::to_string(&source).expect("plain data"))
-}
-
-fn source(json: &str) -> SessionSource {
-    serde_json::from_str(json).unwrap_or(SessionSource::Unknown)
-}
-
-fn git_info(json: &str) -> Option<GitInfo> {
-    serde_json::from_str(json).ok()
 }
 
 /// A stored part of the model's history.

@@ -11,8 +11,8 @@ use protocol::{
 };
 
 use crate::accounts::{AccountConfig, GivenLogin, Identity, plan_type};
-use crate::connection::Caller;
 use crate::error::Error;
+use crate::peer::Caller;
 use crate::server::Server;
 use crate::warnings;
 

@@ -3,9 +3,9 @@
 use protocol::AppMethods;
 use protocol::app::{AppInfo, AppListParams, AppListResponse};
 
-use crate::connection::Caller;
 use crate::error::Error;
 use crate::handlers::page::PAGE;
+use crate::peer::Caller;
 use crate::server::Server;
 use crate::warnings;
 

@@ -5,8 +5,8 @@ use protocol::{
     ReasoningEffort,
 };
 
-use crate::connection::Caller;
 use crate::error::Error;
+use crate::peer::Caller;
 use crate::server::Server;
 
 impl CollaborationMethods<Caller> for Server {

@@ -24,13 +24,13 @@ use crate::client_processes::{self, MethodFamily, ProcessOrder, ProcessRequest, 
 use crate::command_checks::check_rules;
 use crate::command_environment::command_environment;
 use crate::command_runner::CommandLine;
-use crate::connection::Caller;
 use crate::convert::settings::client_sandbox;
 use crate::egress::managed_network;
 use crate::error::Error;
-use crate::folders::absolute;
+use crate::folders::{self, absolute};
+use crate::peer::Caller;
 use crate::server::Server;
-use crate::{folders, warnings};
+use crate::warnings;
 
 /// How long a command may run when the client does not say.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);

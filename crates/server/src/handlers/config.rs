@@ -16,12 +16,11 @@ use protocol::{
 use serde_json::Value;
 
 use crate::config_source::Loaded;
-use crate::connection::Caller;
-use crate::convert;
 use crate::error::{ConfigWriteFault, Error, ErrorKind};
 use crate::folders::{self, absolute};
+use crate::peer::Caller;
 use crate::server::Server;
-use crate::warnings;
+use crate::{convert, warnings};
 
 impl ConfigMethods<Caller> for Server {
     /// Without `cwd`, project configurations do not count. Values are as in the files; those that are

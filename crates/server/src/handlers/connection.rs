@@ -2,8 +2,8 @@
 
 use protocol::{ClientInfo, ConnectionMethods, InitializeParams, InitializeResponse};
 
-use crate::connection::Caller;
 use crate::error::Error;
+use crate::peer::Caller;
 use crate::server::Server;
 
 impl ConnectionMethods<Caller> for Server {

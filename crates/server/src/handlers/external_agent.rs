@@ -17,11 +17,11 @@ use protocol::external_agent::{
 use protocol::{Empty, ExternalAgentConfigImportCompleted, ExternalAgentMethods};
 use tokio::sync::Mutex;
 
-use crate::connection::Caller;
 use crate::error::Error;
 use crate::folders::{absolute, check_cwd};
 use crate::imported_sessions::{self, Defaults};
 use crate::imports::{self, Offer, Writes};
+use crate::peer::Caller;
 use crate::server::Server;
 use crate::warnings;
 

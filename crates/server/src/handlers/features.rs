@@ -12,9 +12,9 @@ use protocol::{
 };
 use serde_json::Value;
 
-use crate::connection::Caller;
 use crate::error::Error;
 use crate::handlers::page::PAGE;
+use crate::peer::Caller;
 use crate::server::Server;
 
 impl FeaturesMethods<Caller> for Server {

@@ -6,10 +6,10 @@ use protocol::feedback::{FeedbackUploadParams, FeedbackUploadResponse};
 use protocol::thread::ThreadReadParams;
 use protocol::{FeedbackMethods, ThreadMethods};
 
-use crate::connection::Caller;
 use crate::error::Error;
 use crate::feedback::{self, MAX_REPORT, Report};
 use crate::folders::absolute;
+use crate::peer::Caller;
 use crate::server::Server;
 
 /// Where reports are, in the home.

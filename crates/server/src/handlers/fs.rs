@@ -17,9 +17,9 @@ use protocol::fs::{
 use protocol::{Empty, FsMethods};
 
 use crate::allowed::Allowed;
-use crate::connection::Caller;
 use crate::error::Error;
 use crate::folders::absolute;
+use crate::peer::Caller;
 use crate::server::Server;
 
 /// How long a copy or the removal of a folder may take. What takes longer ends with an error.

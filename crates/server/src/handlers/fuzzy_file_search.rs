@@ -12,9 +12,9 @@ use protocol::{
     FuzzyFileSearchSessionUpdated, FuzzyFileSearchSessionUpdatedNotification, FuzzyMethods,
 };
 
-use crate::connection::{Caller, Peer};
 use crate::error::Error;
 use crate::folders::absolute;
+use crate::peer::{Caller, Peer};
 use crate::server::Server;
 use crate::warnings;
 

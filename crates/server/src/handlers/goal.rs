@@ -7,12 +7,12 @@ use protocol::{
 use session::{Answer, GoalChange, GoalStatus};
 
 use crate::allowed::MachineInput;
-use crate::connection::Caller;
 use crate::convert;
 use crate::error::Error;
 use crate::handlers::turn::ask;
+use crate::peer::Caller;
 use crate::server::Server;
-use crate::thread::Extra;
+use crate::thread_port::Extra;
 
 /// Longest objective, in characters (specification: Limits).
 const MAX_OBJECTIVE: usize = 4000;

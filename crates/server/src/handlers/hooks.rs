@@ -10,9 +10,9 @@ use protocol::hooks::{
     HooksListResponse,
 };
 
-use crate::connection::Caller;
 use crate::error::Error;
 use crate::folders;
+use crate::peer::Caller;
 use crate::server::Server;
 use crate::thread_hooks::{self, LoadedHook, LoadedHooks, Trust};
 

@@ -6,8 +6,8 @@ use protocol::marketplace::{
     MarketplaceRemoveResponse, MarketplaceUpgradeParams, MarketplaceUpgradeResponse,
 };
 
-use crate::connection::Caller;
 use crate::error::Error;
+use crate::peer::Caller;
 use crate::server::Server;
 
 impl MarketplaceMethods<Caller> for Server {

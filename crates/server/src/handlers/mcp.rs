@@ -9,10 +9,10 @@ use protocol::{Empty, McpMethods, McpServerOauthLoginCompleted};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::connection::{Caller, Peer};
 use crate::error::Error;
 use crate::handlers::page::PAGE;
 use crate::mcp_servers::{McpServers, ThreadServers};
+use crate::peer::{Caller, Peer};
 use crate::server::Server;
 use crate::warnings;
 

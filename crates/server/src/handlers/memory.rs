@@ -2,8 +2,8 @@
 
 use protocol::{Empty, MemoryMethods};
 
-use crate::connection::Caller;
 use crate::error::Error;
+use crate::peer::Caller;
 use crate::server::Server;
 
 impl MemoryMethods<Caller> for Server {

@@ -11,9 +11,9 @@ use protocol::{
     ReasoningEffortOption,
 };
 
-use crate::connection::Caller;
 use crate::error::Error;
 use crate::handlers::page::PAGE;
+use crate::peer::Caller;
 
 use crate::server::Server;
 

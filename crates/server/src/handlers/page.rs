@@ -1,4 +1,4 @@
-//! How many rows a page of a list has: one rule for every method with a `limit`.
+//! The number of rows on a page of a list: one rule for every method with a `limit`.
 
 /// Rows of a page of one list.
 #[derive(Clone, Copy)]

@@ -9,10 +9,10 @@ use protocol::plugin::{
 };
 use protocol::{Empty, PluginMethods};
 
-use crate::connection::Caller;
 use crate::error::Error;
 use crate::folders::{self, absolute};
 use crate::handlers::plugin_share::no_service;
+use crate::peer::Caller;
 use crate::server::Server;
 
 /// Folders of a request.

@@ -7,8 +7,8 @@ use protocol::plugin_share::{
 };
 use protocol::{Empty, PluginShareMethods};
 
-use crate::connection::Caller;
 use crate::error::Error;
+use crate::peer::Caller;
 use crate::server::Server;
 
 impl PluginShareMethods<Caller> for Server {

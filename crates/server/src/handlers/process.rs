@@ -12,10 +12,10 @@ use crate::client_processes::{self, MethodFamily, ProcessOrder, ProcessRequest};
 use crate::command_checks::check_full_access;
 use crate::command_environment::command_environment;
 use crate::command_runner::CommandLine;
-use crate::connection::Caller;
 use crate::error::Error;
 use crate::folders;
 use crate::handlers::command;
+use crate::peer::Caller;
 use crate::server::Server;
 
 impl ProcessMethods<Caller> for Server {

@@ -8,8 +8,8 @@ use protocol::{
 };
 use realtime::{Audio, Input, Modality, Settings};
 
-use crate::connection::Caller;
 use crate::error::Error;
+use crate::peer::Caller;
 use crate::realtime_sessions::NewSession;
 use crate::server::Server;
 

@@ -10,17 +10,16 @@ use protocol::{
 use session::{Answer, Id, Overrides, Settings};
 
 use crate::allowed::{Allowed, MachineInput};
-use crate::connection::{Caller, Gate, Peer};
-use crate::convert;
 use crate::error::Error;
-use crate::git;
 use crate::handlers::thread::Attaching;
 use crate::handlers::turn::ask;
+use crate::peer::{Caller, Gate, Peer};
 use crate::review_change::{self, ChangeLocation, GitServices, ReviewSubject};
+use crate::{convert, git};
 
 use crate::server::Server;
-use crate::thread::{Command, ThreadHandle};
 use crate::thread_loader::{ClientOverrides, Fork};
+use crate::thread_port::{Command, ThreadHandle};
 
 /// Longest instructions of a review, in characters.
 const MAX_INSTRUCTIONS: usize = 100_000;

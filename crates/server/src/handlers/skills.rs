@@ -16,9 +16,9 @@ use protocol::{
 use serde_json::{Value, json};
 use skills::{Problem, SKILL_FILE, Scope, Skill};
 
-use crate::connection::Caller;
 use crate::error::{ConfigWriteFault, Error, ErrorKind};
 use crate::folders::{self, absolute};
+use crate::peer::Caller;
 use crate::server::Server;
 use crate::skills::{Listed, SkillSet, Switches, skill_folder};
 

@@ -17,15 +17,16 @@ use session::Overrides;
 use tokio::sync::oneshot;
 
 use crate::allowed::MachineInput;
-use crate::connection::{Caller, Gate, Peer};
 use crate::convert::settings::{wire_approval, wire_reviewer, wire_sandbox};
 use crate::error::Error;
 use crate::handlers::refuse_missing;
 use crate::handlers::turn::{ask, send};
+use crate::peer::{Caller, Gate, Peer};
 use crate::server::Server;
-use crate::thread::EventPosition;
-use crate::thread::{Command, ElicitationChange, Extra, Snapshot, ThreadHandle};
 use crate::thread_loader::{ClientOverrides, Fork};
+use crate::thread_port::{
+    Command, ElicitationChange, EventPosition, Extra, Snapshot, ThreadHandle, wire,
+};
 use crate::undo::FileRollback;
 use crate::{convert, folders, image_reader};
 
@@ -153,7 +154,7 @@ impl ThreadMethods<Caller> for Server {
         }
         let turns = if params.include_turns { self.all_turns(id).await? } else { Vec::new() };
         if let Some(snapshot) = loaded {
-            return Ok(ThreadReadResponse { thread: convert::thread::loaded(&snapshot, turns) });
+            return Ok(ThreadReadResponse { thread: wire::loaded(&snapshot, turns) });
         }
         Ok(ThreadReadResponse { thread: self.stored_thread(id, turns).await? })
     }
@@ -281,7 +282,7 @@ impl ThreadMethods<Caller> for Server {
             done.map_err(|error| error.with_info(AgentErrorInfo::ThreadRollbackFailed))?;
         let turns = self.all_turns(&params.thread_id).await?;
         let snapshot = handle.snapshot().await.ok_or_else(Error::unloaded)?;
-        let thread = convert::thread::loaded(&snapshot, turns);
+        let thread = wire::loaded(&snapshot, turns);
         Ok(ThreadRollbackResponse { thread, files: restored.map(convert::files::restored) })
     }
 
@@ -432,7 +433,7 @@ impl Server {
     pub(crate) async fn stored_thread(&self, id: &str, turns: Vec<Turn>) -> Result<Thread, Error> {
         let found = self.services.store.get().await?.thread(id).await?;
         let found = found.ok_or_else(|| Error::unknown_thread(id))?;
-        Ok(convert::thread::stored(&found, ThreadStatus::NotLoaded, turns))
+        Ok(wire::stored(&found, ThreadStatus::NotLoaded, turns))
     }
 }
 
@@ -468,7 +469,7 @@ fn response(
         peer.is_experimental().then(|| active_profile(snapshot)).flatten();
     let effort = settings.effort.as_deref().map(serde_json::Value::from);
     ThreadStartResponse {
-        thread: convert::thread::loaded(snapshot, turns),
+        thread: wire::loaded(snapshot, turns),
         model: settings.model.clone(),
         model_provider: settings.provider.clone(),
         service_tier: settings.service_tier.clone(),

@@ -13,20 +13,19 @@ use session::{Answer, Author, Mode, Overrides, UserContent};
 use tokio::sync::oneshot;
 
 use crate::allowed::MachineInput;
-use crate::bounds;
-use crate::connection::{Caller, Gate};
-use crate::convert;
+use crate::budget::TurnBudget;
 use crate::convert::settings::{
     check_model, check_service_tier, client_approval, client_reviewer, client_sandbox, name,
 };
 use crate::error::Error;
-use crate::folders;
 use crate::handlers::refuse_missing;
 use crate::image_reader::{self, ImageReader};
 use crate::mcp_servers::ResourceImages;
+use crate::peer::{Caller, Gate};
 use crate::server::{Server, Services};
 use crate::skills::{SkillInputs, may_use_skills};
-use crate::thread::{AnswerSender, Command, ThreadHandle, TurnBudget, TurnStart};
+use crate::thread_port::{AnswerSender, Command, ThreadHandle, TurnStart};
+use crate::{bounds, convert, folders};
 
 /// The service tier that stands for none.
 const DEFAULT_TIER: &str = "default";

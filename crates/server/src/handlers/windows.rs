@@ -5,8 +5,8 @@ use protocol::{
     WindowsSandboxSetupStartResponse,
 };
 
-use crate::connection::Caller;
 use crate::error::{Error, ErrorKind};
+use crate::peer::Caller;
 use crate::server::Server;
 
 impl WindowsMethods<Caller> for Server {

@@ -116,7 +116,7 @@ async fn list_tools(servers: Vec<Server>, refetch: bool) -> (Servers, Vec<String
 }
 
 impl Apps<'_> {
-    /// Whether the model can be offered an app; `None` when these servers do not have it.
+    /// Checks that the model can be offered an app; `None` when these servers do not have it.
     fn check(&self, id: &str, servers: &Servers) -> Option<Result<(), Error>> {
         let tools = servers.values().flat_map(|server| &server.catalog.tools);
         let of_app = tools.filter_map(|tool| {

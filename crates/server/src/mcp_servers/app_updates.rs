@@ -15,9 +15,9 @@ use tokio::task::AbortHandle;
 
 use super::apps::{Apps, KnownTools};
 use crate::configurations::{ConfigurationOrigin, Configurations};
-use crate::connection::{ConnectionId, Peer};
 use crate::error::Error;
 use crate::loaded_threads::LoadedThreads;
+use crate::peer::{ConnectionId, Peer};
 
 /// Apps of a notification; `app/list` has all of them.
 const MAX_SENT: usize = 1_000;

@@ -30,7 +30,7 @@ impl KnownTools {
     }
 }
 
-/// See the module.
+/// The configuration of connected apps.
 pub(super) struct Apps<'c>(&'c Config);
 
 impl<'c> Apps<'c> {
@@ -47,7 +47,7 @@ impl<'c> Apps<'c> {
         Some(Connector { id, name: meta_text(&tool.json, "connector_name", MAX_NAME) })
     }
 
-    /// Whether a tool of an app is offered.
+    /// Returns whether a tool of an app is offered.
     pub(super) fn offers(&self, connector: &Connector, tool: &Tool) -> bool {
         if !self.is_enabled(&connector.id) {
             return false;
@@ -111,7 +111,7 @@ impl<'c> Apps<'c> {
         apps.into_values().collect()
     }
 
-    /// Whether the configuration has the app on.
+    /// Returns whether the configuration has the app on.
     pub(super) fn is_enabled(&self, id: &str) -> bool {
         self.app(id).map_or(self.0.apps.default.enabled, |app| app.enabled)
     }

@@ -9,10 +9,10 @@ use protocol::McpServerStartupStatusUpdated;
 use protocol::mcp::{McpServerStartupState, McpServerStartupStatusUpdatedNotification};
 use tokio::sync::oneshot;
 
-use crate::connection::Peer;
 use crate::loaded_threads::LoadedThreads;
 use crate::mcp_servers::app_updates::Change;
-use crate::thread::{Command, ServerQuestion, ThreadHandle};
+use crate::peer::Peer;
+use crate::thread_port::{Command, ServerQuestion, ThreadHandle};
 use crate::warnings;
 
 /// How long a question waits for its answer.

@@ -7,7 +7,7 @@ use account::{Error, KeyringEntry};
 /// The kind of these entries.
 const KIND: &str = "mcp login";
 
-/// See the module.
+/// The keyring of the operating system.
 pub(super) struct OsKeyring;
 
 impl mcp::Keyring for OsKeyring {

@@ -1,5 +1,5 @@
 //! Starts the programs of MCP servers, under full access as the user configured them, each with its own
-//! session: the supervisor ends it with all of its descendants, also when this process is killed.
+//! session: the supervisor ends it with all of its descendants, even when this process is killed.
 
 use std::ffi::OsString;
 use std::io;
@@ -17,10 +17,10 @@ use crate::options::Options;
 
 /// Pieces of output that wait to be read, of 64 KiB at most; at the bound the program waits.
 const OUTPUT: usize = 4;
-/// How long a program has to end when its standard input is closed, and then when it is asked to end.
+/// Time for a program to end when its standard input is closed, and then when it is asked to end.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// See the module.
+/// The launcher of MCP servers' programs.
 pub(super) struct SandboxLauncher {
     runner: CommandRunner,
     options: Arc<Options>,
@@ -75,7 +75,7 @@ impl ChildControl for Input {
     }
 }
 
-/// Passes output on until the program closes it or nobody reads it, and ends the program.
+/// Passes output on until the program closes it or the reader is gone, and ends the program.
 async fn forward(mut process: Process, sender: mpsc::Sender<Output>) {
     loop {
         let chunk = tokio::select! {

@@ -30,7 +30,7 @@ pub(crate) struct Mentions<'m> {
 }
 
 impl McpServers {
-    /// What reads the resources and finds the apps that an input to a thread mentions.
+    /// Returns the reader of the resources and apps that an input to a thread mentions.
     ///
     /// # Errors
     /// There are too many.
@@ -54,7 +54,7 @@ impl McpServers {
 }
 
 impl Mentions<'_> {
-    /// What is mentioned: an app (`app://ID`), or else a resource.
+    /// Reads a mention: an app (`app://ID`), or else a resource.
     ///
     /// # Errors
     /// There is no such app or resource, it is switched off, or it cannot be read in time.

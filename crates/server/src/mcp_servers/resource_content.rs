@@ -19,7 +19,7 @@ const DECODING: Duration = Duration::from_secs(60);
 /// Lines about contents that are no texts; further ones are counted.
 const MAX_NOTES: usize = 100;
 
-/// What images of resources are prepared with.
+/// The settings for preparing images of resources.
 pub(crate) struct ResourceImages<'r> {
     pub(crate) reader: &'r ImageReader,
     /// `None`: the model takes no images.

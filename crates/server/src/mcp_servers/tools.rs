@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 use skills::catalog::RemoteSkill;
 
 use super::apps::{Apps, approval};
-use super::skills::{READ_DESCRIPTION, READ_TOOL, for_catalog, read_digest, read_schema};
+use crate::server_skills::{READ_DESCRIPTION, READ_TOOL, for_catalog, read_digest, read_schema};
 
 /// Longest name of a function, in characters.
 const MAX_NAME: usize = 64;

@@ -1,7 +1,7 @@
 //! The files of notes: `memories/general.md`, one file a project below `memories/projects/`, and
 //! `memories/state.json`, which says up to which turn each thread has left its notes.
 //!
-//! Every change happens under the lock of `memories.lock`, beside the folder, so that several servers
+//! Every change happens under the lock of `memories.lock`, next to the folder, so that several servers
 //! share a home; its contents count the removals of all notes. Files are replaced as a whole: a crash
 //! leaves the old or the new one. Links, devices, large files and files that are no text are refused,
 //! never followed, cut or overwritten.
@@ -23,9 +23,9 @@ const PROJECTS: &str = "projects";
 const GENERAL: &str = "general.md";
 const STATE: &str = "state.json";
 const LOCK: &str = "memories.lock";
-/// How folders begin that are being removed.
+/// Prefix of the names of folders that are being removed.
 const REMOVED: &str = "memories.removed-";
-/// How long a change waits for another server.
+/// Maximum wait of a change for another server.
 const LOCK_LIMIT: Duration = Duration::from_secs(5);
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 /// Largest file that is read: those of the program are smaller.
@@ -35,22 +35,22 @@ const MAX_THREADS: usize = 2_000;
 /// Most files of projects. At the bound, further projects leave their notes nowhere.
 const MAX_PROJECTS: usize = 500;
 
-/// See the module.
+/// The folder of notes.
 #[derive(Clone, Debug)]
 pub(crate) struct MemoryFolder {
     home: PathBuf,
 }
 
-/// How far a thread has come with its notes.
+/// The progress of a thread with its notes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Progress {
-    /// How many times all notes were removed.
+    /// Number of times that all notes were removed.
     pub(crate) removals: u64,
     /// The last turn whose notes are kept.
     pub(crate) turn: Option<String>,
 }
 
-/// What a thread adds.
+/// The additions of a thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Addition {
     pub(crate) thread: String,
@@ -95,7 +95,7 @@ impl MemoryFolder {
         Ok(notes)
     }
 
-    /// How far a thread has come.
+    /// Returns the progress of a thread.
     pub(crate) fn progress(&self, thread: &str) -> Result<Progress, String> {
         let mut lock = self.lock()?;
         let removals = removals(&mut lock)?;
@@ -199,7 +199,7 @@ impl MemoryFolder {
         }
     }
 
-    /// Whether there are notes.
+    /// Returns whether there are notes.
     fn is_there(&self) -> Result<bool, String> {
         Ok(is_folder(&self.home.join(FOLDER))? && {
             is_folder(&self.home.join(FOLDER).join(PROJECTS))?;
@@ -298,7 +298,7 @@ impl MemoryFolder {
     }
 }
 
-/// Whether there is a folder; an error for a link or anything else.
+/// Returns whether there is a folder; an error for a link or anything else.
 fn is_folder(path: &Path) -> Result<bool, String> {
     match path.symlink_metadata() {
         Ok(metadata) if metadata.is_dir() => Ok(true),
@@ -318,7 +318,7 @@ fn create_folder(path: &Path) -> Result<(), String> {
     builder.create(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// How many times all notes were removed, in the lock file.
+/// Returns the number of times that all notes were removed, from the lock file.
 fn removals(lock: &mut File) -> Result<u64, String> {
     let mut text = String::new();
     let read = lock.rewind().and_then(|()| lock.take(64).read_to_string(&mut text));
@@ -345,7 +345,7 @@ fn project_file(project: &Path) -> String {
     if readable.is_empty() { format!("{short}.md") } else { format!("{readable}-{short}.md") }
 }
 
-/// What a line costs of the room for notes.
+/// Returns the cost of a line, out of the room for notes.
 fn cost(path: &str, text: &str) -> usize {
     path.len() + text.len() + 10
 }

@@ -29,13 +29,13 @@ pub(crate) const SCHEMA: &str = r#"{"type":"object","additionalProperties":false
 /// A note.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Note {
-    /// Whether it holds for every project.
+    /// True if it holds for every project.
     pub(crate) is_general: bool,
     /// One line.
     pub(crate) text: String,
 }
 
-/// What the model is asked: `known` are the notes that exist.
+/// Returns the prompt for the model: `known` are the notes that exist.
 pub(crate) fn prompt(known: &[String], conversation: &str) -> String {
     let known = if known.is_empty() { "(none)".to_owned() } else { known.join("\n") };
     let quoted = |text: &str| text.replace('<', "&lt;");

@@ -1,4 +1,4 @@
-//! What providers report of their models. They are asked in the background, at most every
+//! Providers' reports of their models. They are asked in the background, at most every
 //! [`INTERVAL_MS`], and no turn waits for an answer. A failure is logged and changes nothing.
 
 use std::collections::HashMap;
@@ -24,7 +24,7 @@ const MAX_FILE_NAME: usize = 200;
 /// Characters that a file name keeps.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_');
 
-/// See the module. Cheap to clone.
+/// The providers' reports of their models. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Listings {
     client: Client,

@@ -3,7 +3,7 @@
 use config::PluginParts;
 use hooks::{Handler, Hook, Origin, Source};
 
-use super::servers;
+use crate::installed_plugins::servers;
 use crate::thread_hooks::key_in_plugin;
 
 /// The hooks of a plugin, and what cannot be read of their files.

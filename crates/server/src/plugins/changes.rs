@@ -7,12 +7,12 @@ use plugins::{Contents, Home, Installed, Marketplace, Staged, difference};
 use protocol::plugin::PluginDetail;
 
 use super::actions::{actions, hooks_of};
-use super::installed::InstalledPlugin;
 use super::list::{Known, folder};
-use super::parts::parts;
 use super::skills_of::PluginSkills;
 use super::wire;
 use crate::error::Error;
+use crate::installed_plugins::InstalledPlugin;
+use crate::installed_plugins::parts::parts;
 
 /// Stands for a plugin's folder in what is shown of its commands.
 const ROOT: &str = "${AGENT_PLUGIN_ROOT}";

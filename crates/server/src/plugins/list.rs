@@ -10,9 +10,8 @@ use protocol::plugin::{
     PluginSummary,
 };
 
-use super::installed::{InstalledPlugin, InstalledSet, is_enabled};
-use super::sources;
 use super::wire::{self, State};
+use crate::installed_plugins::{InstalledPlugin, InstalledSet, is_enabled, sources};
 
 /// What is installed, and what the configuration says of it.
 pub(super) struct Known<'k> {

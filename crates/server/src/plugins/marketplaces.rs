@@ -9,8 +9,9 @@ use protocol::marketplace::{
     MarketplaceUpgradeErrorInfo, MarketplaceUpgradeResponse,
 };
 
-use super::{Plugins, bounded, engine, sources};
+use super::{Plugins, bounded, engine};
 use crate::error::Error;
+use crate::installed_plugins::sources;
 
 impl Plugins {
     /// Adds a marketplace to the home.

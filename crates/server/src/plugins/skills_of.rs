@@ -1,4 +1,4 @@
-//! The skills of a plugin, what they need, and what is wrong with them, for whoever decides about the plugin.
+//! The skills of a plugin, what they need, and their faults, for the person who decides about the plugin.
 //! Waits for the file system.
 
 use std::path::Path;
@@ -7,12 +7,12 @@ use plugins::Contents;
 use protocol::skills::SkillSummary;
 use skills::{Dependency, Problem, Root, Scope, Skill};
 
-/// See the module. Sentences name the plugin's folder as `shown`.
+/// The skills of a plugin. Sentences name the plugin's folder as `shown`.
 pub(super) struct PluginSkills {
     skills: Vec<Skill>,
-    /// What each needs, a sentence each.
+    /// The needs of each, a sentence each.
     pub(super) needs: Vec<String>,
-    /// What is wrong with them.
+    /// The faults of the skills.
     pub(super) problems: Vec<String>,
 }
 

@@ -11,12 +11,12 @@ use protocol::plugin::{
 
 use crate::thread_hooks;
 
-/// What is known of a plugin beside its entry.
+/// The facts about a plugin besides its entry.
 #[derive(Clone, Copy)]
 pub(super) struct State {
     pub(super) installed: bool,
     pub(super) enabled: bool,
-    /// Whether the requirements allow its marketplace.
+    /// True if the requirements allow its marketplace.
     pub(super) is_allowed: bool,
 }
 

@@ -9,7 +9,7 @@ use session::ProjectDocument;
 /// Folders that are looked at for one call.
 const MAX_FOLDERS: usize = 256;
 
-/// What was found for a call.
+/// The documents found for a call.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct NestedDocs {
     /// Outermost first, then those that are gone.
@@ -68,7 +68,7 @@ fn folders_below(cwd: &Path, places: impl IntoIterator<Item = PathBuf>) -> BTree
     for place in places {
         let place = cwd.join(place);
         let Ok(below) = place.strip_prefix(cwd) else { continue };
-        // `..` could lead elsewhere than it says, behind a link.
+        // `..` could lead elsewhere than it says, after a link.
         if below.components().any(|part| !matches!(part, Component::Normal(_))) {
             continue;
         }
@@ -84,7 +84,7 @@ fn folders_below(cwd: &Path, places: impl IntoIterator<Item = PathBuf>) -> BTree
     folders
 }
 
-/// The files and folders that commands name, by their words; `cd` changes the folder of those behind it.
+/// The files and folders that commands name, by their words; `cd` changes the folder of those after it.
 pub(crate) fn named_places(commands: &[Vec<String>], cwd: &Path) -> Vec<PathBuf> {
     let mut folder = cwd.to_owned();
     let mut places = Vec::new();

@@ -6,8 +6,8 @@ use jsonrpc::{Notification, encode_notification};
 use protocol::{ThreadRealtimeError, ThreadRealtimeErrorNotification};
 use serde::Serialize;
 
-use crate::connection::Peer;
-use crate::thread::ThreadHandle;
+use crate::peer::Peer;
+use crate::thread_port::ThreadHandle;
 
 /// See the module.
 #[derive(Clone)]

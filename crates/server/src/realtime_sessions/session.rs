@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, watch};
 use super::audience::Audience;
 use super::words::Words;
 use super::{Closed, NewSession};
-use crate::thread::ThreadHandle;
+use crate::thread_port::ThreadHandle;
 
 /// See the module.
 pub(super) struct Session {

@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::allowed::MachineInput;
-use crate::connection::Gate;
+use crate::peer::Gate;
 use crate::realtime_sessions::audience::Audience;
 
 /// Messages that may wait for the thread; what is beyond is left out, and clients learn of it.

@@ -17,10 +17,11 @@ use serde_json::{Map, Value};
 use session::{Decision, Permissions, ToolAnswer, ToolContent, ToolError, UserQuestion};
 
 use crate::allowed::MachineInput;
+use crate::convert::permissions;
 use crate::convert::server_tool::FOR_SESSION;
 use crate::error::Error;
 use crate::image_url;
-use crate::requests::{Settled, elicitations, permissions, user_input};
+use crate::requests::{Settled, elicitations, user_input};
 
 /// Characters of a client's text that are quoted.
 const QUOTED: usize = 200;

@@ -40,7 +40,7 @@ pub(crate) fn params(
     })
 }
 
-/// What a server says in `_meta`, without what only this program says there.
+/// Returns the server's `_meta`, without the members that only this program sets there.
 fn foreign_meta(meta: Option<Value>) -> Option<Value> {
     let Some(Value::Object(mut members)) = meta else { return meta };
     members.retain(|key, _| !key.starts_with(OWN_META));

@@ -13,7 +13,7 @@ use skills::Skill;
 
 use super::{SkillSet, Skills, Switches};
 use crate::error::Error;
-use crate::mcp_servers::{ServerSkill, ServerSkills};
+use crate::server_skills::{ServerSkill, ServerSkills};
 
 /// Skills of an input.
 const MAX_SKILLS: usize = 20;

@@ -1,5 +1,6 @@
-//! What skills need besides their texts (`dependencies` of `SKILL.json`): environment variables, for which
-//! the user is asked, and MCP servers, which are added to the configuration when the user consents.
+//! The needs of skills besides their texts (`dependencies` of `SKILL.json`): environment variables,
+//! for which the user is asked, and MCP servers, which are added to the configuration when the user
+//! consents.
 
 use std::path::Path;
 
@@ -23,12 +24,12 @@ const MAX_NAME: usize = 64;
 /// Characters of a command line that only a shell understands.
 const SHELL: &str = "'\"\\$`;|&<>(){}[]*?~#!\n\r\0";
 
-/// What is missing.
+/// The missing dependencies.
 #[derive(Debug, Default)]
 pub(crate) struct Needs {
-    /// What the user is asked for.
+    /// The dependencies to ask the user for.
     pub(crate) needed: Vec<Needed>,
-    /// What is not possible, for the model.
+    /// The notes about the impossible ones, for the model.
     pub(crate) notes: Vec<String>,
 }
 
@@ -49,8 +50,8 @@ pub(crate) enum NeedKind {
 }
 
 impl Skills {
-    /// What the skills lack for work in `cwd`, with this configuration of the folder. `is_set`: whether
-    /// commands have this environment variable.
+    /// Returns the missing dependencies of the skills for work in `cwd`, with this configuration of
+    /// the folder. `is_set`: whether commands have this environment variable.
     ///
     /// # Errors
     /// The file system does not answer.

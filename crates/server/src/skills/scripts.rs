@@ -13,9 +13,10 @@ use super::Skills;
 const SCRIPTS: &str = "scripts";
 
 impl Skills {
-    /// Whether a command that runs in `cwd` names a file beneath the `scripts` of a skill, or that folder.
-    /// The skills are those that were read for the turn of the thread with these settings. Looks at the
-    /// file system, but only under a granular policy: others make no difference.
+    /// Returns whether a command that runs in `cwd` names a file beneath the `scripts` of a skill,
+    /// or that folder. The skills are those that were read for the turn of the thread with these
+    /// settings. Looks at the file system, but only under a granular policy: others make no
+    /// difference.
     pub(crate) fn runs_script(
         &self,
         invocation: Invocation<'_>,
@@ -60,7 +61,7 @@ fn words(invocation: Invocation<'_>, cwd: &Path) -> Option<Vec<FileWord>> {
     }
 }
 
-/// Whether a pattern of the shell may stand for `folder` or a path beneath it.
+/// Returns whether a pattern of the shell may stand for `folder` or a path beneath it.
 fn may_name(pattern: &Path, folder: &Path) -> bool {
     let mut parts = pattern.components();
     folder.components().all(|part| {

@@ -1,5 +1,5 @@
 //! Watches the folders of skills: any change there makes what was read of them old, and is reported to
-//! clients after a pause. Where a folder cannot be watched, its skills are read anew each time.
+//! clients after a pause. Where a folder cannot be watched, its skills are read again each time.
 
 #[cfg(target_os = "linux")]
 pub(super) use linux::SkillWatch;
@@ -23,12 +23,12 @@ mod linux {
 
     /// Changes within this time count as one.
     const QUIET: Duration = Duration::from_millis(100);
-    /// Folders that are watched. Skills in further ones are read anew each time.
+    /// Folders that are watched. Skills in further ones are read again each time.
     const MAX_WATCHES: usize = 8_192;
     /// Names on the way to a folder of skills.
     const NAMES: [&[u8]; 4] = [b".agent", b".agents", b".claude", b"skills"];
 
-    /// See the module. Ends with its owner.
+    /// The watch of skill folders. Ends with its owner.
     pub(crate) struct SkillWatch {
         /// `None` when the kernel has no more watches.
         events: Option<Arc<Events>>,

@@ -15,7 +15,7 @@ pub(super) struct Exporters {
     pub(super) problems: Vec<String>,
 }
 
-/// What is configured for a signal.
+/// The configured exporters of a signal.
 enum Wanted<'c> {
     Nothing,
     Otlp(OtlpTransport, Option<&'c ExporterSettings>),
@@ -23,7 +23,7 @@ enum Wanted<'c> {
     Hosted(Option<&'c str>),
 }
 
-/// Whether anything is to be exported.
+/// Returns whether anything must be exported.
 pub(super) fn are_wanted(configured: &Configured) -> bool {
     let [logs, traces, metrics] = all(configured);
     [logs, traces, metrics].iter().any(|(_, wanted)| !matches!(wanted, Wanted::Nothing))

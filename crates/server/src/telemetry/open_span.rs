@@ -15,7 +15,7 @@ const MAX_MESSAGE: usize = 500;
 const MAX_TEXT: usize = 256;
 const NANOSECONDS: f64 = 1e9;
 
-/// What measures operations: the time, and where they are summed up.
+/// The measuring of operations: the time, and the sums.
 #[derive(Clone)]
 pub(crate) struct Meter {
     pub(crate) clock: Arc<dyn Clock>,
@@ -29,7 +29,7 @@ impl Meter {
     }
 }
 
-/// See the module. Dropped without an end, it counts as cancelled.
+/// An operation under way. Dropped without an end, it counts as cancelled.
 #[derive(Debug, Default)]
 pub(crate) struct OpenSpan {
     context: Option<TraceContext>,
@@ -46,7 +46,7 @@ struct Measuring {
     export: Option<Export>,
 }
 
-/// What a span has besides what is measured.
+/// The parts of a span besides its measurements.
 pub(super) struct Export {
     pub(super) recorder: Recorder,
     pub(super) context: TraceContext,

@@ -10,7 +10,7 @@ use super::open_span::{Export, Meter, OpenSpan, redacted, short};
 
 /// Longest prompt that is exported, in bytes.
 const MAX_PROMPT: usize = 32 * 1024;
-/// What a price is counted in.
+/// The number of picodollars in a dollar, the unit of prices.
 const PICODOLLARS: f64 = 1e12;
 
 /// A turn, for those that take part in it. The default is no turn: nothing of it is measured.
@@ -34,7 +34,7 @@ pub(crate) struct TurnSpan {
 }
 
 impl TurnTrace {
-    /// Whether this is a turn.
+    /// Returns whether this is a turn.
     pub(crate) fn is_turn(&self) -> bool {
         self.0.is_some()
     }

@@ -13,15 +13,9 @@
 //! as soon as the store works again (`journal/missing.rs`). When an actor panics, its turn fails
 //! in the store and for its clients, and the thread is closed (`panics.rs`).
 
-mod attachment;
-mod clients;
 mod effects;
-mod hooks;
-mod memories;
 mod preparation;
 mod requests;
-mod skill_needs;
-mod undo;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -30,18 +24,17 @@ use tracing::Instrument;
 
 use crate::allowed::{LimitedMachine, MachineInput};
 use crate::mcp_servers::ThreadServers;
+use crate::panics;
 use crate::skills::ThreadSkills;
 use crate::thread::agent_calls::AgentCalls;
 use crate::thread::broadcast::Broadcast;
 use crate::thread::configuration::ThreadConfiguration;
-use crate::thread::handle::{Command, ThreadHandle};
 use crate::thread::hook_runs::HookRuns;
 use crate::thread::inspect::{ToolContext, ToolInspector};
 use crate::thread::journal::Journal;
 use crate::thread::mailbox::Mailbox;
 use crate::thread::memories::ThreadMemories;
 use crate::thread::model_stream::{FromModel, ModelStream};
-use crate::thread::panics;
 use crate::thread::pausable_clock::PausableClock;
 use crate::thread::questions::Questions;
 use crate::thread::running_commands::RunningCommands;
@@ -49,8 +42,8 @@ use crate::thread::server_calls::ServerCalls;
 use crate::thread::skill_needs::SkillNeeds;
 use crate::thread::step::{Step, append_steps};
 use crate::thread::trace::ThreadTrace;
-
-pub(crate) use undo::ThreadUndo;
+use crate::thread::undo::ThreadUndo;
+use crate::thread_port::{Command, ThreadHandle};
 
 /// How long a thread without subscribers and without activity stays loaded (specification: States).
 const UNLOAD_AFTER: Duration = Duration::from_secs(30 * 60);

@@ -6,14 +6,12 @@ use std::sync::Arc;
 use session::{AgentJob, AgentRequest, Event, Id, Item, Prepared, ToolError};
 use tokio::sync::{oneshot, watch};
 
-use crate::agents::{
-    AgentCaller, AgentIdentity, Agents, CallItem, CallSenders, CallTask, QueuedCall,
-};
+use crate::agents::{AgentCaller, Agents, CallItem, CallSenders, CallTask, QueuedCall};
 use crate::allowed::{MachineInput, ThreadAbove};
-use crate::connection::{ConnectionId, Peer};
 use crate::error::Error;
-use crate::thread::handle::Command;
-use crate::thread::panics::{self, Panic};
+use crate::panics::{self, Panic};
+use crate::peer::{ConnectionId, Peer};
+use crate::thread_port::{AgentIdentity, Command};
 
 /// See the module.
 pub(crate) struct AgentCalls {

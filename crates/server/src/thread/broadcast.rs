@@ -17,17 +17,16 @@ use session::{
 
 use tracing::Span;
 
-use crate::connection::{ConnectionId, Peer};
 use crate::connections::Connections;
-use crate::convert;
 use crate::convert::event::ItemCompleted;
+use crate::peer::{ConnectionId, Peer};
 use crate::recovery::ClosedItem;
-use crate::thread::event_log::{EventLog, EventPosition, EventSubject, ItemPhase, Replay};
+use crate::thread::event_log::{EventLog, EventSubject, ItemPhase, Replay};
 use crate::thread::event_sender::{self, EventSender};
-use crate::thread::handle::Snapshot;
 use crate::thread::subscribers::Subscribers;
 use crate::thread::turn_hooks::TurnHooks;
 use crate::thread_hooks::HookReport;
+use crate::thread_port::{EventPosition, Snapshot, wire};
 use crate::warnings;
 
 /// See the module.
@@ -221,7 +220,7 @@ impl Broadcast {
         self.user_agent = peer.user_agent().map(str::to_owned);
         self.subscribers.add(peer.clone());
         if let Some(snapshot) = announced {
-            let thread = convert::thread::loaded(snapshot, Vec::new());
+            let thread = wire::loaded(snapshot, Vec::new());
             let params = protocol::thread_record::ThreadStartedNotification { thread };
             self.subscribers.notify::<protocol::ThreadStarted>(&params);
         }

@@ -10,8 +10,8 @@ use crate::allowed::Allowed;
 use crate::configurations::{ConfigurationOrigin, Configurations, Reload};
 use crate::error::Error;
 use crate::thread::broadcast::Broadcast;
-use crate::thread::extra::Extra;
 use crate::thread_defaults::{ModelName, Parts, ThreadDefaults};
+use crate::thread_port::Extra;
 use crate::warnings;
 
 /// See the module.

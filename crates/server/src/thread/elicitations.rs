@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 
 use tokio::sync::watch;
 
-use crate::connection::ConnectionId;
 use crate::error::Error;
+use crate::peer::ConnectionId;
+use crate::thread_port::ElicitationChange;
 
 /// Prompts that one connection may count.
 const MAX_PROMPTS: u64 = 1_000;
@@ -19,13 +20,6 @@ pub(crate) struct Elicitations {
     /// A turn waits for the answer to a question of an MCP server.
     is_asking: bool,
     paused: watch::Sender<bool>,
-}
-
-/// A change of the count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ElicitationChange {
-    Increment,
-    Decrement,
 }
 
 impl Elicitations {
@@ -97,8 +91,8 @@ impl Elicitations {
 
 #[cfg(test)]
 mod tests {
-    use super::ElicitationChange::{Decrement, Increment};
     use super::*;
+    use crate::thread_port::ElicitationChange::{Decrement, Increment};
 
     #[test]
     fn each_connection_takes_back_its_own_increments() {

@@ -16,6 +16,8 @@ use jsonrpc::Outgoing;
 use protocol::{MessageInfo, Retention};
 use session::Id;
 
+use crate::thread_port::{EventPosition, ReplayGap};
+
 /// Bounds of the log, in bytes and in events. At a bound the oldest event is dropped; clients that
 /// have not seen it get a snapshot.
 const KEPT_BYTES: usize = 1024 * 1024;
@@ -71,37 +73,8 @@ enum LoggedMessage {
     Delta { head: Bytes, text: Vec<u8>, tail: Bytes },
 }
 
-/// A position in a log, as a client got it in a cursor.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct EventPosition {
-    epoch: String,
-    position: u64,
-    /// The first turn that a client at this position may have missed events of.
-    pub(crate) turn: Option<String>,
-}
-
-impl EventPosition {
-    /// Parses a cursor of [`EventLog::cursor`].
-    pub(crate) fn read(cursor: &str) -> Option<Self> {
-        let mut parts = cursor.splitn(3, '.');
-        let (epoch, position, turn) = (parts.next()?, parts.next()?, parts.next()?);
-        let position = position.parse().ok()?;
-        let turn = (!turn.is_empty()).then(|| turn.to_owned());
-        Some(Self { epoch: epoch.to_owned(), position, turn })
-    }
-}
-
 /// The events that a client has missed, in order, or why they cannot be sent again.
 pub(crate) type Replay = Result<Vec<(&'static MessageInfo, Outgoing)>, ReplayGap>;
-
-/// Why events cannot be sent again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ReplayGap {
-    /// The position is of another log: the thread was unloaded since, or the server restarted.
-    Reloaded,
-    /// Events since the position were dropped, or turns were rolled back.
-    TooOld,
-}
 
 impl EventLog {
     /// An empty log; `turn` is the thread's newest turn, `open` its items that are not final.

@@ -13,10 +13,9 @@ use protocol::turn as wire;
 use serde_json::value::RawValue;
 use session::{ApprovalReview, Event, Id, Item, ModelNotice, Verification};
 
-use crate::connection::Peer;
-use crate::convert::auto_review;
 use crate::convert::event::{self, DeltaParams, ItemCompleted, ItemStarted};
-use crate::convert::item;
+use crate::convert::{auto_review, item};
+use crate::peer::Peer;
 use crate::thread::event_log::{EventSubject, ItemPhase};
 use crate::thread::subscribers::Subscribers;
 

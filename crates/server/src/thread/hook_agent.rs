@@ -19,7 +19,7 @@ const MAX_CALLS: usize = 8;
 /// Bytes of the output of one call.
 const MAX_OUTPUT: usize = 32 << 10;
 
-/// See the module.
+/// The agent of a hook.
 pub(super) struct HookAgent {
     pub(super) asker: Asker,
     /// Its task.

@@ -13,15 +13,15 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use crate::allowed::MachineInput;
-use crate::thread::handle::Command;
+use crate::panics::{self, Panic};
 use crate::thread::hook_agent::HookAgent;
 use crate::thread::model_stream::{Asker, Response};
-use crate::thread::panics::{self, Panic};
 use crate::thread::reviewer;
 use crate::thread_hooks::{
     EndedHook, HookPlace, HookReport, HookRunner, LoadedHook, LoadedHooks, ModelRequest, UsageLog,
     prompt_with,
 };
+use crate::thread_port::Command;
 use crate::undo::{self, CallRecorder};
 
 /// Hooks of a thread that no event waits for, at once; a further one is left out with a warning.

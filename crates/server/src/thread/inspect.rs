@@ -19,16 +19,16 @@ use session::{
 use tokio::sync::{mpsc, oneshot};
 
 use crate::allowed::{Allowed, MachineInput};
-use crate::connection::Peer;
 use crate::error::Error;
 use crate::image_reader::ImageReader;
 use crate::models::Models;
 use crate::options::Options;
+use crate::peer::Peer;
 use crate::rules::{self, CommandRules};
 use crate::skills::Skills;
-use crate::thread::handle::Command;
-use crate::thread::patches::{self, Patches, Planned, PlannedPatch};
+use crate::thread::patches::{self, Patches, Planned};
 use crate::thread::permissions::PermissionChecks;
+use crate::thread_port::{Command, PlannedPatch};
 use crate::undo::{self, CallRecorder};
 use crate::{command_checks, warnings};
 use documents::Inspected;

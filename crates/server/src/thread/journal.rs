@@ -9,13 +9,12 @@ use std::sync::Arc;
 use session::{Effect, Fragment, Id, Millis, Record, TurnError, TurnView};
 use store::{StoreError, ThreadChanges, ThreadRecord, TurnsQuery, Write};
 
-use crate::convert;
-use crate::convert::event;
+use crate::convert::{self, event};
 use crate::error::Error;
 use crate::options::Options;
 use crate::recovery::{self, ClosedItem, OrphanOutcome};
-use crate::thread::extra::Extra;
 use crate::thread::step::Step;
+use crate::thread_port::Extra;
 use crate::thread_store::ThreadStore;
 
 use missing::MissingEnds;

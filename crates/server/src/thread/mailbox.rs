@@ -10,11 +10,11 @@ use session::Status;
 use tokio::sync::{mpsc, watch};
 
 use crate::allowed::MachineInput;
-use crate::connection::Peer;
 use crate::loaded_threads::LoadedThreads;
-use crate::thread::handle::{Command, ThreadHandle};
+use crate::peer::Peer;
 use crate::thread::pausable_clock::PausableClock;
 use crate::thread::replies::Replies;
+use crate::thread_port::{Command, ThreadHandle};
 
 /// Commands that may wait for a thread; at the bound senders wait.
 const INBOX: usize = 256;

@@ -12,9 +12,9 @@ use tokio::task::AbortHandle;
 
 use crate::allowed::MachineInput;
 use crate::memories::{self, Addition, Memories, Note, Progress};
-use crate::thread::handle::Command;
 use crate::thread::model_stream::Asker;
 use crate::thread::reviewer;
+use crate::thread_port::Command;
 use crate::thread_store::ThreadStore;
 
 /// How often the model is asked before the thread's next turn.

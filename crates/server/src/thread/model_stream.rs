@@ -17,10 +17,10 @@ use session::{Failure, Id, ModelEvent, Prompt, Settings};
 
 use crate::accounts::Accounts;
 use crate::allowed::MachineInput;
+use crate::budget::{BudgetLimits, BudgetPause, Budgets, TurnBudget};
 use crate::models::Models;
 use crate::options::Options;
 use crate::telemetry::TurnTrace;
-use crate::thread::budget::{BudgetLimits, BudgetPause, Budgets};
 use crate::thread::pausable_clock::PausableClock;
 use crate::thread::reviewer::Reviewer;
 use response::Unsent;
@@ -48,15 +48,6 @@ pub(crate) struct ModelStream {
     reviewer: Reviewer,
     /// The running turn in its trace.
     trace: TurnTrace,
-}
-
-/// The budget that a request asks for.
-#[derive(Clone, Debug)]
-pub(crate) enum TurnBudget {
-    /// A budget of the turn's own with at most this many tokens.
-    Own { max_tokens: Option<i64> },
-    /// The budgets of the turn that started an agent, or sends it input.
-    Shared(Budgets),
 }
 
 /// What the model stream reports.

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use sandbox::files::{Action, Change};
 use session::{ChangeKind, Id, PatchPlan};
 
+use crate::thread_port::PlannedPatch;
+
 /// Largest file that is patched.
 pub(super) const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 
@@ -15,16 +17,6 @@ pub(super) const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 pub(crate) struct Patches {
     planned: HashMap<u64, PlannedPatch>,
     diffs: BTreeMap<Id, patch::TurnDiff>,
-}
-
-/// A patch that applies to the files as they are.
-#[derive(Debug)]
-pub(crate) struct PlannedPatch {
-    pub(super) changes: Vec<patch::Change>,
-    /// Where its file operations lead, in their order: what was shown to whoever approved it.
-    pub(super) destinations: Vec<PathBuf>,
-    /// Whether the policy does not let it be written, so that somebody approved it.
-    pub(super) is_outside: bool,
 }
 
 /// A patch that applies, or what it was to change and why it cannot.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::thread::first::first;
+use crate::budget::first::first;
 
 /// See the module.
 #[derive(Clone)]

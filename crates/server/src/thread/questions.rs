@@ -11,14 +11,13 @@ use session::{Ask, DynamicCall, Id, Millis, ToolError, UserQuestion};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::allowed::MachineInput;
-use crate::connection::{ConnectionId, Peer};
 use crate::convert;
+use crate::peer::{ConnectionId, Peer};
 use crate::requests::{
     Amendable, ClientRequests, Question, Settled, elicitation_params, user_input,
 };
-use crate::thread::handle::Command;
-use crate::thread::server_question::{QuestionKey, ServerQuestion};
 use crate::thread::subscribers::Subscribers;
+use crate::thread_port::{Command, QuestionKey, ServerQuestion};
 
 /// See the module.
 pub(crate) struct Questions {

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use session::{Answer, Refusal};
 
-use crate::connection::Gate;
 use crate::error::Error;
-use crate::thread::handle::AnswerSender;
+use crate::peer::Gate;
+use crate::thread_port::AnswerSender;
 
 /// See the module.
 #[derive(Default)]

@@ -9,8 +9,8 @@ use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::allowed::MachineInput;
-use crate::thread::handle::Command;
 use crate::thread::model_stream::Response;
+use crate::thread_port::Command;
 
 /// Bytes of one answer; a longer one is a failure.
 const MAX_BYTES: usize = 256 * 1024;

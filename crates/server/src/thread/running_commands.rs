@@ -21,9 +21,9 @@ use crate::egress::{ThreadAsker, managed_network};
 use crate::options::Options;
 use crate::snapshots::ShellSnapshots;
 use crate::thread::elicitations::Elicitations;
-use crate::thread::handle::Command;
 use crate::thread::pausable_clock::PausableClock;
 use crate::thread::skill_needs::SecretVariables;
+use crate::thread_port::Command;
 use crate::undo::{self, CallRecorder};
 
 /// Writes to a command's input that may wait; one more fails.

@@ -11,10 +11,10 @@ use telemetry::TraceContext;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::allowed::MachineInput;
-use crate::mcp_servers::{read_skill_file, reads_skill_file};
-use crate::thread::handle::Command;
+use crate::panics::{self, Panic};
+use crate::server_skills::{read_skill_file, reads_skill_file};
 use crate::thread::inspect::AnswerImages;
-use crate::thread::panics::{self, Panic};
+use crate::thread_port::Command;
 use crate::undo::{self, CallRecorder};
 
 /// See the module.

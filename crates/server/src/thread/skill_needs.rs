@@ -60,16 +60,6 @@ impl SecretVariables {
     }
 }
 
-/// How far the needs of a message have come.
-pub(crate) enum SkillReport {
-    /// They were looked for.
-    Found { request: u64, needs: Needs },
-    /// Servers were added to the configuration; `notes` are for the model.
-    ServersAdded { request: u64, notes: Vec<String>, added: Vec<String> },
-    /// They are met, as far as possible.
-    Met { request: u64, notes: Vec<String> },
-}
-
 /// What the answers allow.
 #[derive(Debug, Default)]
 pub(super) struct Met {

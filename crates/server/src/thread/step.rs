@@ -7,7 +7,7 @@ use session::{Effect, Event, Id, Record};
 
 use crate::convert;
 
-/// See the module.
+/// An effect of the machine, ready for the store and all subscribers.
 pub(crate) struct Step {
     pub(super) effect: Effect,
     pub(super) json: Option<Arc<RawValue>>,

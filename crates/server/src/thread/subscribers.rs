@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
-use crate::connection::{ConnectionId, Peer};
+use crate::peer::{ConnectionId, Peer};
 use crate::thread::event_log::{EventLog, EventSubject};
 
 #[derive(Default)]

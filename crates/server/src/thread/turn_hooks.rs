@@ -1,4 +1,4 @@
-//! What happens beside a turn: the machine is kept awake, the user's prompts are kept in the history
+//! Side effects of a turn: the machine is kept awake, the user's prompts are kept in the history
 //! file, and the user's program is started at the turn's end.
 
 use std::path::Path;
@@ -14,12 +14,12 @@ use crate::notify::{Notifier, TurnPayload};
 use crate::options::Options;
 use crate::prompt_history::{self, HistoryEntry};
 
-/// See the module.
+/// The side effects of a turn.
 pub(crate) struct TurnHooks {
     thread: Id,
     /// Ephemeral threads leave no prompts in the history file.
     ephemeral: bool,
-    /// The input of an agent is no prompt of the user, and the end of its turn is none of the user's.
+    /// An agent's input is not a user prompt, and its turn end does not notify the user.
     is_agent: bool,
     options: Arc<Options>,
     notifier: Arc<Notifier>,

@@ -14,7 +14,7 @@ use session::{
 use crate::allowed::MachineInput;
 use crate::thread::step::Step;
 
-/// What an event implies about the store.
+/// An event's implication about the store.
 enum Claim<'a> {
     /// This turn is stored.
     TurnStarted(&'a Id),
@@ -64,7 +64,7 @@ fn claim(event: &Event) -> Claim<'_> {
     }
 }
 
-/// Whether an answer to a caller claims a record.
+/// Returns whether an answer to a caller claims a record.
 fn claims_record(answer: &Answer) -> bool {
     match answer {
         Answer::Started(_)
@@ -77,7 +77,7 @@ fn claims_record(answer: &Answer) -> bool {
     }
 }
 
-/// What was withheld, and what is stored again.
+/// The withheld steps, and those that are stored again.
 #[derive(Default)]
 struct LostRecords {
     turns: HashSet<Id>,
@@ -89,13 +89,13 @@ struct LostRecords {
 }
 
 impl LostRecords {
-    /// Whether clients know what an event is about.
+    /// Returns whether clients know the subject of an event.
     fn is_known(&self, turn: Option<&Id>, item: Option<&Id>) -> bool {
         turn.is_none_or(|turn| !self.turns.contains(turn))
             && item.is_none_or(|item| !self.items.contains(item))
     }
 
-    /// Whether an event may be sent after the batch that was lost.
+    /// Returns whether an event may be sent after the batch that was lost.
     fn lets_through(&self, event: &Event) -> bool {
         match claim(event) {
             Claim::TurnStarted(turn) => self.is_known(Some(turn), None),
@@ -115,7 +115,7 @@ pub(super) struct UnstoredBatch {
     lost: LostRecords,
 }
 
-/// What to do with a step of a batch whose commit failed.
+/// The treatment of a step in a batch whose commit failed.
 pub(super) enum UnstoredStep {
     /// It claims nothing: it is carried out as it is.
     Perform(Step),
@@ -215,17 +215,18 @@ impl UnstoredBatch {
         UnstoredStep::Withhold
     }
 
-    /// Whether a turn that had completed fails now.
+    /// Returns whether a turn that had completed fails now.
     pub(super) fn has_failed_end(&self) -> bool {
         self.lost.failed_end
     }
 
-    /// What is stored and sent together with the turn's failure.
+    /// Returns the steps that are stored and sent together with the turn's failure.
     pub(super) fn take_again(&mut self) -> Vec<Step> {
         std::mem::take(&mut self.lost.again)
     }
 
-    /// Whether a step that follows the loss is carried out. `is_stored`: its records are on disk.
+    /// Returns whether a step that follows the loss is carried out. `is_stored`: its records are on
+    /// disk.
     pub(super) fn lets_follow(&self, step: &Step, is_stored: bool) -> bool {
         let Effect::Emit(event) = &step.effect else { return true };
         let is_backed = match claim(event) {

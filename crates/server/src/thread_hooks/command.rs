@@ -12,7 +12,7 @@ const MAX_OUTPUT: usize = 1 << 20;
 /// Bytes of standard output that are read at all: a check may be long-winded, and still refuse.
 const MAX_DRAINED: usize = 64 << 20;
 
-/// How a command ended.
+/// The end of a command.
 pub(super) enum CommandEnd {
     Exited { code: Option<i32>, output: Vec<u8>, errors: Vec<u8> },
     TimedOut { seconds: u64 },

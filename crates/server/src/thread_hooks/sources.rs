@@ -24,7 +24,7 @@ const PROJECT_DIR: &str = "AGENT_PROJECT_DIR";
 /// The variables with the folder of a hook's plugin: ours, and the one that plugins for another agent use.
 const PLUGIN_ROOT: [&str; 2] = ["AGENT_PLUGIN_ROOT", "CLAUDE_PLUGIN_ROOT"];
 
-/// What applies in a folder.
+/// The hooks that apply in a folder.
 #[derive(Debug, Default)]
 pub(crate) struct LoadedHooks {
     pub(crate) hooks: Vec<Arc<LoadedHook>>,
@@ -41,11 +41,11 @@ pub(crate) struct LoadedHook {
     /// See [`Hook::digest`].
     pub(crate) digest: String,
     pub(crate) trust: Trust,
-    /// Whether the user left it on.
+    /// True if the user left it on.
     pub(crate) is_enabled: bool,
 }
 
-/// Whether the user trusts a hook.
+/// The user's trust in a hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trust {
     /// It is the administrator's.
@@ -59,7 +59,7 @@ pub(crate) enum Trust {
 }
 
 impl LoadedHook {
-    /// Whether an event starts it.
+    /// Returns whether an event starts it.
     pub(crate) fn runs(&self) -> bool {
         let is_trusted = matches!(self.trust, Trust::Managed | Trust::Trusted);
         is_trusted && self.is_enabled && unsupported(&self.hook).is_none()
@@ -132,7 +132,7 @@ pub(crate) fn load(config: &Config) -> LoadedHooks {
     read(config, config.has_hooks())
 }
 
-/// As [`load`], also those of the user, of projects and of plugins while the feature is off.
+/// As [`load`], and those of the user, of projects and of plugins even while the feature is off.
 pub(crate) fn load_all(config: &Config) -> LoadedHooks {
     read(config, true)
 }

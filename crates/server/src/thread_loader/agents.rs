@@ -5,39 +5,38 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use config::{Config, LayerName, Resolved};
-use session::{Mode, Overrides, Permissions, PolicyBound, Restored, Settings, ThreadStart};
+use session::{Mode, Permissions, PolicyBound, Restored, Settings, ThreadStart};
 use store::ThreadRecord;
 
-use super::{Clients, ThreadLoader, limit, to_each};
-use crate::agents::AgentIdentity;
-use crate::allowed::{Allowed, BoundedBy, ThreadBound, replacements};
+use super::{ClientOverrides, Clients, ThreadLoader, limit, to_each};
+use crate::agents::{AgentThread, StartAgents, Starting};
+use crate::allowed::{BoundedBy, ThreadBound, replacements};
 use crate::configurations::ConfigurationOrigin;
-use crate::convert;
 use crate::error::Error;
-use crate::thread::{Extra, ThreadHandle};
+use crate::thread_port::{AgentIdentity, Extra, ThreadHandle, wire};
 use crate::thread_store::NewThread;
 use crate::warnings;
 
-/// The thread of an agent that is about to start.
-pub(crate) struct AgentThread {
-    pub(crate) id: String,
-    /// That of its tree.
-    pub(crate) session_id: String,
-    pub(crate) git_info: Option<String>,
-    pub(crate) ephemeral: bool,
-    /// The settings of its parent.
-    pub(crate) settings: Allowed<Settings>,
-    /// What the call changes of them.
-    pub(crate) overrides: Overrides,
-    pub(crate) config: Arc<Config>,
-    pub(crate) origin: ConfigurationOrigin,
-    /// With what makes it an agent.
-    pub(crate) extra: Extra,
+impl StartAgents for ThreadLoader {
+    fn start_agent<'a>(
+        &'a self,
+        clients: Clients<'a>,
+        agent: AgentThread,
+    ) -> Starting<'a, (ThreadHandle, ThreadRecord)> {
+        Box::pin(self.new_agent(clients, agent))
+    }
+
+    fn load_agent<'a>(&'a self, clients: Clients<'a>, id: &'a str) -> Starting<'a, ThreadHandle> {
+        Box::pin(async move {
+            let loaded = self.resume_thread(clients, id, &ClientOverrides::default()).await;
+            loaded.map(|(handle, _)| handle)
+        })
+    }
 }
 
 impl ThreadLoader {
-    /// Makes the thread of an agent: stored before anybody hears of it, unless it is ephemeral.
-    pub(crate) async fn new_agent(
+    /// Makes the thread of an agent: stored before a client learns of it, unless it is ephemeral.
+    async fn new_agent(
         &self,
         clients: Clients<'_>,
         agent: AgentThread,
@@ -80,7 +79,7 @@ impl ThreadLoader {
             warnings::send_plain(peer, replaced.clone());
         }
         let settings = limit(clients, settings, &config);
-        let (source_kind, source) = convert::agent::source(&identity);
+        let (source_kind, source) = wire::agent_source(&identity);
         let now = self.options.clock.now_ms() / 1000;
         let record = ThreadRecord {
             id,

@@ -9,7 +9,7 @@ use super::{ClientOverrides, Clients, ThreadLoader, limit};
 use crate::convert;
 use crate::error::Error;
 use crate::stored::Totals;
-use crate::thread::{Extra, ThreadHandle};
+use crate::thread_port::{Extra, ThreadHandle};
 use crate::thread_store::NewThread;
 
 /// Where a fork ends, and whether it is kept.

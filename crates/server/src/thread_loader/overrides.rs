@@ -1,4 +1,4 @@
-//! What a client changes of a thread's configured settings when it loads the thread.
+//! A client's changes of a thread's configured settings when it loads the thread.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use crate::convert::settings::{
 use crate::error::Error;
 use crate::thread_defaults::ThreadDefaults;
 
-/// What `thread/start`, `thread/resume` and `thread/fork` may override alike.
+/// The settings that `thread/start`, `thread/resume` and `thread/fork` may override alike.
 #[derive(Default)]
 pub(crate) struct ClientOverrides {
     pub(crate) model: Option<String>,

@@ -1,4 +1,4 @@
-//! What going back does, as clients see it: a diff in git's format, and lists of paths.
+//! The changes of going back, as clients see them: a diff in git's format, and lists of paths.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -16,7 +16,7 @@ pub(crate) struct NotedPath {
     pub(crate) why: String,
 }
 
-/// See the module.
+/// The changes of going back, as clients see them.
 pub(crate) struct RestoredFiles {
     pub(crate) diff: String,
     pub(crate) is_diff_cut: bool,
@@ -26,7 +26,7 @@ pub(crate) struct RestoredFiles {
 }
 
 impl RestoredFiles {
-    /// What `plan` would do.
+    /// Returns the changes that `plan` would make.
     pub(super) fn planned(undo: &Undo, plan: &Plan) -> Result<Self, Error> {
         let (mut diff, mut is_diff_cut) = (String::new(), false);
         for step in &plan.steps {
@@ -47,7 +47,7 @@ impl RestoredFiles {
         })
     }
 
-    /// What was done.
+    /// Returns the changes that were made.
     pub(super) fn restored(self, outcome: &Outcome) -> Self {
         let restored = outcome.restored.iter().map(|path| shown(path)).collect();
         Self { restored, unkept: not_restored(&outcome.unkept), ..self }

@@ -186,13 +186,13 @@ impl AutoReviews {
         if withdrawn >= MAX_WITHDRAWN {
             return Err(format!(
                 "{MAX_WITHDRAWN} actions of this turn ended before their review did; end the turn, \
-                 the next one begins anew"
+                 the next one starts over"
             ));
         }
         if begun >= MAX_REVIEWS {
             return Err(format!(
                 "{MAX_REVIEWS} actions of this turn were reviewed already; end the turn, the next \
-                 one begins anew"
+                 one starts over"
             ));
         }
         Ok(())

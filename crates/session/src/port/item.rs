@@ -96,7 +96,7 @@ pub enum Action {
         command: String,
         /// The search query.
         query: Option<String>,
-        /// Where.
+        /// The place.
         path: Option<String>,
     },
     /// Anything else.

@@ -29,7 +29,7 @@ pub struct ExecSpec {
     pub call: u64,
     /// The tool call to run.
     pub request: ToolRequest,
-    /// Where.
+    /// The place.
     pub cwd: PathBuf,
     /// True if `cwd` is the real path that was decided about: the command must not start where a
     /// link has come to lead since.

@@ -81,7 +81,7 @@ pub(crate) fn given_up(mut failure: Failure, tries: u32) -> Failure {
     failure
 }
 
-/// The largest two units of a duration; seconds with one decimal below ten. Never shorter than it is.
+/// The largest two units of a duration; seconds with one decimal below ten. Rounded up.
 fn duration(duration: Duration) -> String {
     let seconds = u64::try_from(duration.as_millis().div_ceil(1000)).unwrap_or(u64::MAX);
     let minutes = seconds.div_ceil(60);

@@ -25,7 +25,7 @@ impl Tool for Send {
 
     fn definition(&self, tools: &ToolSet) -> Option<String> {
         let description = "Sends further input to one of your agents. An agent that works takes \
-             it in with its next step, or stops first with `interrupt`; an idle one begins anew.";
+             it in with its next step, or stops first with `interrupt`; an idle one starts again.";
         let mut properties: Map<String, Value> = agents::input_definitions()
             .into_iter()
             .map(|(name, definition)| (name.to_owned(), definition))

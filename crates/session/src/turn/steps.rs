@@ -235,7 +235,7 @@ impl Turn {
         }
     }
 
-    /// Puts a question to who decides.
+    /// Asks the client or the reviewer.
     pub(super) fn put_question(&mut self, number: u64, held: HeldQuestion, thread: &mut Thread) {
         let HeldQuestion { unsandboxed, about, ask, .. } = held;
         let action = reviewed_action(&about, unsandboxed, thread);

@@ -65,7 +65,7 @@ impl Drop for OwnerLock {
     }
 }
 
-/// Whether `owner` is dead; deletes the file of a dead owner.
+/// Returns whether `owner` is dead; deletes the file of a dead owner.
 pub(crate) fn is_dead(owners: &Path, owner: &str) -> Result<bool, StoreError> {
     let path = owners.join(owner);
     match lock_of(&path)? {

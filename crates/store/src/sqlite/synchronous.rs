@@ -1,6 +1,6 @@
 //! The durability of commits.
 
-/// What a commit survives.
+/// The failures that a commit survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Synchronous {
     /// Any end of the process. A power failure can lose the latest commits, but never damages the

@@ -388,7 +388,7 @@ async fn a_full_disk_is_reported_and_survived() {
     let store = open(dir.path());
     assert_eq!(store.thread("a").await.unwrap().unwrap().record.updated_at, 77);
     assert_eq!(store.history("a").await.unwrap().len() as u64, stored);
-    store.commit(vec![append("a", Some("t"), &[&large(7)])]).await.unwrap();
+    store.write_unloaded("a", vec![append("a", Some("t"), &[&large(7)])]).await.unwrap();
 }
 
 #[tokio::test]

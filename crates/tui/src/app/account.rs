@@ -1,7 +1,9 @@
 //! The account: who is logged in, what is left of its limits, and logging out.
 
-use protocol::{Account, AccountReadResponse, RateLimitSnapshot, RateLimitWindow};
-use serde_json::{Value, json};
+use protocol::{
+    Account, AccountReadParams, AccountReadResponse, Empty, RateLimitSnapshot, RateLimitWindow,
+};
+use serde_json::Value;
 
 use crate::app::App;
 use crate::ask::{Ask, Offer};
@@ -11,17 +13,14 @@ use crate::text::Line;
 impl App {
     /// `/account`, and the end of `/status`.
     pub(super) fn show_account(&mut self, _: &str) {
-        self.call_then("account/read", json!({}), |app, read| {
-            let account = match read.map(|value| who(&value)) {
-                Ok((text, _)) => text,
+        self.call::<protocol::AccountRead>(&AccountReadParams::default(), |app, read| {
+            let account = match read {
+                Ok(read) => who(&read).0,
                 Err(error) => format!("not known: {}", error.message),
             };
-            app.call_then("account/rateLimits/read", json!(null), move |app, read| {
-                let limits = match read.map(|value| value["rateLimits"].clone()) {
-                    Ok(value) => match serde_json::from_value(value) {
-                        Ok(limits) => app.limit_lines(&limits),
-                        Err(error) => vec![format!("cannot be read: {error}")],
-                    },
+            app.call::<protocol::AccountRateLimitsRead>(&Empty {}, move |app, read| {
+                let limits = match read {
+                    Ok(read) => app.limit_lines(&read.rate_limits),
                     Err(error) => vec![format!("not known: {}", error.message)],
                 };
                 let mut text = format!("{:<12} {account}", "account");
@@ -71,7 +70,7 @@ impl App {
 
     /// `/logout`: says what would be deleted, and asks.
     pub(super) fn log_out(&mut self, _: &str) {
-        self.call_then("account/read", json!({}), |app, read| {
+        self.call::<protocol::AccountRead>(&AccountReadParams::default(), |app, read| {
             let (account, is_logged_in) = match read {
                 Ok(value) => who(&value),
                 Err(error) => return app.error(&format!("Not logged out: {}", error.message)),
@@ -99,11 +98,11 @@ impl App {
     }
 
     fn log_out_now(&mut self) {
-        self.call_then("account/logout", json!(null), |app, result| {
+        self.call::<protocol::AccountLogout>(&Empty {}, |app, result| {
             if let Err(error) = result {
                 return app.error(&format!("Not logged out: {}", error.message));
             }
-            app.call_then("account/read", json!({}), |app, read| {
+            app.call::<protocol::AccountRead>(&AccountReadParams::default(), |app, read| {
                 app.info(match read.map(|value| who(&value)) {
                     Ok((_, true)) => {
                         "The stored credentials are deleted. The API key of the environment \
@@ -131,17 +130,16 @@ pub(super) fn described(account: &Account) -> String {
     }
 }
 
-/// The answer of `account/read` in words, and whether anybody is logged in.
-fn who(value: &Value) -> (String, bool) {
-    match serde_json::from_value(value.clone()) {
-        Ok(AccountReadResponse { account: Some(account), .. }) => (described(&account), true),
-        Ok(AccountReadResponse { account: None, requires_default_auth }) => {
-            let text = match requires_default_auth {
+/// The answer of `account/read` in words, and whether an account is logged in.
+fn who(read: &AccountReadResponse) -> (String, bool) {
+    match &read.account {
+        Some(account) => (described(account), true),
+        None => {
+            let text = match read.requires_default_auth {
                 true => "nobody is logged in, and the provider needs an account: /login",
                 false => "nobody is logged in; the provider needs no account",
             };
             (text.to_owned(), false)
         }
-        Err(error) => (format!("cannot be read: {error}"), false),
     }
 }

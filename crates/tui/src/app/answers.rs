@@ -1,17 +1,18 @@
 //! Answers to our calls, and the connection's beginning and end.
 
-use jsonrpc::ErrorObject;
+use jsonrpc::{ErrorObject, Method};
 use protocol::{
-    ConfigReadParams, ConfigReadResponse, InitializeResponse, SandboxPolicy, SortDirection, Thread,
-    ThreadListCwdFilter, ThreadListParams, ThreadListResponse, ThreadSortKey, ThreadStartResponse,
-    TurnStartResponse,
+    ConfigReadParams, ConfigReadResponse, InitializeResponse, OpeningOverrides, SandboxPolicy,
+    SortDirection, ThreadForkParams, ThreadListCwdFilter, ThreadListParams, ThreadResumeParams,
+    ThreadSortKey, ThreadStartParams, ThreadStartResponse,
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use crate::app::configuration::Configuration;
 use crate::app::status::detail;
-use crate::app::then::Then;
 use crate::app::{App, Connection, Effect, StartThread};
 use crate::highlight;
+use crate::link::Tag;
 use crate::run::Ended;
 use crate::session::Session;
 
@@ -28,7 +29,7 @@ impl App {
         // The questions come again; those that do not are answered.
         self.questions.clear();
         if let Some(id) = self.session.id.clone() {
-            self.call_with("thread/resume", json!({ "threadId": id }), Then::Reopen);
+            self.resume_thread(id, OpeningOverrides::default());
         }
         true
     }
@@ -41,7 +42,10 @@ impl App {
             include_layers: true,
         };
         self.is_configuring = true;
-        self.call::<protocol::ConfigRead>(&params, Then::Configure);
+        self.call::<protocol::ConfigRead>(&params, |app, result| match result {
+            Ok(read) => app.configure(&read),
+            Err(error) => app.unconfigured(&error.message),
+        });
     }
 
     /// Opens the thread of the start, unless that was done.
@@ -50,32 +54,63 @@ impl App {
             && !std::mem::replace(&mut self.has_begun, true)
             && let Some(start) = self.start.clone()
         {
-            self.open_thread(start.thread, start.overrides);
+            self.open_first(start.thread, start.overrides);
         }
     }
 
     /// Opens the thread of the start.
-    pub(super) fn open_thread(&mut self, thread: StartThread, overrides: Value) {
-        let with = |id: Option<String>| {
-            let mut params = if overrides.is_object() { overrides.clone() } else { json!({}) };
-            if let Some(id) = id {
-                params["threadId"] = Value::String(id);
-            }
-            params
-        };
+    pub(super) fn open_first(&mut self, thread: StartThread, overrides: OpeningOverrides) {
         match thread {
-            StartThread::New => self.call_with("thread/start", with(None), Then::Open),
-            StartThread::Resume(id) => {
-                self.call_with("thread/resume", with(Some(id)), Then::Reopen);
-            }
-            StartThread::Fork(id) => self.call_with("thread/fork", with(Some(id)), Then::Reopen),
+            StartThread::New => self.start_thread(&ThreadStartParams::from(overrides)),
+            StartThread::Resume(id) => self.resume_thread(id, overrides),
+            StartThread::Fork(id) => self.fork_thread(id, overrides),
             StartThread::Choose => self.choose_thread(),
-            StartThread::Latest => self.find_latest("thread/resume"),
-            StartThread::ForkLatest => self.find_latest("thread/fork"),
+            StartThread::Latest => self.find_latest(overrides, Self::resume_thread),
+            StartThread::ForkLatest => self.find_latest(overrides, Self::fork_thread),
         }
     }
 
-    fn find_latest(&mut self, method: &'static str) {
+    /// Opens a new thread.
+    pub(super) fn start_thread(&mut self, params: &ThreadStartParams) {
+        self.open::<protocol::ThreadStart>(params, false, None);
+    }
+
+    /// Opens a thread that exists.
+    pub(super) fn resume_thread(&mut self, thread_id: String, overrides: OpeningOverrides) {
+        let params = ThreadResumeParams { thread_id, ..ThreadResumeParams::from(overrides) };
+        self.open::<protocol::ThreadResume>(&params, true, None);
+    }
+
+    /// Opens a copy of a thread.
+    pub(super) fn fork_thread(&mut self, thread_id: String, overrides: OpeningOverrides) {
+        let params = ThreadForkParams { thread_id, ..ThreadForkParams::from(overrides) };
+        self.open::<protocol::ThreadFork>(&params, true, None);
+    }
+
+    /// Opens a thread. If it may have turns, they are read afterwards; `text` is to be edited in it.
+    pub(super) fn open<M: Method<Result = ThreadStartResponse>>(
+        &mut self,
+        params: &M::Params,
+        has_turns: bool,
+        text: Option<String>,
+    ) {
+        self.call::<M>(params, move |app, result| match result {
+            Ok(opened) => {
+                app.opened(opened, has_turns);
+                if let Some(text) = text {
+                    app.put_back(&text);
+                }
+            }
+            Err(error) => app.unopened(&error.message),
+        });
+    }
+
+    /// Opens the latest thread of the folder with `open`, or a new one.
+    fn find_latest(
+        &mut self,
+        overrides: OpeningOverrides,
+        open: fn(&mut Self, String, OpeningOverrides),
+    ) {
         let params = ThreadListParams {
             limit: Some(1),
             sort_key: Some(ThreadSortKey::UpdatedAt),
@@ -83,12 +118,22 @@ impl App {
             cwd: Some(ThreadListCwdFilter::One(self.cwd.to_string_lossy().into_owned())),
             ..ThreadListParams::default()
         };
-        self.call::<protocol::ThreadList>(&params, Then::Latest(method));
+        self.call::<protocol::ThreadList>(&params, move |app, result| match result {
+            Ok(list) => match list.data.into_iter().next() {
+                Some(thread) => open(app, thread.id, overrides),
+                None => {
+                    app.notice("There is no earlier thread of this folder: this is a new one.");
+                    app.start_thread(&ThreadStartParams::from(overrides));
+                }
+            },
+            Err(error) => app.unopened(&error.message),
+        });
     }
 
     pub(super) fn lost(&mut self, why: &str, can_return: bool) -> bool {
-        self.keep_unanswered();
-        self.dialogs.reset();
+        self.calls.reset();
+        self.sent.connection_lost();
+        self.dialogs.close_all();
         self.login.reset();
         self.trust.reset();
         if !can_return {
@@ -108,90 +153,21 @@ impl App {
         true
     }
 
-    pub(super) fn answered(&mut self, tag: u64, result: Result<Value, ErrorObject>) {
-        let Some(then) = self.calls.remove(&tag) else { return };
-        match (then, result) {
-            (Then::Run, result) => {
-                if let Some(then) = self.dialogs.answered(tag) {
-                    then(self, result);
-                }
-            }
-            (Then::Configure, Ok(value)) => match serde_json::from_value(value) {
-                Ok(config) => self.configure(&config),
-                Err(error) => self.unconfigured(&error.to_string()),
-            },
-            (then @ (Then::Open | Then::Reopen | Then::ReopenWith(_)), Ok(value)) => {
-                match serde_json::from_value(value) {
-                    Ok(opened) => self.opened(opened, !matches!(then, Then::Open)),
-                    Err(error) => self.error(&format!("the thread cannot be shown: {error}")),
-                }
-                if let Then::ReopenWith(text) = then {
-                    self.put_back(&text);
-                }
-            }
-            (Then::List(listing), Ok(value)) => self.listed(listing, value),
-            (Then::Turns, Ok(value)) => match serde_json::from_value(value) {
-                Ok(page) => self.turns(page),
-                Err(error) => self.error(&format!("the turns cannot be shown: {error}")),
-            },
-            (Then::Latest(method), Ok(value)) => self.latest(method, value),
-            (Then::Turn(_), Ok(value)) => {
-                // The notification may be later than the answer, and the next key earlier than both.
-                if let Ok(TurnStartResponse { turn }) = serde_json::from_value(value) {
-                    self.turn_started(&turn);
-                }
-            }
-            (Then::Steer(_) | Then::Done(_), Ok(_)) => {}
-            (Then::Files(token), Ok(value)) => self.found(token, value),
-            (Then::Skills, Ok(value)) => self.set_skills(&value),
-            (Then::UndoPlanned, Ok(value)) => self.undo_planned(&value),
-            (Then::Undone { turns, text }, Ok(value)) => self.undone(&value, turns, text),
-            (Then::Show(text), Ok(value)) => self.info(&text(&value)),
-            (then, Err(error)) => self.refused(then, &error),
+    pub(super) fn answered(&mut self, tag: Tag, result: Result<Value, ErrorObject>) {
+        if let Some(then) = self.calls.answered(tag) {
+            then(self, result);
         }
     }
 
-    fn refused(&mut self, then: Then, error: &ErrorObject) {
-        let what = match then {
-            Then::Configure => return self.unconfigured(&error.message),
-            // It got the refusal.
-            Then::Run => return,
-            Then::List(listing) => return self.unlisted(listing, &error.message),
-            Then::Turns => {
-                self.error(&format!("The earlier turns cannot be read: {}", error.message));
-                return self.loaded();
-            }
-            Then::Open | Then::Reopen | Then::ReopenWith(_) | Then::Latest(_) => {
-                let message = format!("The thread cannot be opened: {}", error.message);
-                // The same file is the reason, mostly.
-                let unread = self.unread_config.take();
-                self.report_unread(unread.filter(|why| *why != error.message));
-                if self.session.id.is_some() {
-                    return self.error(&message);
-                }
-                self.effects.push_back(Effect::Quit(Ended { code: 1, message: Some(message) }));
-                return;
-            }
-            Then::Turn(draft) => {
-                self.session.turn = None;
-                self.give_back(vec![draft]);
-                "The message was not sent"
-            }
-            // The turn has just ended: the message starts the next one.
-            Then::Steer(draft) if self.session.turn.is_none() => return self.start_turn(draft),
-            Then::Steer(draft) => {
-                self.wait_for_end(draft);
-                self.notice("The turn takes no more input: the message waits for its end.");
-                return;
-            }
-            // A search that the next one replaced.
-            Then::Files(_) => return,
-            Then::Skills => "The skills cannot be listed",
-            Then::UndoPlanned | Then::Undone { .. } => "Nothing was taken back",
-            Then::Done(what) => what,
-            Then::Show(_) => "The server refused",
-        };
-        self.error(&format!("{what}: {}", error.message));
+    fn unopened(&mut self, why: &str) {
+        let message = format!("The thread cannot be opened: {why}");
+        // The same file is the reason, mostly.
+        let unread = self.unread_config.take();
+        self.report_unread(unread.filter(|unread| unread != why));
+        if self.session.id.is_some() {
+            return self.error(&message);
+        }
+        self.effects.push_back(Effect::Quit(Ended { code: 1, message: Some(message) }));
     }
 
     fn unconfigured(&mut self, why: &str) {
@@ -210,9 +186,10 @@ impl App {
     fn configure(&mut self, read: &ConfigReadResponse) {
         self.is_configuring = false;
         let was_full = self.settings.is_full_screen;
-        self.settings.read(&read.config);
-        self.login.read(&read.config);
-        self.notices.read(&read.config);
+        let config = Configuration::new(&read.config);
+        self.settings.read(config);
+        self.login.read(config);
+        self.notices.read(config);
         if let Some(name) = self.settings.theme.take() {
             match highlight::theme(&name) {
                 Ok(_) => self.settings.theme = Some(name),
@@ -232,24 +209,6 @@ impl App {
             self.effects.push_back(Effect::Alternate(self.settings.is_full_screen));
         }
         self.check_trust(read, self.cwd.to_string_lossy().into_owned(), Self::begin);
-    }
-
-    fn latest(&mut self, method: &'static str, value: Value) {
-        let found: Option<Thread> = serde_json::from_value(value)
-            .ok()
-            .and_then(|list: ThreadListResponse| list.data.into_iter().next());
-        let overrides =
-            self.start.as_ref().map(|start| start.overrides.clone()).unwrap_or_default();
-        match (found, method) {
-            (None, _) => {
-                self.notice("There is no earlier thread of this folder: this is a new one.");
-                self.open_thread(StartThread::New, overrides);
-            }
-            (Some(thread), "thread/fork") => {
-                self.open_thread(StartThread::Fork(thread.id), overrides);
-            }
-            (Some(thread), _) => self.open_thread(StartThread::Resume(thread.id), overrides),
-        }
     }
 
     /// Shows a thread: the one that was opened, or the same one after a reconnection.
@@ -278,7 +237,7 @@ impl App {
         session.model = model;
         session.cwd = Some(cwd.into());
         session.branch = thread.git_info.and_then(|git| git.branch);
-        session.effort = reasoning_effort.map(|effort| word(&effort));
+        session.effort = reasoning_effort;
         session.approval = word(&approval_policy);
         session.sandbox = sandbox_word(&sandbox).to_owned();
         let folder = session.cwd.as_ref().map(|cwd| cwd.to_string_lossy().into_owned());
@@ -291,7 +250,7 @@ impl App {
         }
         self.load_skills();
         if !is_same {
-            self.overrides.remove("collaborationMode");
+            self.overrides.collaboration_mode = None;
             self.warn_of_sandbox(&sandbox);
         }
         if let Some(folder) = folder {
@@ -303,7 +262,7 @@ impl App {
 }
 
 /// A value of the protocol as one word.
-fn word(value: &impl serde::Serialize) -> String {
+pub(super) fn word(value: &impl serde::Serialize) -> String {
     match serde_json::to_value(value) {
         Ok(Value::String(word)) => word,
         Ok(Value::Object(members)) => members.keys().next().cloned().unwrap_or_default(),

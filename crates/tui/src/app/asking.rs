@@ -1,12 +1,9 @@
-//! How the program asks the user and the server: dialogs of its own, behind the questions of the server, and
-//! calls that go on with their answer.
+//! How the program asks the user: dialogs of its own, after the questions of the server.
 
-use jsonrpc::ErrorObject;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::app::App;
 use crate::app::dialogs::{Dialog, DialogId};
-use crate::app::then::Then;
 use crate::ask::Ask;
 use crate::terminal::input::Key;
 
@@ -70,39 +67,6 @@ impl App {
         let Some(dialog) = self.dialogs.front_mut() else { return false };
         dialog.ask.paste(text, self.now);
         true
-    }
-
-    /// Calls a method and goes on with its answer. Without one, since the connection was lost, it does not.
-    pub(super) fn call_then(
-        &mut self,
-        method: &'static str,
-        params: Value,
-        then: impl FnOnce(&mut Self, Result<Value, ErrorObject>) + 'static,
-    ) {
-        self.dialogs.when_answered(self.next_tag, Box::new(then));
-        self.call_with(method, params, Then::Run);
-    }
-
-    /// Stores values in the user's configuration, all of them or none, and goes on with the path of the file,
-    /// or with why they were not stored. Null removes a key. A value that another source overrides is stored,
-    /// and a warning says so.
-    pub(super) fn store_settings(
-        &mut self,
-        values: Vec<(String, Value)>,
-        then: impl FnOnce(&mut Self, Result<String, String>) + 'static,
-    ) {
-        let edit = |(key, value): (String, Value)| json!({ "keyPath": key, "value": value, "mergeStrategy": "replace" });
-        let edits: Vec<Value> = values.into_iter().map(edit).collect();
-        let params = json!({ "edits": edits, "reloadUserConfig": true });
-        self.call_then("config/batchWrite", params, |app, result| {
-            let stored = result.map(|written| {
-                if let Some(why) = written["overriddenMetadata"]["message"].as_str() {
-                    app.warning(why);
-                }
-                app.folder(written["filePath"].as_str().unwrap_or("config.toml"))
-            });
-            then(app, stored.map_err(|error| error.message));
-        });
     }
 }
 

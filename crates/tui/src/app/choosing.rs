@@ -2,14 +2,12 @@
 
 use protocol::{
     ModelListParams, ModelListResponse, SortDirection, Thread, ThreadListCwdFilter,
-    ThreadListParams, ThreadListResponse, ThreadSortKey, ThreadTurnsListParams,
+    ThreadListParams, ThreadListResponse, ThreadSortKey, ThreadStartParams, ThreadTurnsListParams,
     ThreadTurnsListResponse, TurnItemsView,
 };
-use serde_json::{Value, json};
 
+use crate::app::App;
 use crate::app::filling::{Choosing, What};
-use crate::app::then::{Listing, Then};
-use crate::app::{App, StartThread};
 use crate::cells;
 use crate::highlight;
 use crate::picker::{Need, Outcome, PAGE, Picker, Row};
@@ -29,7 +27,10 @@ impl App {
     /// Asks for the models, which are few.
     pub(super) fn choose_model(&mut self) {
         let params = ModelListParams::default();
-        self.call::<protocol::ModelList>(&params, Then::List(Listing::Models));
+        self.call::<protocol::ModelList>(&params, |app, result| match result {
+            Ok(models) => app.models_listed(models),
+            Err(error) => app.error(&format!("The models cannot be listed: {}", error.message)),
+        });
     }
 
     /// Opens the list of themes.
@@ -121,7 +122,7 @@ impl App {
                     && let Some(start) = &self.start
                 {
                     let overrides = start.overrides.clone();
-                    self.open_thread(StartThread::New, overrides);
+                    self.start_thread(&ThreadStartParams::from(overrides));
                 }
             }
         }
@@ -132,9 +133,7 @@ impl App {
         match what {
             What::Threads => {
                 let overrides = self.start.take().map(|start| start.overrides);
-                let mut params = overrides.filter(Value::is_object).unwrap_or(json!({}));
-                params["threadId"] = Value::String(row.id);
-                self.call_with("thread/resume", params, Then::Reopen);
+                self.resume_thread(row.id, overrides.unwrap_or_default());
             }
             What::Models => self.choose_listed_model(row.id),
             What::Themes => self.set_theme(&row.id),
@@ -179,8 +178,12 @@ impl App {
                 sort_direction: Some(SortDirection::Desc),
                 items_view: Some(TurnItemsView::Summary),
             };
-            let then = Then::List(Listing::Preview(thread_id));
-            self.call::<protocol::ThreadTurnsList>(&params, then);
+            self.call::<protocol::ThreadTurnsList>(&params, move |app, result| {
+                // Without a preview there is still the row.
+                if let Ok(turns) = result {
+                    app.previewed(&thread_id, turns);
+                }
+            });
         }
     }
 
@@ -206,10 +209,15 @@ impl App {
             search_term: Some(need.search.clone()).filter(|search| !search.is_empty()),
             ..ThreadListParams::default()
         };
-        self.call::<protocol::ThreadList>(
-            &params,
-            Then::List(Listing::Threads(Need { page, ..need })),
-        );
+        let need = Need { page, ..need };
+        self.call::<protocol::ThreadList>(&params, move |app, result| match result {
+            Ok(list) => app.threads_listed(&need, list),
+            Err(error) => {
+                if let Some(choosing) = &mut app.choosing {
+                    choosing.picker.set_failure(need.token, &error.message);
+                }
+            }
+        });
     }
 
     /// Shows that the rows are those of the search before, where the next ones are late.
@@ -219,48 +227,6 @@ impl App {
         {
             choosing.late_at = None;
             choosing.picker.show_stale();
-        }
-    }
-
-    /// Takes the answer to a call for a list.
-    pub(super) fn listed(&mut self, listing: Listing, value: Value) {
-        let taken = match listing {
-            Listing::Threads(need) => {
-                serde_json::from_value(value).map(|page| self.threads_listed(&need, page))
-            }
-            Listing::Preview(thread) => {
-                serde_json::from_value(value).map(|turns| self.previewed(&thread, turns))
-            }
-            Listing::Models => {
-                serde_json::from_value(value).map(|models| self.models_listed(models))
-            }
-            Listing::Messages => {
-                serde_json::from_value(value).map(|turns| self.messages_listed(&turns))
-            }
-            Listing::Earlier(thread) => {
-                serde_json::from_value(value).map(|turns| self.earlier_read(&thread, turns))
-            }
-            Listing::Export(exporting) => {
-                serde_json::from_value(value).map(|turns| self.export_read(*exporting, turns))
-            }
-        };
-        if let Err(error) = taken {
-            self.error(&format!("The list cannot be read: {error}"));
-        }
-    }
-
-    /// A call for a list was refused.
-    pub(super) fn unlisted(&mut self, listing: Listing, why: &str) {
-        match (listing, &mut self.choosing) {
-            (Listing::Threads(need), Some(choosing)) => {
-                choosing.picker.set_failure(need.token, why);
-            }
-            // Without a preview there is still the row.
-            (Listing::Preview(_), _) | (Listing::Threads(_), None) => {}
-            (Listing::Messages, _) => self.error(&format!("The messages cannot be listed: {why}")),
-            (Listing::Earlier(thread), _) => self.earlier_failed(&thread, why),
-            (Listing::Export(_), _) => self.error(&format!("The thread was not exported: {why}")),
-            (Listing::Models, _) => self.error(&format!("The models cannot be listed: {why}")),
         }
     }
 

@@ -1,10 +1,14 @@
 //! What can be typed after a slash.
 
-use protocol::{ReasoningEffort, ThreadNameSetParams};
-use serde_json::{Value, json};
+use protocol::{
+    AskForApproval, ConfigValueWriteParams, HooksListParams, MergeStrategy, OpeningOverrides,
+    ReasoningEffort, ReviewStartParams, ReviewTarget, SandboxPolicy, SkillsListParams,
+    ThreadGoalSetParams, ThreadIdParams, ThreadNameSetParams, ThreadStartParams,
+};
+use serde_json::json;
 
+use crate::app::answers::word;
 use crate::app::filling::What;
-use crate::app::then::Then;
 use crate::app::{App, Effect, status};
 use crate::composer::{Command, Draft};
 use crate::highlight;
@@ -48,11 +52,13 @@ const COMMANDS: &[Entry] = &[
     ),
     entry("clear", "", "start a new thread on an empty screen", false, App::clear_screen),
     entry("compact", "", "summarise the conversation to free the context", false, |app, _| {
-        app.on_thread(
-            "thread/compact/start",
-            json!({}),
-            Then::Done("The thread was not compacted"),
-        );
+        if let Some(thread_id) = app.thread_id() {
+            let params = ThreadIdParams { thread_id };
+            app.call_or_report::<protocol::ThreadCompactStart>(
+                &params,
+                "The thread was not compacted",
+            );
+        }
     }),
     entry(
         "copy",
@@ -72,7 +78,9 @@ const COMMANDS: &[Entry] = &[
     entry("export", "[FILE]", "write the thread as Markdown into a file", true, App::export),
     entry("feedback", "[NOTE]", "write a report that can be passed on", true, App::give_feedback),
     entry("fork", "", "go on in a copy of this thread", false, |app, _| {
-        app.on_thread("thread/fork", json!({}), Then::Reopen);
+        if let Some(id) = app.thread_id() {
+            app.fork_thread(id, OpeningOverrides::default());
+        }
     }),
     entry(
         "goal",
@@ -199,15 +207,6 @@ impl App {
         COMMANDS.iter().any(|it| it.name == name && it.any_time)
     }
 
-    /// Calls a method about this thread.
-    pub(super) fn on_thread(&mut self, method: &'static str, mut params: Value, then: Then) {
-        let Some(id) = &self.session.id else {
-            return self.notice("The thread is still being opened.");
-        };
-        params["threadId"] = Value::String(id.clone());
-        self.call_with(method, params, then);
-    }
-
     pub(super) fn set_theme(&mut self, name: &str) {
         if name.is_empty() {
             return self.choose_theme();
@@ -216,8 +215,14 @@ impl App {
             return self.error(&error.to_string());
         }
         self.settings.theme = Some(name.to_owned());
-        let params = json!({ "keyPath": "tui.theme", "value": name, "mergeStrategy": "replace" });
-        self.call_with("config/value/write", params, Then::Done("The theme was not stored"));
+        let params = ConfigValueWriteParams {
+            key_path: "tui.theme".to_owned(),
+            value: json!(name),
+            merge_strategy: MergeStrategy::Replace,
+            file_path: None,
+            expected_version: None,
+        };
+        self.call_or_report::<protocol::ConfigValueWrite>(&params, "The theme was not stored");
     }
 
     fn show_help(&mut self, _: &str) {
@@ -239,7 +244,7 @@ impl App {
         if let Some(name) = &session.name {
             row("name", name);
         }
-        let effort = session.effort.as_deref().unwrap_or_default();
+        let effort = session.effort.as_ref().map(word).unwrap_or_default();
         row("model", format!("{} {effort}", session.model).trim_end());
         let cwd = session.cwd.as_ref().unwrap_or(&self.cwd);
         row("folder", &cwd.to_string_lossy());
@@ -294,34 +299,25 @@ impl App {
     }
 
     fn show_skills(&mut self, _: &str) {
-        let cwd = self.session.cwd.as_ref().unwrap_or(&self.cwd).to_string_lossy().into_owned();
-        let params = json!({ "cwds": [cwd] });
-        self.call_with(
-            "skills/list",
-            params,
-            Then::Show(|value| {
-                list(
-                    &value["data"][0]["skills"],
-                    "There are no skills: agentd skills new",
-                    |skill| format!("${}  {}", text(&skill["name"]), text(&skill["description"])),
-                )
-            }),
-        );
+        let params =
+            SkillsListParams { cwds: vec![self.working_folder()], ..SkillsListParams::default() };
+        self.call_and_show::<protocol::SkillsList>(&params, |list| {
+            let skills = list.data.iter().flat_map(|folder| &folder.skills);
+            let lines = skills.map(|skill| format!("${}  {}", skill.name, skill.description));
+            lines_or(lines, "There are no skills: agentd skills new")
+        });
     }
 
     fn show_hooks(&mut self, _: &str) {
-        let cwd = self.session.cwd.as_ref().unwrap_or(&self.cwd).to_string_lossy().into_owned();
-        self.call_with(
-            "hooks/list",
-            json!({ "cwds": [cwd] }),
-            Then::Show(|value| {
-                list(&value["data"][0]["hooks"], NO_HOOKS, |hook| {
-                    let handler =
-                        hook["command"].as_str().unwrap_or_else(|| text(&hook["handlerType"]));
-                    format!("{}  {handler}", text(&hook["eventName"]))
-                })
-            }),
-        );
+        let params = HooksListParams { cwds: vec![self.working_folder()] };
+        self.call_and_show::<protocol::HooksList>(&params, |list| {
+            let hooks = list.data.into_iter().flat_map(|folder| folder.hooks);
+            let lines = hooks.map(|hook| {
+                let handler = hook.command.unwrap_or_else(|| word(&hook.handler_type));
+                format!("{}  {handler}", word(&hook.event_name))
+            });
+            lines_or(lines, NO_HOOKS)
+        });
     }
 
     fn set_model(&mut self, rest: &str) {
@@ -329,16 +325,19 @@ impl App {
         let Some(model) = words.next() else {
             return self.choose_model();
         };
-        let effort = words.next();
-        if let Some(effort) = effort {
-            // The request for the next turn would be refused, long after this.
-            if serde_json::from_value::<ReasoningEffort>(json!(effort)).is_err() {
-                return self.error(&format!(
-                    "{effort:?} is no effort: none, minimal, low, medium, high or xhigh"
-                ));
-            }
-        }
-        self.check_model(model.to_owned(), effort.map(str::to_owned));
+        let effort = match words.next() {
+            None => None,
+            Some(effort) => match serde_json::from_value::<ReasoningEffort>(json!(effort)) {
+                Ok(effort) => Some(effort),
+                // The request for the next turn would be refused, long after this.
+                Err(_) => {
+                    return self.error(&format!(
+                        "{effort:?} is no effort: none, minimal, low, medium, high or xhigh"
+                    ));
+                }
+            },
+        };
+        self.check_model(model.to_owned(), effort);
     }
 
     fn set_approvals(&mut self, rest: &str) {
@@ -351,18 +350,24 @@ impl App {
     fn use_approvals(&mut self, rest: &str) {
         let (approval, sandbox, what) = match rest {
             "read-only" => (
-                "onRequest",
-                json!({ "type": "readOnly" }),
+                AskForApproval::OnRequest,
+                SandboxPolicy::ReadOnly { access: None, network_access: false },
                 "reads files, asks for everything else",
             ),
             "auto" => (
-                "onRequest",
-                json!({ "type": "workspaceWrite" }),
+                AskForApproval::OnRequest,
+                SandboxPolicy::WorkspaceWrite {
+                    writable_roots: Vec::new(),
+                    read_only_access: None,
+                    network_access: false,
+                    exclude_tmpdir_env_var: false,
+                    exclude_slash_tmp: false,
+                },
                 "reads files, writes in the folder and runs commands in the sandbox; asks for more",
             ),
             "full-access" => (
-                "never",
-                json!({ "type": "dangerFullAccess" }),
+                AskForApproval::Never,
+                SandboxPolicy::DangerFullAccess {},
                 "runs every command with your rights, without sandbox and without asking",
             ),
             _ => {
@@ -373,34 +378,34 @@ impl App {
                 );
             }
         };
-        self.session.approval = approval.to_owned();
-        self.session.sandbox = rest.to_owned();
-        self.overrides.insert("approvalPolicy".to_owned(), json!(approval));
-        self.overrides.insert("sandboxPolicy".to_owned(), sandbox);
+        self.session.approval = word(&approval);
+        rest.clone_into(&mut self.session.sandbox);
+        self.overrides.approval_policy = Some(approval);
+        self.overrides.sandbox_policy = Some(sandbox);
         self.info(&format!("From the next turn on, the agent {what}."));
     }
 
     fn set_goal(&mut self, rest: &str) {
+        let Some(thread_id) = self.thread_id() else { return };
         match rest {
-            "" => self.on_thread(
-                "thread/goal/get",
-                json!({}),
-                Then::Show(|value| match value["goal"]["objective"].as_str() {
-                    Some(goal) => format!("The goal: {goal}"),
+            "" => self.call_and_show::<protocol::ThreadGoalGet>(
+                &ThreadIdParams { thread_id },
+                |read| match read.goal {
+                    Some(goal) => format!("The goal: {}", goal.objective),
                     None => "This thread has no goal.".to_owned(),
+                },
+            ),
+            "clear" => self
+                .call_and_show::<protocol::ThreadGoalClear>(&ThreadIdParams { thread_id }, |_| {
+                    "This thread has no goal any more.".to_owned()
                 }),
-            ),
-            "clear" => self.on_thread(
-                "thread/goal/clear",
-                json!({}),
-                Then::Show(|_| "This thread has no goal any more.".to_owned()),
-            ),
             goal => {
-                let params = json!({ "objective": goal });
-                let shown = |_: &Value| {
+                let objective = Some(goal.to_owned());
+                let params =
+                    ThreadGoalSetParams { thread_id, objective, status: None, token_budget: None };
+                self.call_and_show::<protocol::ThreadGoalSet>(&params, |_| {
                     "The agent works until the goal is reached: /goal clear ends that.".to_owned()
-                };
-                self.on_thread("thread/goal/set", params, Then::Show(shown));
+                });
             }
         }
     }
@@ -417,26 +422,25 @@ impl App {
             return self.notice("The name is missing: /rename NAME");
         };
         let params = ThreadNameSetParams { thread_id, name: name.to_owned() };
-        self.call::<protocol::ThreadNameSet>(&params, Then::Done("The thread was not renamed"));
+        self.call_or_report::<protocol::ThreadNameSet>(&params, "The thread was not renamed");
     }
 
     fn resume(&mut self, id: &str) {
         if id.is_empty() {
             return self.choose_thread();
         }
-        self.call_with("thread/resume", json!({ "threadId": id }), Then::Reopen);
+        self.resume_thread(id.to_owned(), OpeningOverrides::default());
     }
 
     fn review(&mut self, text: &str) {
         let target = match text {
-            "" => json!({ "type": "uncommittedChanges" }),
-            text => json!({ "type": "custom", "instructions": text }),
+            "" => ReviewTarget::UncommittedChanges {},
+            text => ReviewTarget::Custom { instructions: text.to_owned() },
         };
-        self.on_thread(
-            "review/start",
-            json!({ "target": target }),
-            Then::Done("No review was started"),
-        );
+        if let Some(thread_id) = self.thread_id() {
+            let params = ReviewStartParams { thread_id, target, delivery: None };
+            self.call_or_report::<protocol::ReviewStart>(&params, "No review was started");
+        }
     }
 
     fn toggle_raw(&mut self, _: &str) {
@@ -454,19 +458,13 @@ impl App {
 
     /// In the same folder: a server that runs elsewhere has another one.
     fn start_new(&mut self, _: &str) {
-        let cwd = self.session.cwd.as_ref().unwrap_or(&self.cwd);
-        self.call_with("thread/start", json!({ "cwd": cwd }), Then::Open);
+        let cwd = Some(self.working_folder());
+        self.start_thread(&ThreadStartParams { cwd, ..ThreadStartParams::default() });
     }
 }
 
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
-}
-
-/// A line for each element.
-fn list(values: &Value, none: &str, line: impl Fn(&Value) -> String) -> String {
-    match values.as_array().map(Vec::as_slice) {
-        None | Some([]) => none.to_owned(),
-        Some(values) => values.iter().map(line).collect::<Vec<_>>().join("\n"),
-    }
+/// The lines as a text, or `none` where there are none.
+fn lines_or(lines: impl Iterator<Item = String>, none: &str) -> String {
+    let lines: Vec<String> = lines.collect();
+    if lines.is_empty() { none.to_owned() } else { lines.join("\n") }
 }

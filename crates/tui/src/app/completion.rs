@@ -1,10 +1,11 @@
 //! What the composer completes and the server knows: files and skills.
 
-use protocol::{FuzzyFileSearchParams, FuzzyFileSearchResponse, FuzzyFileSearchResult};
-use serde_json::{Value, json};
+use protocol::{
+    FuzzyFileSearchParams, FuzzyFileSearchResult, SkillMetadata, SkillsListParams,
+    SkillsListResponse,
+};
 
 use crate::app::App;
-use crate::app::then::Then;
 use crate::composer::{Candidate, Insertion};
 
 /// Files that are offered.
@@ -18,48 +19,50 @@ impl App {
             return;
         }
         self.searched = Some(query.token);
-        let cwd = self.session.cwd.as_ref().unwrap_or(&self.cwd);
         let params = FuzzyFileSearchParams {
             query: query.text,
-            roots: vec![cwd.to_string_lossy().into_owned()],
+            roots: vec![self.working_folder()],
             // The next search ends this one.
             cancellation_token: Some("composer".to_owned()),
         };
-        self.call::<protocol::FuzzyFileSearch>(&params, Then::Files(query.token));
-    }
-
-    pub(super) fn found(&mut self, token: u64, value: Value) {
-        let files = match serde_json::from_value::<FuzzyFileSearchResponse>(value) {
-            Ok(found) => found.files,
-            Err(error) => {
-                tracing::warn!(target: "tui", "`fuzzyFileSearch` cannot be read: {error}");
-                return;
+        let token = query.token;
+        self.call::<protocol::FuzzyFileSearch>(&params, move |app, result| match result {
+            Ok(found) => {
+                let files = found.files.into_iter().take(MAX_FILES).map(file).collect();
+                app.composer.set_files(token, files);
             }
-        };
-        self.composer.set_files(token, files.into_iter().take(MAX_FILES).map(file).collect());
+            // A search that the next one replaced.
+            Err(error) => {
+                tracing::debug!(target: "tui", "no files were found: {}", error.message);
+            }
+        });
     }
 
     /// Asks for the skills of the folder.
     pub(super) fn load_skills(&mut self) {
-        let cwd = self.session.cwd.as_ref().unwrap_or(&self.cwd).to_string_lossy().into_owned();
-        self.call_with("skills/list", json!({ "cwds": [cwd] }), Then::Skills);
+        let params =
+            SkillsListParams { cwds: vec![self.working_folder()], ..SkillsListParams::default() };
+        self.call::<protocol::SkillsList>(&params, |app, result| match result {
+            Ok(list) => app.set_skills(&list),
+            Err(error) => {
+                app.error(&format!("The skills cannot be listed: {}", error.message));
+            }
+        });
     }
 
-    pub(super) fn set_skills(&mut self, value: &Value) {
-        let skills = value["data"][0]["skills"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let text =
-            |skill: &Value, member: &str| skill[member].as_str().unwrap_or_default().to_owned();
-        let offered =
-            skills.iter().filter(|skill| skill["enabled"] != false).map(|skill| Candidate {
-                label: text(skill, "name"),
-                detail: text(skill, "description"),
-                matches: Vec::new(),
-                insertion: Insertion::Skill {
-                    name: text(skill, "name"),
-                    path: text(skill, "path"),
-                },
-            });
+    fn set_skills(&mut self, list: &SkillsListResponse) {
+        let skills = list.data.iter().flat_map(|folder| &folder.skills);
+        let offered = skills.filter(|skill| skill.enabled).map(skill);
         self.composer.set_skills(offered.collect());
+    }
+}
+
+fn skill(skill: &SkillMetadata) -> Candidate {
+    Candidate {
+        label: skill.name.clone(),
+        detail: skill.description.clone(),
+        matches: Vec::new(),
+        insertion: Insertion::Skill { name: skill.name.clone(), path: skill.path.clone() },
     }
 }
 

@@ -1,25 +1,19 @@
-//! The dialogs of the program's own that are open, and the calls that go on with their answer. `A` is what
-//! gets the answers: the program.
+//! The dialogs of the program's own that are open. `A` is what gets the answers: the program.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::fmt;
 
-use jsonrpc::ErrorObject;
 use serde_json::Value;
 
 use crate::ask::Ask;
-use crate::link::Tag;
 
 /// Gets the reply of a dialog, null where the user left it.
 type OnReply<A> = Box<dyn FnOnce(&mut A, Value)>;
-/// Gets the answer of a call.
-type OnAnswer<A> = Box<dyn FnOnce(&mut A, Result<Value, ErrorObject>)>;
 
 /// The dialogs that are open; the first one is on the screen.
 pub(super) struct Dialogs<A> {
     open: VecDeque<Dialog<A>>,
     last: DialogId,
-    calls: HashMap<Tag, OnAnswer<A>>,
 }
 
 /// By which a dialog is closed that something else answers.
@@ -36,7 +30,7 @@ pub(super) struct Dialog<A> {
 
 impl<A> Default for Dialogs<A> {
     fn default() -> Self {
-        Self { open: VecDeque::new(), last: 0, calls: HashMap::new() }
+        Self { open: VecDeque::new(), last: 0 }
     }
 }
 
@@ -85,25 +79,10 @@ impl<A> Dialogs<A> {
         self.open.retain(|dialog| dialog.id != id);
     }
 
-    /// Closes all of them without an answer.
+    /// Closes all of them without an answer. After a loss of the connection they may be about what no longer
+    /// holds.
     pub(super) fn close_all(&mut self) {
         self.open.clear();
-    }
-
-    /// The connection is lost: calls get no answer, and dialogs may be about what no longer holds.
-    pub(super) fn reset(&mut self) {
-        self.open.clear();
-        self.calls.clear();
-    }
-
-    /// Goes on with the answer of the call.
-    pub(super) fn when_answered(&mut self, tag: Tag, then: OnAnswer<A>) {
-        self.calls.insert(tag, then);
-    }
-
-    /// What goes on with the answer of the call.
-    pub(super) fn answered(&mut self, tag: Tag) -> Option<OnAnswer<A>> {
-        self.calls.remove(&tag)
     }
 }
 

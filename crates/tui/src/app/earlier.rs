@@ -1,14 +1,12 @@
 //! Going back: to before an earlier message, in this thread or in a copy, with the files or without.
 
 use protocol::{
-    SortDirection, ThreadItem, ThreadTurnsListParams, ThreadTurnsListResponse, TurnItemsView,
-    UserInput,
+    NotedPath, RestoredFiles, SortDirection, ThreadForkParams, ThreadItem, ThreadRollbackParams,
+    ThreadStartParams, ThreadTurnsListParams, ThreadTurnsListResponse, TurnItemsView, UserInput,
 };
-use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::app::filling::{Message, What};
-use crate::app::then::{Listing, Then};
 use crate::ask::{Ask, Offer};
 use crate::composer::Draft;
 use crate::diff;
@@ -26,6 +24,8 @@ const OVERWRITING: &str = "overwrite";
 const COPY: &str = "copy";
 const STAY: &str = "stay";
 
+const NOT_UNDONE: &str = "Nothing was taken back";
+
 impl App {
     /// Offers the user's messages of this thread, the latest first.
     pub(super) fn choose_message(&mut self, _: &str) {
@@ -37,10 +37,13 @@ impl App {
             sort_direction: Some(SortDirection::Desc),
             items_view: Some(TurnItemsView::Summary),
         };
-        self.call::<protocol::ThreadTurnsList>(&params, Then::List(Listing::Messages));
+        self.call::<protocol::ThreadTurnsList>(&params, |app, result| match result {
+            Ok(page) => app.messages_listed(&page),
+            Err(error) => app.error(&format!("The messages cannot be listed: {}", error.message)),
+        });
     }
 
-    pub(super) fn messages_listed(&mut self, page: &ThreadTurnsListResponse) {
+    fn messages_listed(&mut self, page: &ThreadTurnsListResponse) {
         let mut messages = Vec::new();
         for (at, turn) in page.data.iter().enumerate() {
             let said = turn.items.iter().find_map(|item| match item {
@@ -112,18 +115,24 @@ impl App {
         match way {
             COPY => match (before, self.session.id.clone()) {
                 (Some(turn), Some(id)) => {
-                    let params = json!({ "threadId": id, "lastTurnId": turn });
-                    self.call_with("thread/fork", params, Then::ReopenWith(text));
+                    let params = ThreadForkParams {
+                        thread_id: id,
+                        last_turn_id: Some(turn),
+                        ..ThreadForkParams::default()
+                    };
+                    self.open::<protocol::ThreadFork>(&params, true, Some(text));
                 }
                 // Nothing comes before it.
-                _ => self.call_with("thread/start", json!({}), Then::ReopenWith(text)),
+                _ => {
+                    let params = ThreadStartParams::default();
+                    self.open::<protocol::ThreadStart>(&params, true, Some(text));
+                }
             },
             way => {
-                let mut params = json!({ "numTurns": turns });
-                if way == WITH_FILES {
-                    params["restoreFiles"] = json!(true);
-                }
-                self.on_thread("thread/rollback", params, Then::Undone { turns, text: Some(text) });
+                let Some(params) = self.rollback(turns) else { return };
+                let restore_files = way == WITH_FILES;
+                let params = ThreadRollbackParams { restore_files, ..params };
+                self.roll_back(params, Some(text));
             }
         }
     }
@@ -135,23 +144,49 @@ impl App {
             let here = Offer::new(HERE, 't', "Take back the latest turn").with_effect(effect);
             return self.ask_for_undo(Vec::new(), vec![here]);
         }
-        let params = json!({ "numTurns": 1, "restoreFiles": true, "dryRun": true });
-        self.on_thread("thread/rollback", params, Then::UndoPlanned);
+        let Some(params) = self.rollback(1) else { return };
+        let params = ThreadRollbackParams { restore_files: true, dry_run: true, ..params };
+        self.call::<protocol::ThreadRollback>(&params, |app, result| match result {
+            Ok(planned) => app.undo_planned(planned.files.as_ref()),
+            Err(error) => app.error(&format!("{NOT_UNDONE}: {}", error.message)),
+        });
+    }
+
+    /// Parameters that take back turns of this thread.
+    fn rollback(&mut self, num_turns: u32) -> Option<ThreadRollbackParams> {
+        let thread_id = self.thread_id()?;
+        Some(ThreadRollbackParams {
+            thread_id,
+            num_turns,
+            restore_files: false,
+            dry_run: false,
+            overwrite_changes: false,
+        })
+    }
+
+    /// Takes turns back; `text` is then to be edited.
+    fn roll_back(&mut self, params: ThreadRollbackParams, text: Option<String>) {
+        let turns = params.num_turns;
+        self.call::<protocol::ThreadRollback>(&params, move |app, result| match result {
+            Ok(done) => app.undone(done.files.as_ref(), turns, text),
+            Err(error) => app.error(&format!("{NOT_UNDONE}: {}", error.message)),
+        });
     }
 
     /// What would be done is known.
-    pub(super) fn undo_planned(&mut self, value: &Value) {
-        let files = &value["files"];
-        let count = |member: &str| files[member].as_array().map_or(0, Vec::len);
-        let restored_count = count("restored");
+    fn undo_planned(&mut self, files: Option<&RestoredFiles>) {
+        let (restored_count, conflicts, not_restored) = match files {
+            Some(files) => (files.restored.len(), &*files.conflicts, &*files.not_restored),
+            None => (0, [].as_slice(), [].as_slice()),
+        };
         let restored = files_of(restored_count);
         let here = Offer::new(HERE, 't', "Take back the latest turn");
-        let here = here.with_effect(match count("notRestored") {
-            0 if restored_count + count("conflicts") == 0 => "it has changed no files",
+        let here = here.with_effect(match not_restored.len() {
+            0 if restored_count + conflicts.len() == 0 => "it has changed no files",
             _ => "files stay as they are",
         });
         // What may lose something is never the first, and all of it has to have been on the screen.
-        let ways = match count("conflicts") {
+        let ways = match conflicts.len() {
             // There is nothing to choose.
             0 if restored_count == 0 => vec![here],
             0 => {
@@ -164,20 +199,18 @@ impl App {
                 vec![here, Offer::new(OVERWRITING, 'o', title).with_effect(lost).granting()]
             }
         };
-        let mut facts = diff::unified(files["diff"].as_str().unwrap_or_default(), &self.context());
+        let mut facts = diff::unified(files.map_or("", |files| &files.diff), &self.context());
         if facts.is_empty() {
             facts.push(Line::plain("The turn has changed no files."));
         }
-        if files["diffTruncated"] == true {
+        if files.is_some_and(|files| files.diff_truncated) {
             let text = "The diff is longer than is shown here.";
             facts.push(Line::new(text, Palette::WARNING));
         }
-        for (member, what) in [("conflicts", "changed since"), ("notRestored", "not restored")] {
-            for noted in files[member].as_array().into_iter().flatten() {
-                let text = |name: &str| noted[name].as_str().unwrap_or_default().to_owned();
-                let line = format!("{what}: {} ({})", text("path"), text("reason"));
-                facts.push(Line::new(line, Palette::WARNING));
-            }
+        for (noted, what) in [(conflicts, "changed since"), (not_restored, "not restored")] {
+            facts.extend(noted.iter().map(|NotedPath { path, reason }| {
+                Line::new(format!("{what}: {path} ({reason})"), Palette::WARNING)
+            }));
         }
         self.ask_for_undo(facts, ways);
     }
@@ -192,34 +225,30 @@ impl App {
     }
 
     fn undo_chosen(&mut self, way: &str) {
-        let params = match way {
-            HERE => json!({ "numTurns": 1 }),
-            OVERWRITING => json!({ "numTurns": 1, "restoreFiles": true, "overwriteChanges": true }),
-            _ => json!({ "numTurns": 1, "restoreFiles": true }),
-        };
-        self.on_thread("thread/rollback", params, Then::Undone { turns: 1, text: None });
+        let Some(params) = self.rollback(1) else { return };
+        let (restore_files, overwrite_changes) = (way != HERE, way == OVERWRITING);
+        self.roll_back(ThreadRollbackParams { restore_files, overwrite_changes, ..params }, None);
     }
 
     /// Turns were taken back.
-    pub(super) fn undone(&mut self, value: &Value, turns: u32, text: Option<String>) {
+    fn undone(&mut self, files: Option<&RestoredFiles>, turns: u32, text: Option<String>) {
         let what = match turns {
             1 => "The latest turn was taken back".to_owned(),
             turns => format!("The {turns} latest turns were taken back"),
         };
-        let files = &value["files"];
-        let mut said = match files["restored"].as_array() {
-            Some(restored) if restored.is_empty() => format!("{what}; no file was restored."),
-            Some(restored) => format!("{what}; {} restored.", files_of(restored.len())),
+        let mut said = match files.map(|files| files.restored.len()) {
+            Some(0) => format!("{what}; no file was restored."),
+            Some(count) => format!("{what}; {} restored.", files_of(count)),
             None => format!("{what}; files stay as they are."),
         };
-        for (member, why) in [
-            ("conflicts", "Left as it is, because it was changed since"),
-            ("notRestored", "Not restored"),
-        ] {
-            for noted in files[member].as_array().into_iter().flatten() {
-                let path = noted["path"].as_str().unwrap_or_default();
-                let reason = noted["reason"].as_str().unwrap_or_default();
-                said.push_str(&format!("\n{why}: {path} ({reason})"));
+        if let Some(files) = files {
+            for (noted, why) in [
+                (&files.conflicts, "Left as it is, because it was changed since"),
+                (&files.not_restored, "Not restored"),
+            ] {
+                for NotedPath { path, reason } in noted {
+                    said.push_str(&format!("\n{why}: {path} ({reason})"));
+                }
             }
         }
         self.session.diff.clear();

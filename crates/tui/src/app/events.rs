@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use jsonrpc::{ErrorObject, RequestId};
-use protocol::InitializeResponse;
+use protocol::{InitializeResponse, OpeningOverrides};
 use serde_json::Value;
 
 use crate::composer::Draft;
@@ -16,14 +16,14 @@ use crate::terminal::input::Input;
 use crate::terminal::screen::Size;
 
 /// Which thread to show first.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Start {
     /// Where the thread comes from.
     pub thread: StartThread,
     /// The first message.
     pub prompt: Option<String>,
-    /// Parameters of `thread/start`, `thread/resume` and `thread/fork` beside the thread's id: an object.
-    pub overrides: Value,
+    /// Settings of the thread that differ from the configuration.
+    pub overrides: OpeningOverrides,
 }
 
 /// Where the first thread comes from.

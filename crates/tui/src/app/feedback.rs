@@ -1,6 +1,7 @@
 //! `/feedback`: a report for the developers, which the user sees before it is written. It is sent nowhere.
 
-use serde_json::{Value, json};
+use protocol::FeedbackUploadParams;
+use serde_json::Value;
 
 use crate::app::App;
 use crate::ask::{Ask, Offer};
@@ -61,31 +62,32 @@ impl App {
             Ask::offer("Feedback: what goes along?", facts, offers),
             move |app, reply| {
                 let Some(with) = reply.as_str() else { return app.ask_for_note(kind) };
-                let mut params = json!({ "classification": kind, "includeLogs": with == "with" });
-                if !note.trim().is_empty() {
-                    params["reason"] = json!(note.trim());
-                }
-                if let Some(id) = app.session.id.as_ref().filter(|_| app.session.has_turns) {
-                    params["threadId"] = json!(id);
-                }
-                app.preview_feedback(params);
+                let thread_id = app.session.id.clone().filter(|_| app.session.has_turns);
+                app.preview_feedback(FeedbackUploadParams {
+                    classification: kind,
+                    reason: Some(note.trim().to_owned()).filter(|note| !note.is_empty()),
+                    thread_id,
+                    include_logs: with == "with",
+                    extra_log_files: None,
+                    tags: None,
+                    dry_run: false,
+                });
             },
         );
     }
 
-    fn preview_feedback(&mut self, params: Value) {
-        let mut dry = params.clone();
-        dry["dryRun"] = json!(true);
-        self.call_then("feedback/upload", dry, |app, result| match result {
-            Ok(value) => app.show_feedback(&value["report"], params),
+    fn preview_feedback(&mut self, params: FeedbackUploadParams) {
+        let dry = FeedbackUploadParams { dry_run: true, ..params.clone() };
+        self.call::<protocol::FeedbackUpload>(&dry, |app, result| match result {
+            Ok(preview) => app.show_feedback(&preview.report.unwrap_or_default(), params),
             Err(error) => app.error(&format!("There is no report: {}", error.message)),
         });
     }
 
-    fn show_feedback(&mut self, report: &Value, params: Value) {
+    fn show_feedback(&mut self, report: &Value, params: FeedbackUploadParams) {
         let text = format!("{report:#}");
         let count = text.lines().count();
-        let removed = report["redacted"].as_u64().unwrap_or(0);
+        let removed = report.get("redacted").and_then(Value::as_u64).unwrap_or(0);
         let size = text.len().div_ceil(1_024);
         let mut facts = vec![Line::new(
             format!(
@@ -108,14 +110,14 @@ impl App {
             Offer::new("write", 'w', "Write the report into a file"),
             Offer::new("no", 'n', "Write nothing (Esc)"),
         ];
-        self.open_dialog(Ask::offer("Feedback: the report", facts, offers), |app, reply| {
+        self.open_dialog(Ask::offer("Feedback: the report", facts, offers), move |app, reply| {
             if reply != "write" {
                 return app.info("No report was written.");
             }
-            app.call_then("feedback/upload", params, |app, result| match result {
-                Ok(value) => {
-                    let path = app.folder(value["path"].as_str().unwrap_or_default());
-                    let id = value["threadId"].as_str().unwrap_or_default();
+            app.call::<protocol::FeedbackUpload>(&params, |app, result| match result {
+                Ok(written) => {
+                    let path = app.folder(written.path.as_deref().unwrap_or_default());
+                    let id = written.thread_id;
                     app.info(&format!(
                         "The report is in {path}. Attach it to a message or an issue, and quote {id}."
                     ));

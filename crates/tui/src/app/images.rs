@@ -15,9 +15,8 @@ impl App {
     /// The files of the images in messages that are not sent, or whose receipt is not known.
     #[must_use]
     pub fn images_in_use(&self) -> Vec<PathBuf> {
-        let calls = self.calls.values().filter_map(|then| then.draft());
         let present = self.composer.draft();
-        let waiting = self.queue.drafts().chain(&self.unanswered).chain(calls);
+        let waiting = self.queue.drafts().chain(self.sent.drafts());
         waiting.chain([&present]).flat_map(image_paths).collect()
     }
 

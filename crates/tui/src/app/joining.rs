@@ -8,7 +8,6 @@ use protocol::{
 };
 
 use crate::app::App;
-use crate::app::then::Then;
 use crate::cells;
 use crate::palette::Palette;
 use crate::session::Open;
@@ -56,10 +55,16 @@ impl App {
             sort_direction: Some(SortDirection::Asc),
             items_view: Some(TurnItemsView::Full),
         };
-        self.call::<protocol::ThreadTurnsList>(&params, Then::Turns);
+        self.call::<protocol::ThreadTurnsList>(&params, |app, result| match result {
+            Ok(page) => app.turns(page),
+            Err(error) => {
+                app.error(&format!("The earlier turns cannot be read: {}", error.message));
+                app.loaded();
+            }
+        });
     }
 
-    pub(super) fn turns(&mut self, page: ThreadTurnsListResponse) {
+    fn turns(&mut self, page: ThreadTurnsListResponse) {
         self.session.is_loading = false;
         // What is printed in part comes first, and what has come since the opening behind all turns.
         let open = std::mem::take(&mut self.session.open);
@@ -106,7 +111,7 @@ impl App {
     }
 
     /// All turns are there, or cannot be read.
-    pub(super) fn loaded(&mut self) {
+    fn loaded(&mut self) {
         self.session.is_loading = false;
         // What the server does not know any longer was cut off by its end.
         for open in self.session.open.iter_mut().filter(|open| !open.is_confirmed) {

@@ -4,7 +4,11 @@
 pub(super) mod state;
 
 use jsonrpc::ErrorObject;
-use protocol::{AccountLoginCompletedNotification, AccountReadResponse};
+use protocol::{
+    AccountLoginCancelParams, AccountLoginCompletedNotification, AccountLoginStartParams,
+    AccountLoginStartResponse, AccountReadParams, AccountReadResponse, OpeningOverrides,
+    ThreadStartParams,
+};
 use serde_json::{Value, json};
 
 use crate::app::login::state::Hold;
@@ -26,15 +30,12 @@ impl App {
             return self.can_ask();
         }
         self.login.hold = Hold::Asked;
-        self.call_then("account/read", json!({}), Self::account_known);
+        self.call::<protocol::AccountRead>(&AccountReadParams::default(), Self::account_known);
     }
 
-    fn account_known(&mut self, result: Result<Value, ErrorObject>) {
+    fn account_known(&mut self, result: Result<AccountReadResponse, ErrorObject>) {
         self.login.hold = Hold::None;
-        let account = result
-            .map_err(|error| error.message)
-            .and_then(|value| serde_json::from_value(value).map_err(|error| error.to_string()));
-        match account {
+        match result {
             Ok(AccountReadResponse { account, requires_default_auth }) => {
                 let is_configured = self.login.provider == self.login.configured.provider;
                 if account.is_some() || (is_configured && !requires_default_auth) {
@@ -44,8 +45,8 @@ impl App {
                 self.open_chooser(None, true);
             }
             // The first turn says what is wrong, if anything.
-            Err(why) => {
-                self.error(&format!("It is not known who is logged in: {why}"));
+            Err(error) => {
+                self.error(&format!("It is not known who is logged in: {}", error.message));
                 self.can_ask();
             }
         }
@@ -134,8 +135,9 @@ impl App {
 
     fn way_chosen(&mut self, reply: Value) {
         match reply.as_str() {
-            Some("browser") => self.begin_login(json!({ "type": "hosted" })),
-            Some("device") => self.begin_login(json!({ "type": "hostedDeviceCode" })),
+            Some("browser") => self
+                .begin_login(&AccountLoginStartParams::Hosted { agent_streamlined_login: false }),
+            Some("device") => self.begin_login(&AccountLoginStartParams::HostedDeviceCode),
             Some("key") => self.enter_key(None),
             Some("local") => self.look_for_servers(),
             Some("offline") => self.use_provider("offline", None),
@@ -158,40 +160,42 @@ impl App {
         }
     }
 
-    fn begin_login(&mut self, params: Value) {
+    fn begin_login(&mut self, params: &AccountLoginStartParams) {
         self.notice("Asking the login service …");
-        self.call_then("account/login/start", params, |app, result| {
+        self.call::<protocol::AccountLoginStart>(params, |app, result| {
             app.notice = None;
             match result {
-                Ok(begun) => app.wait_for_login(&begun),
+                Ok(begun) => app.wait_for_login(begun),
                 Err(error) => app.open_chooser(Some(error.message), false),
             }
         });
     }
 
     /// Shows where to log in, until the server says that it is done.
-    fn wait_for_login(&mut self, begun: &Value) {
-        let text = |member: &str| begun[member].as_str().unwrap_or_default().to_owned();
-        let (id, code) = (text("loginId"), text("userCode"));
+    fn wait_for_login(&mut self, begun: AccountLoginStartResponse) {
         let mut facts = Vec::new();
-        let address = match code.is_empty() {
-            true => {
+        let (id, address) = match begun {
+            AccountLoginStartResponse::Hosted { login_id, auth_url } => {
                 facts.push(Line::plain("Log in on the page that opens in the browser:"));
-                text("authUrl")
+                facts.push(Line::new(auth_url.clone(), Palette::LINK));
+                self.effects.push_back(Effect::Browse(auth_url.clone()));
+                (login_id, auth_url)
             }
-            false => {
+            AccountLoginStartResponse::HostedDeviceCode {
+                login_id,
+                verification_url,
+                user_code,
+            } => {
                 facts.push(Line::plain("Open this page in a browser on any device:"));
-                text("verificationUrl")
+                facts.push(Line::new(verification_url.clone(), Palette::LINK));
+                facts.push(Line::plain("and enter the code ").with(user_code, Style::BOLD));
+                (login_id, verification_url)
+            }
+            AccountLoginStartResponse::ApiKey | AccountLoginStartResponse::HostedAuthTokens => {
+                return self.logged_in();
             }
         };
-        facts.push(Line::new(address.clone(), Palette::LINK));
-        if !code.is_empty() {
-            facts.push(Line::plain("and enter the code ").with(code.clone(), Style::BOLD));
-        }
         facts.push(Line::new("Waiting for the login …", Palette::QUIET));
-        if code.is_empty() {
-            self.effects.push_back(Effect::Browse(address.clone()));
-        }
         self.show_wait(facts, id, address);
     }
 
@@ -208,11 +212,11 @@ impl App {
                 return app.show_wait(facts, id, address);
             }
             app.login.waiting = None;
-            app.call_then("account/login/cancel", json!({ "loginId": id }), |app, result| {
-                if let Err(error) = result {
-                    app.error(&format!("The login was not canceled: {}", error.message));
-                }
-            });
+            let params = AccountLoginCancelParams { login_id: id };
+            app.call_or_report::<protocol::AccountLoginCancel>(
+                &params,
+                "The login was not canceled",
+            );
             app.open_chooser(None, false);
         });
         self.login.waiting = Some((login, dialog));
@@ -261,8 +265,8 @@ impl App {
             let Some(key) = reply.as_str().map(str::trim) else {
                 return app.open_chooser(None, false);
             };
-            let params = json!({ "type": "apiKey", "apiKey": key });
-            app.call_then("account/login/start", params, |app, result| match result {
+            let params = AccountLoginStartParams::ApiKey { api_key: key.to_owned() };
+            app.call::<protocol::AccountLoginStart>(&params, |app, result| match result {
                 Ok(_) => app.logged_in(),
                 Err(error) => app.enter_key(Some(error.message)),
             });
@@ -278,9 +282,9 @@ impl App {
 
     /// The account can be used: by the provider in force, or by the built-in one from now on.
     fn logged_in(&mut self) {
-        self.call_then("account/read", json!({}), |app, result| {
-            let account = result.ok().and_then(|value| serde_json::from_value(value).ok());
-            let who = account.as_ref().and_then(|it: &AccountReadResponse| it.account.as_ref());
+        self.call::<protocol::AccountRead>(&AccountReadParams::default(), |app, result| {
+            let account = result.ok().and_then(|read| read.account);
+            let who = account.as_ref();
             let who = who.map_or_else(|| "logged in".to_owned(), super::account::described);
             app.info(&format!("{who}; stored {}.", app.key_place()));
             match app.login.uses_account() {
@@ -380,20 +384,15 @@ impl App {
     }
 
     fn start_with_provider(&mut self, provider: &str, model: Option<&str>) {
-        let mut params = match &self.opening {
-            Value::Object(members) => members.clone(),
-            _ => serde_json::Map::new(),
+        let overrides = OpeningOverrides {
+            model: model.map(str::to_owned),
+            model_provider: Some(provider.to_owned()),
+            cwd: Some(self.working_folder()),
+            ..self.opening.clone()
         };
-        params.remove("model");
-        params.insert("modelProvider".to_owned(), json!(provider));
-        if let Some(model) = model {
-            params.insert("model".to_owned(), json!(model));
-        }
-        let cwd = self.session.cwd.as_ref().unwrap_or(&self.cwd);
-        params.insert("cwd".to_owned(), json!(cwd.to_string_lossy()));
         // They are of the other provider.
-        self.overrides.remove("model");
-        self.overrides.remove("effort");
-        self.call_with("thread/start", Value::Object(params), crate::app::then::Then::Open);
+        self.overrides.model = None;
+        self.overrides.effort = None;
+        self.start_thread(&ThreadStartParams::from(overrides));
     }
 }

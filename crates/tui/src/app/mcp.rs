@@ -1,9 +1,9 @@
 //! MCP servers: their state, and logging in at one.
 
 use protocol::{
-    McpAuthStatus, McpServerOauthLoginCompletedNotification, McpServerStatusListResponse,
+    McpAuthStatus, McpServerOauthLoginCompletedNotification, McpServerOauthLoginParams,
+    McpServerStatusListParams, McpServerStatusListResponse,
 };
-use serde_json::json;
 
 use crate::app::{App, Effect};
 
@@ -19,49 +19,51 @@ impl App {
     }
 
     fn show_servers(&mut self) {
-        let Some(id) = &self.session.id else {
-            return self.notice("The thread is still being opened.");
+        let Some(id) = self.thread_id() else { return };
+        let params = McpServerStatusListParams {
+            thread_id: Some(id),
+            ..McpServerStatusListParams::default()
         };
-        self.call_then("mcpServerStatus/list", json!({ "threadId": id }), |app, result| {
-            let list = result
-                .map_err(|error| error.message)
-                .and_then(|value| serde_json::from_value(value).map_err(|error| error.to_string()));
-            match list {
-                Ok(McpServerStatusListResponse { data, .. }) if data.is_empty() => {
-                    app.info("No MCP servers are configured: agentd mcp add");
-                }
-                Ok(McpServerStatusListResponse { data, .. }) => {
-                    let lines: Vec<String> = data
-                        .iter()
-                        .map(|server| {
-                            let name = &server.name;
-                            let login = match server.auth_status {
-                                McpAuthStatus::NotLoggedIn => {
-                                    format!("  not logged in: /mcp login {name}")
-                                }
-                                McpAuthStatus::OAuth => "  logged in".to_owned(),
-                                McpAuthStatus::BearerToken => "  with a token".to_owned(),
-                                McpAuthStatus::Unsupported => String::new(),
-                            };
-                            format!("{name}  {} tools{login}", server.tools.len())
-                        })
-                        .collect();
-                    app.info(&lines.join("\n"));
-                }
-                Err(why) => app.error(&format!("The MCP servers cannot be listed: {why}")),
+        self.call::<protocol::McpServerStatusList>(&params, |app, result| match result {
+            Ok(McpServerStatusListResponse { data, .. }) if data.is_empty() => {
+                app.info("No MCP servers are configured: agentd mcp add");
+            }
+            Ok(McpServerStatusListResponse { data, .. }) => {
+                let lines: Vec<String> = data
+                    .iter()
+                    .map(|server| {
+                        let name = &server.name;
+                        let login = match server.auth_status {
+                            McpAuthStatus::NotLoggedIn => {
+                                format!("  not logged in: /mcp login {name}")
+                            }
+                            McpAuthStatus::OAuth => "  logged in".to_owned(),
+                            McpAuthStatus::BearerToken => "  with a token".to_owned(),
+                            McpAuthStatus::Unsupported => String::new(),
+                        };
+                        format!("{name}  {} tools{login}", server.tools.len())
+                    })
+                    .collect();
+                app.info(&lines.join("\n"));
+            }
+            Err(error) => {
+                app.error(&format!("The MCP servers cannot be listed: {}", error.message));
             }
         });
     }
 
     fn log_in_at(&mut self, name: &str) {
-        let Some(id) = &self.session.id else {
-            return self.notice("The thread is still being opened.");
+        let Some(id) = self.thread_id() else { return };
+        let params = McpServerOauthLoginParams {
+            name: name.to_owned(),
+            scopes: None,
+            timeout_secs: None,
+            thread_id: Some(id),
         };
-        let params = json!({ "name": name, "threadId": id });
         let name = name.to_owned();
-        self.call_then("mcpServer/oauth/login", params, move |app, result| match result {
+        self.call::<protocol::McpServerOauthLogin>(&params, move |app, result| match result {
             Ok(begun) => {
-                let address = begun["authorizationUrl"].as_str().unwrap_or_default().to_owned();
+                let address = begun.authorization_url;
                 app.info(&format!(
                     "Log in at {name} on this page, which opens in the browser:\n{address}"
                 ));

@@ -1,6 +1,6 @@
 //! `/memory`: whether this thread uses and leaves notes, and the removal of all notes.
 
-use serde_json::json;
+use protocol::{Empty, ThreadMemoryMode, ThreadMemoryModeSetParams};
 
 use crate::app::App;
 use crate::ask::{Ask, Offer};
@@ -11,11 +11,11 @@ impl App {
     pub(super) fn memory(&mut self, rest: &str) {
         match rest {
             "on" => self.set_memory(
-                "enabled",
+                ThreadMemoryMode::Enabled,
                 "This thread uses notes of earlier threads, and leaves some.",
             ),
             "off" => self.set_memory(
-                "disabled",
+                ThreadMemoryMode::Disabled,
                 "This thread uses no notes of earlier threads, and leaves none.",
             ),
             "reset" => self.reset_memory(),
@@ -27,12 +27,10 @@ impl App {
         }
     }
 
-    fn set_memory(&mut self, mode: &str, done: &'static str) {
-        let Some(id) = &self.session.id else {
-            return self.notice("The thread is still being opened.");
-        };
-        let params = json!({ "threadId": id, "mode": mode });
-        self.call_then("thread/memoryMode/set", params, move |app, result| match result {
+    fn set_memory(&mut self, mode: ThreadMemoryMode, done: &'static str) {
+        let Some(thread_id) = self.thread_id() else { return };
+        let params = ThreadMemoryModeSetParams { thread_id, mode };
+        self.call::<protocol::ThreadMemoryModeSet>(&params, move |app, result| match result {
             Ok(_) => app.info(done),
             Err(error) => app.error(&format!("Nothing was changed: {}", error.message)),
         });
@@ -49,7 +47,7 @@ impl App {
             if reply != "yes" {
                 return app.info("All notes are kept.");
             }
-            app.call_then("memory/reset", json!(null), |app, result| match result {
+            app.call::<protocol::MemoryReset>(&Empty {}, |app, result| match result {
                 Ok(_) => app.info("All notes are deleted."),
                 Err(error) => app.error(&format!("The notes were not deleted: {}", error.message)),
             });

@@ -1,9 +1,10 @@
 //! News about models: a successor of the one in use, and new ones.
 
-use protocol::{Model, ModelListResponse};
+use protocol::{Model, ModelListParams, ReasoningEffort};
 use serde_json::{Value, json};
 
 use crate::app::App;
+use crate::app::answers::word;
 use crate::app::asking::quoted;
 use crate::ask::{Ask, Offer};
 use crate::palette::Palette;
@@ -24,17 +25,15 @@ impl App {
         if std::mem::replace(&mut self.has_checked_models, true) {
             return;
         }
-        self.call_then("model/list", json!({ "includeHidden": true }), |app, result| {
+        let params = ModelListParams { include_hidden: Some(true), ..ModelListParams::default() };
+        self.call::<protocol::ModelList>(&params, |app, result| match result {
+            Ok(list) => {
+                app.offer_successor(&list.data);
+                app.announce(&list.data);
+            }
             // The list is asked for again where the user wants to choose.
-            let Ok(value) = result else { return };
-            match serde_json::from_value::<ModelListResponse>(value) {
-                Ok(list) => {
-                    app.offer_successor(&list.data);
-                    app.announce(&list.data);
-                }
-                Err(error) => {
-                    tracing::warn!(target: "tui", "`model/list` cannot be read: {error}");
-                }
+            Err(error) => {
+                tracing::warn!(target: "tui", "the models cannot be listed: {}", error.message);
             }
         });
     }
@@ -46,21 +45,25 @@ impl App {
 
     /// Uses a model if the provider's list has it, or the user insists: a request for a model that does not
     /// exist fails long after the mistake. A provider without a list is not doubted.
-    pub(super) fn check_model(&mut self, model: String, effort: Option<String>) {
+    pub(super) fn check_model(&mut self, model: String, effort: Option<ReasoningEffort>) {
         let is_certain = self.doubted_model.take().is_some_and(|doubted| doubted == model);
         if is_certain || !self.login.is_configured_provider() {
             return self.switch_model(&model, effort);
         }
-        self.find_model(model, effort, Value::Null);
+        self.find_model(model, effort, None);
     }
 
-    fn find_model(&mut self, model: String, effort: Option<String>, cursor: Value) {
-        let is_first = cursor.is_null();
-        let params = json!({ "includeHidden": true, "limit": MODELS, "cursor": cursor });
-        self.call_then("model/list", params, move |app, result| {
-            let list = match result.map(serde_json::from_value::<ModelListResponse>) {
-                Ok(Ok(list)) => list,
-                Ok(Err(error)) => return app.models_unknown(&model, effort, &error.to_string()),
+    fn find_model(
+        &mut self,
+        model: String,
+        effort: Option<ReasoningEffort>,
+        cursor: Option<String>,
+    ) {
+        let is_first = cursor.is_none();
+        let params = ModelListParams { include_hidden: Some(true), limit: Some(MODELS), cursor };
+        self.call::<protocol::ModelList>(&params, move |app, result| {
+            let list = match result {
+                Ok(list) => list,
                 Err(error) => return app.models_unknown(&model, effort, &error.message),
             };
             let is_listed = list.data.iter().any(|it| it.model == model || it.id == model);
@@ -68,7 +71,7 @@ impl App {
                 _ if is_listed || is_first && list.data.is_empty() => {
                     app.switch_model(&model, effort);
                 }
-                Some(cursor) => app.find_model(model, effort, json!(cursor)),
+                Some(cursor) => app.find_model(model, effort, Some(cursor)),
                 None => {
                     app.warning(&format!(
                         "The models of {} have no {model:?}: /model lists them. The same command again uses \
@@ -81,19 +84,19 @@ impl App {
         });
     }
 
-    fn models_unknown(&mut self, model: &str, effort: Option<String>, why: &str) {
+    fn models_unknown(&mut self, model: &str, effort: Option<ReasoningEffort>, why: &str) {
         self.switch_model(model, effort);
         self.warning(&format!(
             "Whether it exists is not known, since the models cannot be listed: {why}"
         ));
     }
 
-    fn switch_model(&mut self, model: &str, effort: Option<String>) {
+    fn switch_model(&mut self, model: &str, effort: Option<ReasoningEffort>) {
         self.use_model(model);
-        let shown = effort.as_deref().unwrap_or_default();
+        let shown = effort.as_ref().map(word).unwrap_or_default();
         self.info(format!("From the next turn on: {model} {shown}").trim_end());
         if let Some(effort) = effort {
-            self.overrides.insert("effort".to_owned(), json!(effort));
+            self.overrides.effort = Some(effort);
             self.session.effort = Some(effort);
         }
     }
@@ -101,7 +104,7 @@ impl App {
     /// From the next turn on.
     fn use_model(&mut self, model: &str) {
         model.clone_into(&mut self.session.model);
-        self.overrides.insert("model".to_owned(), json!(model));
+        self.overrides.model = Some(model.to_owned());
     }
 
     fn offer_successor(&mut self, models: &[Model]) {

@@ -1,7 +1,10 @@
 //! What the server sends by itself.
 
+use std::borrow::Cow;
+
 use jsonrpc::{Notification, RequestId};
 use protocol::{ErrorNotification, ThreadItem, Turn, TurnStatus, WarningNotification};
+use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -11,6 +14,13 @@ use crate::cells::{self, Delta, Running};
 use crate::link::Arrival;
 use crate::session::{ActiveTurn, Open};
 use crate::text::Line;
+
+/// The item that a question is about.
+#[derive(Deserialize)]
+struct About<'m> {
+    #[serde(borrow, rename = "itemId")]
+    item_id: Option<Cow<'m, str>>,
+}
 
 impl App {
     /// Takes what came from the server; returns whether the frame may have changed.
@@ -333,13 +343,13 @@ impl App {
         if self.questions.iter().any(|question| question.id == id) {
             return;
         }
-        let params = serde_json::from_str::<Value>(params.get()).unwrap_or_default();
-        let item = params["itemId"]
-            .as_str()
-            .and_then(|id| self.session.open.iter().find(|it| it.id == id));
+        let about = serde_json::from_str::<About<'_>>(params.get()).ok();
+        let item_id = about.and_then(|about| about.item_id);
+        let item = item_id.and_then(|id| self.session.open.iter().find(|it| *it.id == *id));
         let item = item.map(|open| open.running.item());
+        let params = serde_json::from_str::<Value>(params.get()).unwrap_or_default();
         let context = ask::Context { now_ms: self.now, last_key_ms: self.last_key, item };
-        match Ask::new(method, params.clone(), context) {
+        match Ask::new(method, params, context) {
             Ok(ask) => {
                 self.notify("approval-requested", "The agent waits for your answer");
                 self.questions.push_back(Question { id, ask });

@@ -1,7 +1,6 @@
 //! The plan of the turn, and the mode in which the agent plans and changes nothing.
 
-use protocol::{CollaborationModeListResponse, ModeKind, TurnPlanStepStatus};
-use serde_json::json;
+use protocol::{CollaborationMode, CollaborationSettings, Empty, ModeKind, TurnPlanStepStatus};
 
 use crate::app::App;
 use crate::composer::Draft;
@@ -51,15 +50,11 @@ impl App {
 
     /// Switches plan mode on, and sends the message in it.
     fn plan_mode_on(&mut self, message: Option<Draft>) {
-        self.call_then("collaborationMode/list", json!(null), |app, result| {
-            let modes = result.map_err(|error| error.message).and_then(|value| {
-                serde_json::from_value::<CollaborationModeListResponse>(value)
-                    .map_err(|error| error.to_string())
-            });
-            let modes = match modes {
+        self.call::<protocol::CollaborationModeList>(&Empty {}, |app, result| {
+            let modes = match result {
                 Ok(modes) => modes.data,
-                Err(why) => {
-                    app.error(&format!("Plan mode cannot be switched on: {why}"));
+                Err(error) => {
+                    app.error(&format!("Plan mode cannot be switched on: {}", error.message));
                     return message.into_iter().for_each(|draft| app.composer.restore(draft));
                 }
             };
@@ -67,12 +62,14 @@ impl App {
                 return app.error("The server has no plan mode.");
             };
             let model = plan.model.unwrap_or_else(|| app.session.model.clone());
-            let mut settings = json!({ "model": model });
-            if let Some(effort) = plan.reasoning_effort {
-                settings["reasoning_effort"] = json!(effort);
-            }
-            let mode = json!({ "mode": "plan", "settings": settings });
-            app.overrides.insert("collaborationMode".to_owned(), mode);
+            app.overrides.collaboration_mode = Some(CollaborationMode {
+                mode: ModeKind::Plan,
+                settings: CollaborationSettings {
+                    model,
+                    reasoning_effort: plan.reasoning_effort,
+                    developer_instructions: None,
+                },
+            });
             app.session.plans = true;
             app.info(
                 "Plan mode, from the next turn on: the agent looks and proposes a plan. Commands run \
@@ -87,12 +84,14 @@ impl App {
         if !self.session.plans {
             return self.notice("Plan mode is off already.");
         }
-        let mut settings = json!({ "model": self.session.model });
-        if let Some(effort) = &self.session.effort {
-            settings["reasoning_effort"] = json!(effort);
-        }
-        let mode = json!({ "mode": "default", "settings": settings });
-        self.overrides.insert("collaborationMode".to_owned(), mode);
+        self.overrides.collaboration_mode = Some(CollaborationMode {
+            mode: ModeKind::Default,
+            settings: CollaborationSettings {
+                model: self.session.model.clone(),
+                reasoning_effort: self.session.effort,
+                developer_instructions: None,
+            },
+        });
         self.session.plans = false;
         self.info("Plan mode ends with the next turn: the approvals and the sandbox count again.");
     }

@@ -1,13 +1,12 @@
 //! What is read on the whole screen: the transcript of a thread or of an agent, a long diff.
 
 use protocol::{
-    SortDirection, ThreadItem, ThreadTurnsListParams, ThreadTurnsListResponse, TurnItemsView,
+    SortDirection, ThreadIdParams, ThreadItem, ThreadResumeParams, ThreadTurnsListParams,
+    ThreadTurnsListResponse, TurnItemsView,
 };
-use serde_json::json;
 
 use crate::app::App;
 use crate::app::filling::{Of, Reading};
-use crate::app::then::{Listing, Then};
 use crate::cells::{self, Delta};
 use crate::pager::{Block, Outcome, Pager};
 use crate::terminal::input::Key;
@@ -20,20 +19,15 @@ const PAGE: u32 = 30;
 impl App {
     /// Opens the transcript of the thread on the screen.
     pub(super) fn read_transcript(&mut self, _: &str) {
-        let Some(id) = self.session.id.clone() else {
-            return self.notice("The thread is still being opened.");
-        };
+        let Some(id) = self.thread_id() else { return };
         let name = self.session.name.as_deref().unwrap_or("this thread");
         self.read_thread(id, format!("Transcript of {name}"), false);
     }
 
     /// Opens the transcript of an agent's thread, with what comes from now on.
     pub(super) fn read_agent(&mut self, id: String) {
-        self.call_with(
-            "thread/resume",
-            json!({ "threadId": id }),
-            Then::Done("The agent's events are not shown"),
-        );
+        let params = ThreadResumeParams { thread_id: id.clone(), ..ThreadResumeParams::default() };
+        self.call_or_report::<protocol::ThreadResume>(&params, "The agent's events are not shown");
         let title = format!("Agent {id}");
         self.read_thread(id, title, true);
     }
@@ -64,8 +58,11 @@ impl App {
     fn close_reading(&mut self) {
         let Some(Reading { of, .. }) = self.reading.take() else { return };
         if let Of::Thread { id, is_subscribed: true, .. } = of {
-            let then = Then::Done("The agent's events still come");
-            self.call_with("thread/unsubscribe", json!({ "threadId": id }), then);
+            let params = ThreadIdParams { thread_id: id };
+            self.call_or_report::<protocol::ThreadUnsubscribe>(
+                &params,
+                "The agent's events still come",
+            );
         }
     }
 
@@ -97,11 +94,14 @@ impl App {
             sort_direction: Some(SortDirection::Desc),
             items_view: Some(TurnItemsView::Full),
         };
-        let then = Then::List(Listing::Earlier(id.clone()));
-        self.call::<protocol::ThreadTurnsList>(&params, then);
+        let id = id.clone();
+        self.call::<protocol::ThreadTurnsList>(&params, move |app, result| match result {
+            Ok(page) => app.earlier_read(&id, page),
+            Err(error) => app.earlier_failed(&id, &error.message),
+        });
     }
 
-    pub(super) fn earlier_read(&mut self, thread: &str, page: ThreadTurnsListResponse) {
+    fn earlier_read(&mut self, thread: &str, page: ThreadTurnsListResponse) {
         let context = self.context();
         let Some(pager) = self.reading_of(thread) else { return };
         let items =
@@ -116,7 +116,7 @@ impl App {
         self.read_earlier();
     }
 
-    pub(super) fn earlier_failed(&mut self, thread: &str, why: &str) {
+    fn earlier_failed(&mut self, thread: &str, why: &str) {
         if let Some(pager) = self.reading_of(thread) {
             pager.set_failure(format!("Earlier turns cannot be read: {why}"));
         }

@@ -1,10 +1,8 @@
 //! What the user's shell and the configuration say about the terminal program.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use serde_json::Value;
-
+use crate::app::configuration::Configuration;
 use crate::palette::Depth;
 
 /// What the user's shell says.
@@ -138,29 +136,26 @@ impl Default for Settings {
 
 impl Settings {
     /// Takes what `config/read` answers with; keys that are not set keep their defaults.
-    pub(super) fn read(&mut self, config: &BTreeMap<String, Value>) {
-        let none = Value::Null;
-        let tui = config.get("tui").unwrap_or(&none);
-        let flag = |value: &Value, usual: bool| value.as_bool().unwrap_or(usual);
-        self.is_full_screen = tui["alternate_screen"] == "always";
-        self.is_inline = tui["alternate_screen"] == "never";
-        self.animations = flag(&tui["animations"], true);
-        self.tooltips = flag(&tui["show_tooltips"], true);
-        self.rings = tui["notification_method"] == "bel";
-        self.theme = tui["theme"].as_str().map(str::to_owned);
-        if let Some(items) = strings(&tui["status_line"]) {
+    pub(super) fn read(&mut self, config: Configuration<'_>) {
+        let alternate = config.text("tui.alternate_screen");
+        self.is_full_screen = alternate == Some("always");
+        self.is_inline = alternate == Some("never");
+        self.animations = config.flag("tui.animations").unwrap_or(true);
+        self.tooltips = config.flag("tui.show_tooltips").unwrap_or(true);
+        self.rings = config.text("tui.notification_method") == Some("bel");
+        self.theme = config.text("tui.theme").map(str::to_owned);
+        if let Some(items) = config.strings("tui.status_line") {
             self.status_line = items;
         }
-        self.notifications = match &tui["notifications"] {
-            Value::Bool(false) => Notify::None,
-            events => strings(events).map_or(Notify::All, Notify::Of),
+        self.notifications = match config.flag("tui.notifications") {
+            Some(false) => Notify::None,
+            _ => config.strings("tui.notifications").map_or(Notify::All, Notify::Of),
         };
-        let root = |key: &str| config.get(key).unwrap_or(&none);
-        self.disable_paste_burst = flag(root("disable_paste_burst"), false);
-        self.hides_reasoning = flag(root("hide_agent_reasoning"), false);
-        self.undoes = flag(&root("features")["undo"], false);
-        self.feedback = flag(&root("feedback")["enabled"], true);
-        let scheme = match root("file_opener").as_str() {
+        self.disable_paste_burst = config.flag("disable_paste_burst").unwrap_or(false);
+        self.hides_reasoning = config.flag("hide_agent_reasoning").unwrap_or(false);
+        self.undoes = config.flag("features.undo").unwrap_or(false);
+        self.feedback = config.flag("feedback.enabled").unwrap_or(true);
+        let scheme = match config.text("file_opener") {
             None | Some("editor") => Some("vscode"),
             Some("editor-insiders") => Some("vscode-insiders"),
             Some("none") => None,
@@ -168,11 +163,6 @@ impl Settings {
         };
         self.opener = scheme.map(str::to_owned);
     }
-}
-
-fn strings(value: &Value) -> Option<Vec<String>> {
-    let items = value.as_array()?.iter();
-    Some(items.filter_map(|item| item.as_str().map(str::to_owned)).collect())
 }
 
 #[cfg(test)]

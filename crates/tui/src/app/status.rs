@@ -1,6 +1,7 @@
 //! The status line: the items of `tui.status_line`.
 
 use crate::app::App;
+use crate::app::answers::word;
 use crate::palette::Palette;
 use crate::text::Line;
 
@@ -61,7 +62,7 @@ impl App {
         let session = &self.session;
         let text = match item {
             "model" => match &session.effort {
-                Some(effort) => format!("{} {effort}", session.model),
+                Some(effort) => format!("{} {}", session.model, word(effort)),
                 None => session.model.clone(),
             },
             "folder" => {

@@ -10,7 +10,6 @@ use protocol::{
 use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
 
 use crate::app::filling::What;
-use crate::app::then::{Exporting, Listing, Then};
 use crate::app::{App, Effect};
 use crate::export;
 use crate::picker::{Picker, Row};
@@ -21,6 +20,13 @@ const MAX_COPIED: usize = 74_000;
 const PAGE: u32 = 100;
 /// Characters of a file's name that come from the thread's.
 const MAX_NAME: usize = 40;
+
+/// An export whose turns are still being read.
+struct Exporting {
+    path: PathBuf,
+    items: Vec<ThreadItem>,
+    thread: String,
+}
 
 impl App {
     /// `/copy`: the latest answer; `/copy code`: a block of its code; `/copy N`: the Nth block.
@@ -83,9 +89,7 @@ impl App {
 
     /// `/export [FILE]`.
     pub(super) fn export(&mut self, file: &str) {
-        let Some(thread) = self.session.id.clone() else {
-            return self.notice("The thread is still being opened.");
-        };
+        let Some(thread) = self.thread_id() else { return };
         let file = match file {
             "" => self.export_name(),
             file => file.to_owned(),
@@ -113,11 +117,13 @@ impl App {
             sort_direction: Some(SortDirection::Asc),
             items_view: Some(TurnItemsView::Full),
         };
-        let then = Then::List(Listing::Export(Box::new(exporting)));
-        self.call::<protocol::ThreadTurnsList>(&params, then);
+        self.call::<protocol::ThreadTurnsList>(&params, |app, result| match result {
+            Ok(page) => app.export_read(exporting, page),
+            Err(error) => app.error(&format!("The thread was not exported: {}", error.message)),
+        });
     }
 
-    pub(super) fn export_read(&mut self, mut exporting: Exporting, page: ThreadTurnsListResponse) {
+    fn export_read(&mut self, mut exporting: Exporting, page: ThreadTurnsListResponse) {
         exporting.items.extend(
             page.data.into_iter().flat_map(|turn| ThreadItem::without_attempts(turn.items)),
         );

@@ -5,7 +5,6 @@
 use protocol::{CommandExecutionItem, ThreadIdParams, ThreadItem};
 
 use crate::app::App;
-use crate::app::then::Then;
 use crate::cells;
 use crate::palette::Palette;
 use crate::picker::Row;
@@ -101,16 +100,16 @@ impl App {
 
     /// `/stop`.
     pub(super) fn stop_terminals(&mut self, _: &str) {
-        let Some(thread_id) = self.session.id.clone() else {
-            return self.notice("The thread is still being opened.");
-        };
+        let Some(thread_id) = self.thread_id() else { return };
         // A command of this turn may be in the background, too, which only the server knows.
         if self.commands().count() == 0 {
             return self.notice("No command runs.");
         }
         let params = ThreadIdParams { thread_id };
-        let then = Then::Done("The commands of the background were not ended");
-        self.call::<protocol::ThreadBackgroundTerminalsClean>(&params, then);
+        self.call_or_report::<protocol::ThreadBackgroundTerminalsClean>(
+            &params,
+            "The commands of the background were not ended",
+        );
         self.notice("Ending the commands of the background.");
     }
 

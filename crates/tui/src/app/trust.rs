@@ -3,11 +3,14 @@
 pub(super) mod state;
 
 use protocol::config::{ConfigLayer, ConfigLayerSource};
-use protocol::{ConfigReadParams, ConfigReadResponse, ConfigWarningNotification};
+use protocol::{
+    ConfigReadParams, ConfigReadResponse, ConfigWarningNotification, FsGetMetadataParams,
+};
 use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::app::asking::quoted;
+use crate::app::configuration::Configuration;
 use crate::ask::{Ask, Offer};
 use crate::palette::Palette;
 use crate::text::Line;
@@ -71,9 +74,9 @@ impl App {
         self.trust.pending = folders.len() * PARTS.len();
         for folder in folders {
             for (part, (name, _)) in PARTS.iter().enumerate() {
-                let (folder, params) =
-                    (folder.clone(), json!({ "path": format!("{folder}/{name}") }));
-                self.call_then("fs/getMetadata", params, move |app, result| {
+                let params = FsGetMetadataParams { path: format!("{folder}/{name}") };
+                let folder = folder.clone();
+                self.call::<protocol::FsGetMetadata>(&params, move |app, result| {
                     // What cannot be looked at is not there for the server either.
                     app.part_known(&folder, part, result.is_ok());
                 });
@@ -87,10 +90,11 @@ impl App {
             (Some(rest), Some(home)) => folder.strip_prefix(home) == Some(&format!("/{rest}")),
             _ => written.trim_end_matches('/') == folder,
         };
-        let entries = config.config.get("projects").and_then(Value::as_object);
+        let values = Configuration::new(&config.config);
+        let has_level = |entry: &Value| entry.get("trust_level").is_some_and(Value::is_string);
         let is_known = |folder: &str| {
-            let mut entries = entries.into_iter().flatten();
-            entries.any(|(at, entry)| is_entry(at, folder) && entry["trust_level"].is_string())
+            let mut entries = values.table("projects");
+            entries.any(|(at, entry)| is_entry(at, folder) && has_level(entry))
         };
         let layers = config.layers.iter().flatten().filter_map(left_out);
         layers.filter(|folder| !is_known(folder)).take(MAX_FOLDERS).collect()
@@ -181,21 +185,20 @@ impl App {
             include_layers: true,
             ..ConfigReadParams::default()
         };
-        let Ok(params) = serde_json::to_value(params) else { return };
         let cwd = cwd.to_owned();
         self.is_configuring = true;
-        self.call_then("config/read", params, |app, result| {
+        self.call::<protocol::ConfigRead>(&params, |app, result| {
             app.is_configuring = false;
-            let config = result.map_err(|error| error.message);
-            let config = config
-                .and_then(|value| serde_json::from_value(value).map_err(|error| error.to_string()));
-            match config {
+            match result {
                 Ok(config) => app.check_trust(&config, cwd, |app| {
                     app.load_skills();
                 }),
-                Err(why) => {
+                Err(error) => {
                     app.print_config_warnings();
-                    app.error(&format!("The configuration of {cwd} cannot be read: {why}"));
+                    app.error(&format!(
+                        "The configuration of {cwd} cannot be read: {}",
+                        error.message
+                    ));
                 }
             }
         });

@@ -1,10 +1,9 @@
 //! Starting turns, adding to them, interrupting them, and messages that wait.
 
-use protocol::{Thread, ThreadShellCommandParams, TurnInterruptParams, TurnSteerParams};
+use protocol::{
+    Thread, ThreadShellCommandParams, TurnInterruptParams, TurnStartParams, TurnSteerParams,
+};
 
-use serde_json::Value;
-
-use crate::app::then::Then;
 use crate::app::{App, Effect};
 use crate::ask::Answer;
 use crate::composer::Draft;
@@ -64,13 +63,26 @@ impl App {
             has_message: false,
             is_interrupting: false,
         });
-        let mut params = Value::Object(std::mem::take(&mut self.overrides));
-        params["threadId"] = Value::String(thread_id);
-        match serde_json::to_value(draft.inputs()) {
-            Ok(input) => params["input"] = input,
-            Err(error) => return self.error(&format!("The message cannot be sent: {error}")),
-        }
-        self.call_with("turn/start", params, Then::Turn(draft));
+        let params = TurnStartParams {
+            thread_id,
+            input: draft.inputs(),
+            ..std::mem::take(&mut self.overrides)
+        };
+        let sending = self.sent.add(draft);
+        self.call::<protocol::TurnStart>(&params, move |app, result| {
+            let draft = app.sent.answered(sending);
+            match result {
+                // The notification may be later than the answer, and the next key earlier than both.
+                Ok(started) => {
+                    app.turn_started(&started.turn);
+                }
+                Err(error) => {
+                    app.session.turn = None;
+                    app.give_back(draft.into_iter().collect());
+                    app.error(&format!("The message was not sent: {}", error.message));
+                }
+            }
+        });
     }
 
     fn steer(&mut self, draft: Draft, expected_turn_id: String) {
@@ -81,13 +93,22 @@ impl App {
             expected_turn_id,
             responsesapi_client_metadata: None,
         };
-        self.call::<protocol::TurnSteer>(&params, Then::Steer(draft));
+        let sending = self.sent.add(draft);
+        self.call::<protocol::TurnSteer>(&params, move |app, result| {
+            let (Some(draft), Err(_)) = (app.sent.answered(sending), result) else { return };
+            // The turn has just ended: the message starts the next one.
+            if app.session.turn.is_none() {
+                return app.start_turn(draft);
+            }
+            app.wait_for_end(draft);
+            app.notice("The turn takes no more input: the message waits for its end.");
+        });
     }
 
     fn shell(&mut self, command: String) {
         let Some(thread_id) = self.session.id.clone() else { return };
         let params = ThreadShellCommandParams { thread_id, command };
-        self.call::<protocol::ThreadShellCommand>(&params, Then::Done("The command was not run"));
+        self.call_or_report::<protocol::ThreadShellCommand>(&params, "The command was not run");
     }
 
     pub(super) fn interrupt(&mut self) {
@@ -98,7 +119,7 @@ impl App {
             return;
         }
         let params = TurnInterruptParams { thread_id, turn_id };
-        self.call::<protocol::TurnInterrupt>(&params, Then::Done("The turn was not interrupted"));
+        self.call_or_report::<protocol::TurnInterrupt>(&params, "The turn was not interrupted");
     }
 
     pub(super) fn edited(&mut self, result: Result<String, String>) -> bool {
@@ -134,6 +155,11 @@ impl App {
             false => format!("\x1b]9;{}\x1b\\", visible::line(text)).into_bytes(),
         };
         self.effects.push_back(Effect::Write(bytes));
+    }
+
+    /// The folder of the thread, or that of the start while there is no thread.
+    pub(super) fn working_folder(&self) -> String {
+        self.session.cwd.as_ref().unwrap_or(&self.cwd).to_string_lossy().into_owned()
     }
 
     /// A folder as people write it.

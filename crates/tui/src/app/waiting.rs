@@ -5,7 +5,6 @@ use protocol::{UserInput, UserMessageItem};
 
 use crate::app::App;
 use crate::app::queue::MAX_QUEUED;
-use crate::app::then::Then;
 use crate::composer::Draft;
 use crate::palette::Palette;
 use crate::text::Line;
@@ -78,17 +77,6 @@ impl App {
         self.keep_soon();
     }
 
-    /// The connection is lost: what was sent last may have been received or not. It is not sent again.
-    pub(super) fn keep_unanswered(&mut self) {
-        let mut calls: Vec<(u64, Then)> = std::mem::take(&mut self.calls).into_iter().collect();
-        calls.sort_by_key(|(tag, _)| *tag);
-        for (_, then) in calls {
-            if let Then::Turn(draft) | Then::Steer(draft) = then {
-                self.unanswered.push(draft);
-            }
-        }
-    }
-
     /// The server has this message.
     pub(super) fn received(&mut self, message: &UserMessageItem) {
         let text = message.content.iter().find_map(|input| match input {
@@ -99,21 +87,18 @@ impl App {
         if self.session.printed.contains(&message.id) {
             return;
         }
-        let text = text.unwrap_or_default();
-        if let Some(at) = self.unanswered.iter().position(|draft| draft.text == text) {
-            self.unanswered.remove(at);
-        }
+        self.sent.received(text.unwrap_or_default());
     }
 
     /// What the server turned out not to have is in the composer again.
     pub(super) fn return_unanswered(&mut self) {
-        let drafts = std::mem::take(&mut self.unanswered);
+        let drafts = self.sent.take_unanswered();
         self.give_back(drafts);
     }
 
     /// Everything that was written and not sent, as one message.
     pub(super) fn written(&self) -> Draft {
-        let waiting = self.unanswered.iter().chain(self.queue.drafts()).cloned();
+        let waiting = self.sent.unanswered().iter().chain(self.queue.drafts()).cloned();
         Draft::joined(waiting.chain([self.composer.draft()]))
     }
 
@@ -157,7 +142,7 @@ impl App {
     /// What waits, above the composer.
     pub(super) fn queued(&self) -> Vec<Line> {
         let first = |draft: &Draft| draft.shown().lines().next().unwrap_or_default().to_owned();
-        let unanswered = self.unanswered.iter().map(|draft| {
+        let unanswered = self.sent.unanswered().iter().map(|draft| {
             Line::new("? ", Palette::WARNING)
                 .with(first(draft), Palette::QUIET)
                 .with("  (perhaps not received)", Palette::QUIET)

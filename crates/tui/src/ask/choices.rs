@@ -14,9 +14,9 @@ use super::step::{Answer, Rows, Step};
 pub(super) struct Choice {
     pub(super) letter: char,
     pub(super) label: String,
-    /// What it changes beyond this request.
+    /// Its effect beyond this request.
     pub(super) effect: Option<String>,
-    /// Whether it allows anything.
+    /// True if it allows anything.
     pub(super) accepts: bool,
     pub(super) answer: Answer,
 }
@@ -28,7 +28,7 @@ pub(super) struct Choices {
     selected: usize,
     /// The choice of which the last key said that it was not all on the screen.
     warned: Option<usize>,
-    /// What Esc and Ctrl+C answer.
+    /// The answer of Esc and Ctrl+C.
     escape: Answer,
     interrupt: Answer,
     /// The rows of each choice, and which rows were displayed.
@@ -96,7 +96,7 @@ impl Choices {
         self.drawn.borrow_mut().1 = rows;
     }
 
-    /// What Esc answers, if that choice is not on the screen.
+    /// Returns the answer of Esc, if that choice is not on the screen.
     pub(super) fn hidden_refusal(&self) -> Option<&str> {
         let is_it = |choice: &Choice| !choice.accepts && choice.answer.reply == self.escape.reply;
         let index = self.choices.iter().position(is_it)?;

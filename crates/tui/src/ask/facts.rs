@@ -8,7 +8,7 @@ pub(super) fn fact(name: &str, value: &str) -> Line {
     Line::new(format!("{name}: "), Palette::QUIET).with(value.to_owned(), Style::PLAIN)
 }
 
-/// Text of several lines, the first behind `label` and the others indented.
+/// Text of several lines, the first after `label` and the others indented.
 pub(super) fn text_lines(label: &str, text: &str, style: Style) -> Vec<Line> {
     let mut lines = Vec::new();
     for (index, part) in text.trim_end_matches('\n').split('\n').enumerate() {

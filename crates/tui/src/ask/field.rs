@@ -98,7 +98,7 @@ impl Field {
         self.before.push_str(&std::mem::take(&mut self.after));
     }
 
-    /// The text in rows behind `label`, and the row and column of the cursor.
+    /// The text in rows after `label`, and the row and column of the cursor.
     pub(super) fn rows(&self, label: &str, columns: usize) -> (Vec<Line>, (usize, usize)) {
         let columns = columns.max(2);
         let shown = |text: &str| match self.is_secret {

@@ -18,7 +18,7 @@ use super::field::Field;
 use super::step::{Answer, Rows, Step, encoded};
 use super::values;
 
-/// What a request asks for: a form, or a yes or no.
+/// A request's form, or a yes or no.
 #[derive(Clone, Debug)]
 pub(super) enum Elicitation {
     Choices(Box<Choices>),
@@ -30,7 +30,7 @@ pub(super) enum Elicitation {
 pub(super) struct Form {
     server: String,
     fields: Vec<FormField>,
-    /// The field, or behind the last one sending and declining.
+    /// The field, or after the last one sending and declining.
     at: usize,
 }
 

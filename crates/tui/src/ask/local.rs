@@ -31,7 +31,7 @@ impl Offer {
         Self { id: id.into(), letter, label: label.into(), effect: None, accepts: false }
     }
 
-    /// What it means, in a line below it.
+    /// Adds its meaning, in a line below it.
     pub(crate) fn with_effect(mut self, effect: impl Into<String>) -> Self {
         self.effect = Some(effect.into());
         self

@@ -28,7 +28,7 @@ struct Question {
     chosen: Vec<bool>,
     /// The user's own text.
     field: Field,
-    /// The option, or behind the last one the text.
+    /// The option, or after the last one the text.
     selected: usize,
 }
 

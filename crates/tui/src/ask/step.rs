@@ -1,4 +1,4 @@
-//! What the parts of the dialog have in common: answers, what a key did, and rows.
+//! The shared parts of the dialog: answers, effects of keys, and rows.
 
 use jsonrpc::ErrorObject;
 use serde::Serialize;
@@ -6,18 +6,18 @@ use serde_json::Value;
 
 use crate::text::Line;
 
-/// What goes back to the server, and what the transcript says about it.
+/// The answer to the server, and the transcript's words about it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
     /// The result of the request, in the shape of the protocol, or the error.
     pub reply: Result<Value, ErrorObject>,
-    /// What was decided, on one line.
+    /// The decision, on one line.
     pub summary: Line,
     /// An address to open in the user's browser.
     pub open: Option<String>,
 }
 
-/// What a key did to a control.
+/// The effect of a key on a control.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
     Stay,

@@ -1,4 +1,4 @@
-//! What is added to a running item.
+//! Additions to a running item.
 
 use jsonrpc::Notification;
 use protocol::{

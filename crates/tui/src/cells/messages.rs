@@ -1,4 +1,4 @@
-//! What the user, the agent and hooks say.
+//! Messages of the user, the agent and hooks.
 
 use protocol::{ReasoningItem, UserInput, UserMessageItem};
 

@@ -1,10 +1,10 @@
-//! What cells are made of.
+//! The building blocks of cells.
 
 use crate::context::Context;
 use crate::palette::Palette;
 use crate::text::{Line, Style};
 
-/// What stands before the first line of a cell, and before the others.
+/// The mark before the first line of a cell, and before the others.
 pub(super) const MARK: &str = "• ";
 pub(super) const INDENT: &str = "  ";
 
@@ -20,7 +20,7 @@ pub fn duration(ms: u64) -> String {
     }
 }
 
-/// A mark and a text behind it, with the following lines indented.
+/// A mark and a text after it, with the following lines indented.
 pub(super) fn marked(
     style: Style,
     label: &'static str,

@@ -50,7 +50,7 @@ pub(super) struct Buffer {
     cursor: Pos,
     undo: Vec<Edit>,
     redo: Vec<Edit>,
-    /// Whether the next change may be undone together with the last.
+    /// True if the next change may be undone together with the last.
     joins: bool,
     /// The group of the changes that follow, and how many groups there were.
     group: Option<u64>,
@@ -104,7 +104,7 @@ impl Buffer {
         }
     }
 
-    /// The place behind the last character.
+    /// The place after the last character.
     pub(super) fn end(&self) -> Pos {
         let line = self.lines.len() - 1;
         Pos { line, byte: self.lines[line].len() }
@@ -126,7 +126,7 @@ impl Buffer {
         text
     }
 
-    /// Puts `text` in the place of what is in the range, and the cursor behind it.
+    /// Replaces the range by `text`, and puts the cursor after it.
     pub(super) fn replace(&mut self, range: Range<Pos>, text: &str) {
         if range.is_empty() && text.is_empty() {
             return;
@@ -165,7 +165,7 @@ impl Buffer {
         self.joins = true;
     }
 
-    /// What is typed next is undone apart from what was typed before.
+    /// Separates further typing from earlier typing for undo.
     pub(super) fn seal(&mut self) {
         self.joins = false;
     }

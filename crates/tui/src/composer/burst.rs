@@ -42,7 +42,7 @@ impl Burst {
         self.last = Some(now_ms);
     }
 
-    /// Whether a key that comes now belongs to a burst.
+    /// Returns whether a key that arrives now belongs to a burst.
     pub(super) fn includes(&self, now_ms: u64) -> bool {
         self.intervals >= ENOUGH && self.continues(now_ms)
     }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 const FIRST: u32 = 0x10_0000;
 const COUNT: u32 = 0xfffe;
 
-/// What a chip is.
+/// The kind of a chip.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "camelCase")]
 pub enum ChipKind {
@@ -45,9 +45,9 @@ pub enum ChipKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Chip {
     pub(super) kind: ChipKind,
-    /// What is shown.
+    /// The displayed text.
     pub(super) label: String,
-    /// What is sent.
+    /// The text to send.
     pub(super) text: String,
 }
 
@@ -90,7 +90,7 @@ impl Chip {
     }
 }
 
-/// Whether the character stands for a chip.
+/// Returns whether the character stands for a chip.
 pub(super) fn is_chip(c: char) -> bool {
     (FIRST..FIRST + COUNT).contains(&u32::from(c))
 }
@@ -122,7 +122,7 @@ impl Chips {
         self.chips.get(&c)
     }
 
-    /// How many chips there are for which `is` holds.
+    /// Returns the number of chips for which `is` holds.
     pub(super) fn count(&self, is: impl Fn(&ChipKind) -> bool) -> usize {
         self.chips.values().filter(|chip| is(&chip.kind)).count()
     }

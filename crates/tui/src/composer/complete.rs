@@ -1,4 +1,4 @@
-//! The lists that open while a word is written: commands behind `/`, files behind `@`, skills behind `$`.
+//! The lists that open while a word is written: commands after `/`, files after `@`, skills after `$`.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -24,29 +24,29 @@ const MAX_WORD: usize = 1024;
 pub struct Command {
     /// Without the `/`.
     pub name: String,
-    /// What it does.
+    /// The description of the command.
     pub description: String,
     /// Its arguments, as in `<name>` or `[name]`. A command is submitted as soon as it is chosen if it has
     /// none, and when its name was written in full if they may be left out.
     pub hint: Option<String>,
-    /// Whether it can be used now; otherwise it is shown dimmed.
+    /// True if it can be used now; otherwise it is shown dimmed.
     pub is_available: bool,
 }
 
 /// A row of the files or skills.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// What is shown.
+    /// The displayed text.
     pub label: String,
-    /// What is shown beside it.
+    /// The text next to it.
     pub detail: String,
     /// Characters of the label to highlight, by index, ascending.
     pub matches: Vec<usize>,
-    /// What choosing it inserts.
+    /// The insertion that choosing it makes.
     pub insertion: Insertion,
 }
 
-/// What is inserted.
+/// The inserted text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Insertion {
     /// Text, as it is.
@@ -72,20 +72,20 @@ pub enum Insertion {
 pub struct Query {
     /// Goes with the answer.
     pub token: u64,
-    /// What is searched.
+    /// The kind of search.
     pub kind: QueryKind,
-    /// What was typed behind the sign.
+    /// The text typed after the sign.
     pub text: String,
 }
 
-/// What a [`Query`] searches.
+/// The subject of a [`Query`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueryKind {
     /// Files of the folder.
     Files,
 }
 
-/// What a key did to the list.
+/// The effect of a key on the list.
 #[derive(Clone, Debug)]
 pub(super) enum Act {
     Moved,
@@ -110,7 +110,7 @@ struct Open {
     text: String,
     token: u64,
     rows: Vec<Row>,
-    /// Whether rows for the text are still to come.
+    /// True if rows for the text are still to come.
     waits: bool,
     selected: usize,
     first: usize,
@@ -297,7 +297,7 @@ impl Row {
     }
 }
 
-/// The word that the cursor stands behind or in, if it begins with a sign that opens a list: the sign, the
+/// The word that the cursor stands after or in, if it begins with a sign that opens a list: the sign, the
 /// whole word, and what stands between the sign and the cursor.
 fn word(editor: &Editor) -> Option<(char, Range<Pos>, String)> {
     let at = editor.cursor();

@@ -1,5 +1,5 @@
-//! What the composer hands over: text and the elements in it, as it is sent, kept over a crash, or put
-//! back to be edited.
+//! The content of the composer: text and the elements in it, as it is sent, kept over a crash, or
+//! put back to be edited.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ pub use super::chip::ChipKind;
 pub struct Draft {
     /// The text as it is sent, pasted text included.
     pub text: String,
-    /// What is in the text, in its order. Elements do not overlap.
+    /// The elements of the text, in its order. Elements do not overlap.
     #[serde(default)]
     pub elements: Vec<DraftElement>,
 }
@@ -23,9 +23,9 @@ pub struct Draft {
 pub struct DraftElement {
     /// Bytes of the text.
     pub range: Range<usize>,
-    /// What is shown in its place.
+    /// The text shown in its place.
     pub label: String,
-    /// What it is.
+    /// Its kind.
     pub kind: ChipKind,
 }
 
@@ -71,19 +71,19 @@ impl Draft {
         shown
     }
 
-    /// Whether there is nothing to send.
+    /// Returns whether there is nothing to send.
     #[must_use]
     pub fn is_blank(&self) -> bool {
         self.elements.is_empty() && self.text.trim().is_empty()
     }
 
-    /// The command behind a `!` at the start, which is for the shell.
+    /// The command after a `!` at the start, which is for the shell.
     #[must_use]
     pub fn shell(&self) -> Option<&str> {
         self.text.strip_prefix('!').map(str::trim).filter(|command| !command.is_empty())
     }
 
-    /// Name and arguments of a command behind a `/` at the start. Paths are no commands: a name holds
+    /// Name and arguments of a command after a `/` at the start. Paths are no commands: a name holds
     /// letters, digits, `-`, `_` and `:` only.
     #[must_use]
     pub fn command(&self) -> Option<(&str, &str)> {

@@ -25,11 +25,11 @@ const PROMPT_CELLS: usize = 2;
 pub(super) struct Editor {
     buffer: Buffer,
     chips: Chips,
-    /// What was killed, the last one at the end.
+    /// The killed texts, the last one at the end.
     kills: Vec<String>,
-    /// What the last key inserted from `kills`, and from where in it.
+    /// The part of `kills` that the last key inserted, and its origin.
     yanked: Option<(Range<Pos>, usize)>,
-    /// Whether the last key killed something, which the next kill is added to.
+    /// True if the last key killed a text, which the next kill is added to.
     killed: bool,
     /// The column that moves up and down keep to.
     goal: Option<usize>,
@@ -195,7 +195,7 @@ impl Editor {
         self.kills.push(text);
     }
 
-    /// What was killed last.
+    /// Returns the text that was killed last.
     pub(super) fn kept(&self) -> Option<&str> {
         self.kills.last().map(String::as_str)
     }
@@ -315,7 +315,7 @@ impl Editor {
             return View::default();
         }
         let prompt = if columns > PROMPT_CELLS + 2 { PROMPT_CELLS } else { 0 };
-        // One cell stays free, for the cursor behind the last character.
+        // One cell stays free, for the cursor after the last character.
         let text_columns = columns.saturating_sub(prompt + 1).max(1);
         self.columns.set(text_columns);
         let (rows, cursor) = self.rows_around_cursor(text_columns, max_rows);
@@ -385,7 +385,7 @@ impl Editor {
     }
 }
 
-/// What the key before left to the next one.
+/// The state that the previous key left.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Previous {
     killed: bool,

@@ -1,4 +1,5 @@
-//! How the lines of the composer are broken into rows of the screen, and where the cursor stands in them.
+//! The breaking of the composer's lines into rows of the screen, and the place of the cursor in
+//! them.
 
 use crate::palette::Palette;
 use crate::text::{Line, Span, Style, width};
@@ -21,7 +22,7 @@ pub(super) fn rows(buffer: &Buffer, chips: &Chips, line: usize, columns: usize) 
     let text = buffer.line(line);
     let mut rows = Vec::new();
     let (mut start, mut used) = (0, 0);
-    // Behind the last space of the row, and the cells up to there.
+    // After the last space of the row, and the cells up to there.
     let mut space = (0, 0);
     let mut at = 0;
     while at < text.len() {
@@ -52,7 +53,7 @@ fn cells(cluster: &str, chips: &Chips) -> usize {
     width(&shown(cluster, chips).0)
 }
 
-/// How a character is shown.
+/// Returns the display of a character.
 fn shown(cluster: &str, chips: &Chips) -> (String, Style) {
     let chip = cluster.chars().next().filter(|c| is_chip(*c)).and_then(|c| chips.get(c));
     match chip {

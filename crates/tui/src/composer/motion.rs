@@ -5,7 +5,7 @@ use unicode_segmentation::UnicodeSegmentation;
 use super::buffer::{Buffer, Pos};
 use super::chip::is_chip;
 
-/// What words are made of.
+/// The classes of characters in words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
     Space,
@@ -56,7 +56,7 @@ fn cut(cluster: &str) -> usize {
     }
 }
 
-/// The first character behind the place; `\n` at the end of a line but the last.
+/// The first character after the place; `\n` at the end of a line but the last.
 pub(super) fn char_at(buffer: &Buffer, pos: Pos) -> Option<char> {
     let next = buffer.line(pos.line)[pos.byte..].chars().next();
     next.or_else(|| (pos.line + 1 < buffer.lines().len()).then_some('\n'))

@@ -11,7 +11,7 @@ const MAX_COUNT: usize = 10_000;
 /// Keys of one change that `.` repeats; a longer change is not repeated.
 const MAX_RECORDED: usize = 10_000;
 
-/// What keys do.
+/// The mode of keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
     /// They are typed.
@@ -65,7 +65,7 @@ impl Vi {
         self.enabled.then_some(self.mode)
     }
 
-    /// Whether characters are typed.
+    /// Returns whether characters are typed.
     pub(super) fn inserts(&self) -> bool {
         self.mode == Mode::Insert
     }
@@ -181,7 +181,7 @@ impl Vi {
         true
     }
 
-    /// The character behind `f`, `F`, `t`, `T`, `r` or `g`.
+    /// The character after `f`, `F`, `t`, `T`, `r` or `g`.
     fn prefixed(&mut self, editor: &mut Editor, prefix: char, key: Key) -> bool {
         let Some(c) = key.typed() else {
             self.pending = Pending::default();
@@ -450,7 +450,7 @@ fn opposite(kind: char) -> char {
     if kind.is_uppercase() { kind.to_ascii_lowercase() } else { kind.to_ascii_uppercase() }
 }
 
-/// The `count`th `target` in the line, behind the cursor or before it.
+/// The `count`th `target` in the line, after the cursor or before it.
 fn find(editor: &Editor, kind: char, target: char, count: usize) -> Option<Reach> {
     let at = editor.cursor();
     let line = editor.buffer().line(at.line);

@@ -1,4 +1,4 @@
-//! What the lexer knows about each language.
+//! The lexer's knowledge about each language.
 
 /// A language, or several that look alike.
 #[derive(Debug)]
@@ -7,16 +7,16 @@ pub(super) struct Language {
     pub(super) names: &'static str,
     pub(super) line_comments: &'static [&'static str],
     pub(super) block_comments: &'static [(&'static str, &'static str)],
-    /// What strings start and end with, the longest first.
+    /// The delimiters of strings, the longest first.
     pub(super) strings: &'static [&'static str],
     pub(super) keywords: &'static str,
     /// Characters of words besides letters, digits and `_`.
     pub(super) word_characters: &'static str,
-    /// Whether it has calls and types, unlike data.
+    /// True if it has calls and types, unlike data.
     pub(super) has_code: bool,
-    /// Whether a single quote may start something else than a character.
+    /// True if a single quote may start something else than a character.
     pub(super) has_lifetimes: bool,
-    /// Whether keywords are the same in capital letters.
+    /// True if keywords are the same in capital letters.
     pub(super) ignores_case: bool,
     pub(super) is_diff: bool,
 }

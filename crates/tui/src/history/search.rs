@@ -16,11 +16,11 @@ pub struct Search {
     query: String,
     /// The message found and where the text stands in it; without one, none of the messages has it.
     found: Option<(usize, Range<usize>)>,
-    /// What was written before.
+    /// The earlier text.
     kept: Draft,
 }
 
-/// What a key did to a search.
+/// The effect of a key on a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SearchOutcome {
     /// It goes on: draw it again.
@@ -84,7 +84,7 @@ impl Search {
         view.lines.push(line.truncated(columns));
         let Some((index, range)) = &self.found else { return view };
         let text = &history.entries[*index].text;
-        // The line with the text comes first, and as much behind it as there is room for.
+        // The line with the text comes first, and as much after it as there is room for.
         let start = text[..range.start].rfind('\n').map_or(0, |at| at + 1);
         let mut at = start;
         for part in text[start..].split('\n').take(max_rows - 1) {

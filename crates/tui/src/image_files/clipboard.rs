@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use crate::image::NoImage;
 
-/// How long a program may take: the owner of the clipboard provides the bytes, and may hang.
+/// Time limit of a program: the owner of the clipboard provides the bytes, and may hang.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Longest list of formats.
 const MAX_LIST: u64 = 64 << 10;
@@ -81,7 +81,7 @@ async fn image(program: &Program, list: &str, max_bytes: u64) -> Result<Vec<u8>,
     }
 }
 
-/// What a program prints, cut off after `max_bytes`.
+/// Returns the output of a program, cut off after `max_bytes`.
 async fn output(name: &str, arguments: &[String], max_bytes: u64) -> io::Result<Vec<u8>> {
     let run = async {
         let mut child = Command::new(name)

@@ -19,9 +19,9 @@ const DEPTH: usize = 16;
 /// A block, or a part of one, that will not change.
 #[derive(Clone, Debug)]
 pub(super) struct Block {
-    /// What its lines start with.
+    /// The prefix of its lines.
     pub(super) prefix: Vec<Prefix>,
-    /// What the blank line before it starts with, if there is one.
+    /// The prefix of the blank line before it, if there is one.
     pub(super) gap: Option<Vec<Prefix>>,
     pub(super) leaf: Leaf,
 }
@@ -43,13 +43,13 @@ pub(super) enum Leaf {
 pub(super) struct Text {
     pub(super) source: String,
     pub(super) is_table: bool,
-    /// Whether the text continues the paragraph before it, and whether behind a space.
+    /// Set if the text continues the paragraph before it; true if it does so after a space.
     pub(super) continues: Option<bool>,
-    /// Whether the next block continues this paragraph.
+    /// True if the next block continues this paragraph.
     pub(super) is_continued: bool,
 }
 
-/// What a container puts before a line.
+/// A container's text before a line.
 #[derive(Clone, Debug)]
 pub(super) enum Prefix {
     Quote,
@@ -95,7 +95,7 @@ pub(super) struct Blocks {
     /// Containers that the last block and the next have in common.
     shared: usize,
     is_blank: bool,
-    /// Whether the last block stands apart from text around it; absent before the first.
+    /// Set after the first block: true if the last block stands apart from text around it.
     last: Option<bool>,
     done: Vec<Block>,
 }
@@ -118,7 +118,7 @@ impl Blocks {
         }
     }
 
-    /// Whether the open block is a paragraph, which a line of dashes would make a heading.
+    /// Returns whether the open block is a paragraph, which a line of dashes would make a heading.
     pub(super) fn is_paragraph(&self) -> bool {
         matches!(self.open, Open::Paragraph { .. })
     }
@@ -164,7 +164,7 @@ impl Blocks {
         self.close(0);
     }
 
-    /// How many containers go on in a line, whose markers are removed.
+    /// Returns the number of containers that continue in a line, whose markers are removed.
     fn matched(&self, rest: &mut String) -> usize {
         for (depth, container) in self.containers.iter().enumerate() {
             let content = match container {
@@ -228,12 +228,12 @@ impl Blocks {
         } else {
             self.close_leaf();
         }
-        // An item goes on behind blank lines, a quotation does not.
+        // An item continues after blank lines, a quotation does not.
         self.close_containers(matched);
         self.is_blank = true;
     }
 
-    /// Takes what is left of a line behind the markers of containers, all of which go on.
+    /// Takes the rest of a line after the markers of containers, all of which continue.
     fn leaf(&mut self, rest: &str, ends: bool) {
         if let Open::Indented { blank } = &mut self.open {
             if scan::indentation(rest) >= 4 {
@@ -299,7 +299,7 @@ impl Blocks {
         self.append(text, true);
     }
 
-    /// Adds to the open paragraph, as a new line or behind the last.
+    /// Adds to the open paragraph, as a new line or after the last.
     fn append(&mut self, added: &str, is_line: bool) {
         let Open::Paragraph { text, lines, head } = &mut self.open else { return };
         if is_line && !text.source.is_empty() {
@@ -398,7 +398,7 @@ impl Prefix {
     }
 }
 
-/// Whether a line that continues no container starts a block that ends a paragraph.
+/// Returns whether a line that continues no container starts a block that ends a paragraph.
 fn starts_block(rest: &str) -> bool {
     scan::fence(rest).is_some() || scan::is_heading(rest) || scan::is_rule(rest)
 }

@@ -17,7 +17,7 @@ pub(super) enum Flow {
     Rule,
 }
 
-/// What a block's text looks like.
+/// Returns the display of a block's text.
 pub(super) fn flows(text: &Text, context: &Context) -> Vec<Flow> {
     let mut options = Options::ENABLE_STRIKETHROUGH;
     options.set(Options::ENABLE_TABLES, text.is_table);
@@ -57,7 +57,7 @@ struct Writer<'c> {
     /// Where the open link goes, and the first of its spans.
     link: Option<(String, usize)>,
     table: Option<Table>,
-    /// Whether the first character is the guard, to be removed.
+    /// True if the first character is the guard, to be removed.
     guard: bool,
 }
 

@@ -16,11 +16,11 @@ const PATH: &AsciiSet =
 pub(super) struct Shown {
     /// Where the terminal goes; nothing is linked without.
     pub(super) target: Option<String>,
-    /// What is displayed in parentheses behind the text.
+    /// The text in parentheses after the link.
     pub(super) note: Option<String>,
 }
 
-/// How to display a link with a text.
+/// Returns the display of a link with a text.
 pub(super) fn shown(text: &str, destination: &str, context: &Context) -> Shown {
     let text = text.trim();
     if is_web(destination) {
@@ -103,7 +103,7 @@ pub(super) fn file(reference: &str, context: &Context) -> Option<String> {
     Some(format!("{opener}://file{path}{line}"))
 }
 
-/// A path and the line (`:12`, `:12:3`, `#L12`) behind it.
+/// A path and the line (`:12`, `:12:3`, `#L12`) after it.
 fn split_line(reference: &str) -> (&str, Option<&str>) {
     let is_number =
         |text: &str| (1..=9).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
@@ -133,7 +133,7 @@ fn authority(address: &str) -> &str {
     rest.split(['/', '?', '#']).next().unwrap_or_default()
 }
 
-/// The host of an address, also of one without a scheme.
+/// The host of an address, even of one without a scheme.
 fn host(address: &str) -> Option<&str> {
     let authority = authority(address).split('\\').next().unwrap_or_default();
     let host = authority.rsplit('@').next()?;

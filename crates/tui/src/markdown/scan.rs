@@ -1,12 +1,12 @@
-//! What a line starts with: the markers of containers and blocks of CommonMark. Each function takes a
-//! line without its containers' markers.
+//! The beginnings of lines: the markers of containers and blocks of CommonMark. Each function takes
+//! a line without its containers' markers.
 
 use std::borrow::Cow;
 
 /// The marker of a list's item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Marker {
-    /// The character of a bullet, or the one behind a number. Another one starts another list.
+    /// The character of a bullet, or the one after a number. Another one starts another list.
     pub(super) kind: char,
     /// The number, in ordered lists.
     pub(super) number: Option<u64>,
@@ -37,7 +37,7 @@ pub(super) fn expand(line: &str) -> Cow<'_, str> {
     Cow::Owned(" ".repeat(columns) + content)
 }
 
-/// What follows the marker of a quotation.
+/// Returns the text after the marker of a quotation.
 pub(super) fn quote(line: &str) -> Option<&str> {
     let rest = line.trim_start_matches(' ');
     let rest = (indentation(line) < 4).then_some(rest)?.strip_prefix('>')?;
@@ -85,13 +85,13 @@ pub(super) fn fence(line: &str) -> Option<(char, usize, usize, &str)> {
     Some((mark, length, indent, language))
 }
 
-/// Whether a line ends a fenced code block.
+/// Returns whether a line ends a fenced code block.
 pub(super) fn closes(line: &str, mark: char, length: usize) -> bool {
     let rest = line.trim_matches(' ');
     indentation(line) < 4 && rest.len() >= length && rest.chars().all(|c| c == mark)
 }
 
-/// Whether a line is a heading with number signs.
+/// Returns whether a line is a heading with number signs.
 pub(super) fn is_heading(line: &str) -> bool {
     let rest = line.trim_start_matches(' ');
     let text = rest.trim_start_matches('#');
@@ -101,14 +101,14 @@ pub(super) fn is_heading(line: &str) -> bool {
         && (text.is_empty() || text.starts_with([' ', '\t']))
 }
 
-/// Whether a line underlines the heading above it.
+/// Returns whether a line underlines the heading above it.
 pub(super) fn is_underline(line: &str) -> bool {
     let rest = line.trim();
     let is_of = |mark: char| rest.chars().all(|c| c == mark);
     indentation(line) < 4 && !rest.is_empty() && (is_of('=') || is_of('-'))
 }
 
-/// Whether a line is a rule across the page.
+/// Returns whether a line is a rule across the page.
 pub(super) fn is_rule(line: &str) -> bool {
     let mut marks = line.chars().filter(|c| !c.is_ascii_whitespace());
     let Some(first) = marks.next().filter(|c| matches!(c, '*' | '-' | '_')) else {
@@ -118,7 +118,7 @@ pub(super) fn is_rule(line: &str) -> bool {
     indentation(line) < 4 && marks.all(|c| (c == first, others += 1).0) && others >= 2
 }
 
-/// Whether a line separates the head of a table of at most `most` columns from its rows.
+/// Returns whether a line separates the head of a table of at most `most` columns from its rows.
 pub(super) fn is_delimiter_row(line: &str, most: usize) -> bool {
     let columns = line.bytes().filter(|byte| *byte == b'|').count();
     let allowed = |c: char| matches!(c, '|' | '-' | ':' | ' ' | '\t');

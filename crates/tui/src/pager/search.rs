@@ -8,13 +8,13 @@ use crate::text::{Line, Style};
 
 use super::{Outcome, Pager, Place};
 
-/// See the module.
+/// The search of a pager.
 #[derive(Debug, Default)]
 pub(super) struct Search {
     text: String,
     /// Where the search began, while it is typed.
     begun: Option<Place>,
-    /// What was found last, unless the reader has scrolled since.
+    /// The last match, unless the reader has scrolled since.
     found: Option<Place>,
     /// The search has reached the first block, and wants to go on before it.
     wants_earlier: bool,

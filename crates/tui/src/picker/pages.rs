@@ -13,12 +13,12 @@ pub(super) const MAX_PAGES: usize = 16;
 pub(super) struct Pages {
     pages: BTreeMap<usize, Vec<Row>>,
     requested: BTreeSet<usize>,
-    /// How many rows there are, where that is known.
+    /// The number of rows, where that is known.
     total: Option<usize>,
     /// Rows known to exist.
     seen: usize,
     token: u64,
-    /// Whether the pages are those of the search before.
+    /// True if the pages are those of the search before.
     is_stale: bool,
 }
 
@@ -70,7 +70,7 @@ impl Pages {
             self.pages.retain(|page, _| wanted.contains(page));
             self.requested.retain(|page| wanted.contains(page));
         }
-        // Behind a page that is not known to be full there may be none.
+        // After a page that is not known to be full there may be none.
         let reachable = |page: usize| total.is_some() || page * PAGE <= self.seen;
         let held = |page: usize| !self.is_stale && self.pages.contains_key(&page);
         let mut missing = wanted.filter(|page| !held(*page) && !self.requested.contains(page));

@@ -1,4 +1,4 @@
-//! How a list is drawn.
+//! The drawing of a list.
 
 use crate::palette::Palette;
 use crate::text::{Line, Style, width};
@@ -6,7 +6,7 @@ use crate::view::View;
 
 use super::{Picker, Row};
 
-/// From so many columns on, the preview stands beside the list, and from so many rows on below it.
+/// From so many columns on, the preview stands next to the list, and from so many rows on below it.
 const BESIDE: usize = 100;
 const BELOW: usize = 20;
 /// From so many rows on there are a title and help.

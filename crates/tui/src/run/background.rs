@@ -1,4 +1,4 @@
-//! What is found out in the background, on the machine of the server. A file system or a server that does
+//! Discoveries in the background, on the machine of the server. A file system or a server that does
 //! not answer delays nothing.
 
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use crate::here::{self, FindServers, Found};
 /// Results that wait for the loop. The one who has more to report waits.
 const QUEUE: usize = 8;
 
-/// See the module.
+/// The background tasks of the program.
 pub(super) struct Background {
     runtime: Handle,
     find_servers: Option<FindServers>,
@@ -33,7 +33,7 @@ impl Background {
                 Some(finding) => finding.await,
                 None => Vec::new(),
             };
-            // At the end of the program nobody waits for it.
+            // At the end of the program there is no receiver.
             let _ = sender.send(Found::Servers(servers)).await;
         });
     }

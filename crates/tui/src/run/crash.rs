@@ -1,4 +1,4 @@
-//! A panic: the terminal is restored, the message that was being written is kept, and the user is told what
+//! A panic: the terminal is restored, the message that was being written is kept, and the user learns what
 //! happened and where the log is.
 
 use std::any::Any;
@@ -29,7 +29,7 @@ fn caught(panic: &PanicHookInfo<'_>, drawing: ThreadId) {
     tracing::error!(target: "tui", "panic{place}: {}\n{backtrace}", message(panic.payload()));
 }
 
-/// What is said about a panic of the terminal program, after it ended.
+/// Returns the report about a panic of the terminal program, after it ended.
 #[must_use]
 pub fn crash_report(payload: &(dyn Any + Send), log: Option<&Path>) -> String {
     let log = match log {

@@ -1,5 +1,5 @@
-//! What changes the terminal as a whole: its size, the alternate screen, another program that takes it over,
-//! job control, and the end.
+//! Changes of the terminal as a whole: its size, the alternate screen, another program that takes
+//! it over, job control, and the end.
 
 use std::io;
 use std::time::Duration;

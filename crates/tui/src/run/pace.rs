@@ -16,7 +16,7 @@ const LEAST: Duration = Duration::from_millis(1);
 /// A batch of at least so many messages is a burst: the server is read on without a rest.
 const BURST: usize = 64;
 
-/// What a change waits for.
+/// The wait of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Due {
     /// Nothing changed.
@@ -27,7 +27,7 @@ pub(super) enum Due {
     Now,
 }
 
-/// See the module.
+/// The schedule of frames and of reading the server.
 #[derive(Debug)]
 pub(super) struct Pace {
     due: Due,
@@ -35,7 +35,7 @@ pub(super) struct Pace {
     drawn: Option<Instant>,
     /// When all frames so far would have been drawn at the pace of the long run.
     paid: Option<Instant>,
-    /// How many messages the server had sent when it was read last.
+    /// Number of messages of the server at the last reading.
     batch: usize,
 }
 
@@ -73,8 +73,8 @@ impl Pace {
         self.batch = messages;
     }
 
-    /// Whether what the server sends can wait for the frame that is due. Each message of a slow stream
-    /// would otherwise wake the process, which takes longer than to handle it.
+    /// Returns whether messages of the server can wait for the frame that is due. Each message of a
+    /// slow stream would otherwise wake the process, which takes longer than to handle it.
     pub(super) fn rests(&self) -> bool {
         self.due == Due::Soon && self.batch < BURST
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::palette::Depth;
 use crate::text::{Color, Span, Style};
 
-/// What the terminal writes with now.
+/// The current style of the terminal's writing.
 #[derive(Debug, Default)]
 pub(super) struct Pen {
     depth: Depth,

@@ -1,22 +1,23 @@
-//! What the terminal sends: keys, pasted text, changes of the focus, and replies to queries, from any split
-//! of the bytes. Replies are recognised whenever they come, so a terminal that answers late types nothing.
+//! The input of the terminal: keys, pasted text, changes of the focus, and replies to queries, from
+//! any split of the bytes. Replies are recognised whenever they come, so a terminal that answers
+//! late types nothing.
 
 mod sequence;
 
 use std::mem;
 use std::time::Duration;
 
-/// How long after an ESC nothing may follow for it to be the key.
+/// Time after an ESC without further bytes for it to be the key.
 const KEY: Duration = Duration::from_millis(30);
-/// How long the rest of a sequence may take, over a slow connection.
+/// Time for the rest of a sequence to arrive, over a slow connection.
 const SEQUENCE: Duration = Duration::from_secs(2);
-/// How long the rest of a paste may take.
+/// Time for the rest of a paste to arrive.
 const PASTE: Duration = Duration::from_secs(5);
 /// Bytes of a sequence, of which more is thrown away.
 const MAX_SEQUENCE: usize = 4 << 10;
 /// Bytes of one paste; more comes as a second one.
 pub const MAX_PASTE: usize = 32 << 20;
-/// What ends a bracketed paste.
+/// The end of a bracketed paste.
 const PASTE_END: &[u8] = b"\x1b[201~";
 
 /// Something from the terminal.
@@ -99,14 +100,14 @@ impl Key {
     }
 }
 
-/// What a terminal replies to the queries of [`QUERIES`].
+/// A terminal's reply to the queries of [`QUERIES`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// The background's red, green and blue.
     Background(u8, u8, u8),
-    /// Whether frames can be shown as a whole (mode 2026).
+    /// True if frames can be shown as a whole (mode 2026).
     Synchronized(bool),
-    /// Whether pastes are marked (mode 2004).
+    /// True if pastes are marked (mode 2004).
     Bracketed(bool),
     /// Keys can be reported with all modifiers (the keyboard protocol of kitty).
     Keyboard,
@@ -162,7 +163,8 @@ impl Decoder {
         mem::take(&mut self.inputs)
     }
 
-    /// How long to wait for the next byte before [`Decoder::expire`], where something is unfinished.
+    /// Returns the wait for the next byte before [`Decoder::expire`], where a sequence is
+    /// unfinished.
     #[must_use]
     pub fn patience(&self) -> Option<Duration> {
         match self.state {
@@ -313,7 +315,7 @@ impl Decoder {
         self.inputs.extend(sequence::text(&text));
     }
 
-    /// Takes the bytes of a paste up to its end; returns those behind it.
+    /// Takes the bytes of a paste up to its end; returns those after it.
     fn paste<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
         // The end may have begun in bytes that came before.
         let seen = self.held.len();

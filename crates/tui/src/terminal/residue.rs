@@ -13,7 +13,7 @@ use crate::text::Line;
 /// Asks for the row of the cursor.
 pub const WHERE: &[u8] = b"\x1b[6n";
 
-/// See the module.
+/// The rows of the live region in the history of tmux.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Residue {
     /// The widths of the lines, in cells. The live region's first row stood right below them, in the first
@@ -33,12 +33,12 @@ struct Place {
     at_most: usize,
 }
 
-/// What a change of the size does to the live region.
+/// The effect of a size change on the live region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Change {
     /// Rows above the live region that are erased, too.
     pub(super) above: usize,
-    /// Whether the first row of the screen continues a line of the history.
+    /// True if the first row of the screen continues a line of the history.
     pub(super) is_split: bool,
 }
 
@@ -69,7 +69,7 @@ impl Residue {
         self.place = Place { asked: Some(0), awaited: self.place.awaited, ..Place::default() };
     }
 
-    /// Whether tmux has not answered yet.
+    /// Returns whether tmux has not answered yet.
     pub(super) fn is_asking(&self) -> bool {
         self.place.awaited > 0
     }
@@ -142,7 +142,7 @@ impl Residue {
     /// There are `free` rows for what comes back.
     fn take_back(&mut self, free: usize, old: Size, new: Size) -> Change {
         let rows: usize = self.widths.iter().map(|width| height(*width, new.columns)).sum();
-        // Where lines are not broken anew, it is known how many come.
+        // Where lines are not rewrapped, it is known how many come.
         let comes = match new.columns == old.columns {
             true => new.rows.saturating_sub(old.rows),
             false => free,

@@ -1,4 +1,4 @@
-//! What stands on the screen, and the bytes that change it.
+//! The content of the screen, and the bytes that change it.
 //!
 //! The screen ends with a *live region* of a few rows, which each frame may change. Finished lines are
 //! printed above it, once, and scroll into the terminal's own history. No absolute position is ever used:
@@ -33,7 +33,7 @@ pub struct Size {
     pub rows: usize,
 }
 
-/// What a frame shows.
+/// The content of a frame.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Frame {
     /// Finished lines, to be printed above the live region. The terminal wraps those that are longer than
@@ -45,7 +45,7 @@ pub struct Frame {
     pub cursor: Option<(usize, usize)>,
 }
 
-/// See the module.
+/// The content of the screen.
 #[derive(Debug)]
 pub struct Screen {
     size: Size,
@@ -56,9 +56,10 @@ pub struct Screen {
     row: usize,
     column: usize,
     is_cursor_shown: bool,
-    /// Whether the terminal shows a frame as a whole (mode 2026).
+    /// True if the terminal shows a frame as a whole (mode 2026).
     is_synchronized: bool,
-    /// What tmux has of the live region in its history; `None` where the terminal is another one.
+    /// The part of the live region that tmux has in its history; `None` where the terminal is
+    /// another one.
     residue: Option<Residue>,
 }
 
@@ -92,7 +93,7 @@ impl Screen {
         self.residue.iter_mut().for_each(|residue| residue.answered(row));
     }
 
-    /// Whether tmux has not yet said where the cursor is.
+    /// Returns whether tmux has not yet said where the cursor is.
     #[must_use]
     pub fn awaits_row(&self) -> bool {
         self.residue.as_ref().is_some_and(Residue::is_asking)
@@ -131,7 +132,7 @@ impl Screen {
         self.size
     }
 
-    /// Whether the cursor was shown last.
+    /// Returns whether the cursor was shown last.
     #[must_use]
     pub fn shows_cursor(&self) -> bool {
         self.is_cursor_shown
@@ -142,12 +143,13 @@ impl Screen {
         self.is_cursor_shown = is_shown;
     }
 
-    /// Whether the terminal shows a frame as a whole; otherwise the cursor is hidden while it is drawn.
+    /// Sets whether the terminal shows a frame as a whole; otherwise the cursor is hidden while it
+    /// is drawn.
     pub fn set_synchronized(&mut self, is_synchronized: bool) {
         self.is_synchronized = is_synchronized;
     }
 
-    /// How many colours are used from now on. Everything is drawn again.
+    /// Sets the number of colours. Everything is drawn again.
     pub fn set_depth(&mut self, depth: Depth) {
         self.pen = Pen::new(depth);
     }
@@ -180,7 +182,7 @@ impl Screen {
         [begin, &out, end].concat()
     }
 
-    /// Takes a new size: the bytes that remove the live region, which the next frame draws anew. What was
+    /// Takes a new size: the bytes that remove the live region, which the next frame draws again. What was
     /// printed stays as the terminal arranges it. `reflows` says whether the terminal breaks rows that are
     /// too long now, as most do, or cuts them.
     pub fn resize(&mut self, size: Size, reflows: bool) -> Vec<u8> {
@@ -337,7 +339,7 @@ impl Screen {
             self.pen.reset(out);
             out.extend_from_slice(b"\x1b[K");
         }
-        // What stands behind the change stays where it is, such as behind seconds that pass.
+        // The text after the change stays where it is, such as after the elapsed seconds.
         let stays = match had == has && !is_doubtful {
             true => common_end(&self.live[at], row, same.columns),
             false => Common { columns: 0, bytes: 0 },
@@ -426,7 +428,7 @@ fn rows(line: &Line, columns: usize) -> usize {
     rows
 }
 
-/// How much of two lines, from their beginning, is the same.
+/// The common part of two lines, from their beginning.
 struct Common {
     columns: usize,
     /// Of the text of the second.
@@ -445,7 +447,7 @@ fn common(old: &Line, new: &Line) -> Common {
     same
 }
 
-/// What both rows, of the same width, have at their end, not counting their first `columns`.
+/// Returns the common end of both rows, of the same width, not counting their first `columns`.
 fn common_end(old: &Line, new: &Line, columns: usize) -> Common {
     let (old, new): (Vec<Cell<'_>>, Vec<Cell<'_>>) = (cells(old).collect(), cells(new).collect());
     let mut same = Common { columns: 0, bytes: 0 };

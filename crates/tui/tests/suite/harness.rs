@@ -208,6 +208,22 @@ pub(crate) fn opened(turns: &Value) -> Value {
     })
 }
 
+/// The answer of a rollback.
+pub(crate) fn rolled_back(files: Value) -> Value {
+    let thread = opened(&json!([]))["thread"].take();
+    match files {
+        Value::Null => json!({ "thread": thread }),
+        files => json!({ "thread": thread, "files": files }),
+    }
+}
+
+/// The answer for a file that is there.
+pub(crate) fn metadata() -> Value {
+    json!({
+        "isFile": true, "isDirectory": false, "isSymlink": false, "createdAtMs": 0, "modifiedAtMs": 0,
+    })
+}
+
 pub(crate) fn completed(item: Value) -> Arrival {
     let params = json!({ "threadId": THREAD, "turnId": "t1", "completedAtMs": 0, "item": item });
     let params = serde_json::value::to_raw_value(&params).unwrap();

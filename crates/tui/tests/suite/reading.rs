@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tui::app::{Effect, Event};
 use tui::terminal::input::{Code, Key};
 
-use crate::harness::{Bench, THREAD, command, message};
+use crate::harness::{Bench, THREAD, command, message, rolled_back};
 
 fn turn(id: &str, items: Value) -> Value {
     json!({ "id": id, "status": "completed", "items": items, "error": null })
@@ -174,9 +174,10 @@ fn an_earlier_message_is_edited_in_this_thread_or_a_copy() {
     let mut bench = choose(true);
     assert!(bench.shown().contains("Take back the 2 latest turns (f)"), "{}", bench.shown());
     bench.key(Key::plain(Code::Enter));
-    let restored = json!({ "thread": {}, "files": {
-        "restored": ["/work/a"], "conflicts": [], "notRestored": [{ "path": "/work/.git", "reason": "it is git's" }],
-    } });
+    let restored = rolled_back(json!({
+        "diff": "", "diffTruncated": false, "restored": ["/work/a"], "conflicts": [],
+        "notRestored": [{ "path": "/work/.git", "reason": "it is git's" }],
+    }));
     let params = bench.answer("thread/rollback", restored);
     assert_eq!(params, json!({ "threadId": THREAD, "numTurns": 2, "restoreFiles": true }));
     assert!(
@@ -190,7 +191,7 @@ fn an_earlier_message_is_edited_in_this_thread_or_a_copy() {
     let mut bench = choose(false);
     assert!(bench.shown().contains("features.undo is off"), "{}", bench.shown());
     bench.key(Key::plain(Code::Enter));
-    let params = bench.answer("thread/rollback", json!({ "thread": {} }));
+    let params = bench.answer("thread/rollback", rolled_back(Value::Null));
     assert_eq!(params, json!({ "threadId": THREAD, "numTurns": 2 }));
     assert!(bench.printed.contains("files stay as they are"), "{}", bench.printed);
 
@@ -219,7 +220,7 @@ fn undo_shows_the_changes_before_it_makes_them() {
             "diff": "diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1 +1 @@\n-new\n+old\n", "diffTruncated": false,
             "restored": ["/work/a"], "conflicts": conflicts, "notRestored": [],
         });
-        let params = bench.answer("thread/rollback", json!({ "thread": {}, "files": files }));
+        let params = bench.answer("thread/rollback", rolled_back(files.clone()));
         assert_eq!(params["dryRun"], true);
         let shown = bench.shown();
         assert!(shown.contains("+old"), "{shown}");
@@ -230,7 +231,7 @@ fn undo_shows_the_changes_before_it_makes_them() {
             bench.key(Key::plain(Code::Down));
         }
         bench.key(Key::plain(Code::Enter));
-        let params = bench.answer("thread/rollback", json!({ "thread": {}, "files": files }));
+        let params = bench.answer("thread/rollback", rolled_back(files.clone()));
         assert_eq!(
             (&params["dryRun"], params["overwriteChanges"] == true),
             (&Value::Null, overwrites)
@@ -294,8 +295,8 @@ fn undoing_a_turn_without_changes_restores_nothing() {
     bench.answer("thread/start", crate::harness::opened(&json!([])));
     bench.answer("skills/list", json!({ "data": [] }));
     bench.send("/undo");
-    let nothing = json!({ "restored": [], "conflicts": [], "notRestored": [], "diff": "" });
-    bench.answer("thread/rollback", json!({ "files": nothing }));
+    let nothing = json!({ "restored": [], "conflicts": [], "notRestored": [], "diff": "", "diffTruncated": false });
+    bench.answer("thread/rollback", rolled_back(nothing));
     let shown = bench.shown();
     assert!(
         shown.contains("Take back the latest turn") && shown.contains("it has changed no files"),

@@ -5,7 +5,7 @@ use tui::app::{Effect, Environment, Event, Start};
 use tui::here::{Found, LocalServer};
 use tui::terminal::input::{Code, Input, Key};
 
-use crate::harness::{Bench, initialized, opened};
+use crate::harness::{Bench, initialized, metadata, opened};
 
 fn opened_with(provider: &str) -> Value {
     let mut it = opened(&json!([]));
@@ -319,7 +319,7 @@ pub(crate) fn asks_for_trust(columns: usize, rows: usize) -> Bench {
     bench.answer("config/read", untrusted(json!({})));
     for is_there in [true, false, true, false, false, false] {
         match is_there {
-            true => bench.answer("fs/getMetadata", json!({})),
+            true => bench.answer("fs/getMetadata", metadata()),
             false => {
                 bench.refuse("fs/getMetadata", "no such file");
                 Value::Null
@@ -423,7 +423,7 @@ fn a_thread_of_another_folder_is_asked_about_too() {
     config["layers"][0]["name"]["dotAgentFolder"] = json!("/other/.agent");
     assert_eq!(bench.answer("config/read", config)["cwd"], "/other");
     for _ in 0..6 {
-        bench.answer("fs/getMetadata", json!({}));
+        bench.answer("fs/getMetadata", metadata());
     }
     bench.now += 1_000;
     press(&mut bench, 't');

@@ -9,7 +9,7 @@ use tui::app::{Event, Start, StartThread};
 use tui::terminal::input::{Code, Input, Key};
 
 use crate::harness::{
-    Bench, THREAD, command, initialized, listed, message, opened, page, said, turn,
+    Bench, THREAD, command, initialized, listed, message, opened, page, rolled_back, said, turn,
 };
 use crate::start::{asks_for_trust, chooser};
 use crate::terminals::{output, started};
@@ -463,7 +463,7 @@ fn undo(columns: usize, rows: usize) -> Bench {
         "diff": "diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1 +1 @@\n-new\n+old\n", "diffTruncated": false,
         "restored": ["/work/a"], "conflicts": [{ "path": "/work/b", "reason": "changed" }], "notRestored": [],
     });
-    bench.answer("thread/rollback", json!({ "thread": {}, "files": files }));
+    bench.answer("thread/rollback", rolled_back(files));
     bench
 }
 

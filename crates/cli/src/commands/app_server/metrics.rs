@@ -45,7 +45,7 @@ fn add_process(page: &mut Page) {
 #[cfg(not(target_os = "linux"))]
 fn add_process(_: &mut Page) {}
 
-/// What a process uses: processor time in clock ticks, and resident memory in pages.
+/// The usage of a process: processor time in clock ticks, and resident memory in pages.
 #[cfg(target_os = "linux")]
 #[derive(Debug, PartialEq, Eq)]
 struct Used {

@@ -1,11 +1,12 @@
-//! What the demo says last: how to connect a client, how to use a real model, and what was missing
-//! on this machine.
+//! The last words of the demo: how to connect a client, how to use a real model, and what was
+//! missing on this machine.
 
 use std::path::Path;
 
+use jsonrpc::{Method, Notification};
 use serde_json::{Value, json};
 
-/// How the refusal of a command begins where no sandbox can be set up.
+/// The beginning of a command's refusal where no sandbox can be set up.
 const NO_SANDBOX: &str = "the sandbox is not available";
 
 /// The lines, ready to print. `not_started` is why the demo's command did not run, if it did not.
@@ -42,12 +43,12 @@ pub(super) fn lines(thread: &str, folder: &Path, not_started: Option<&str>) -> V
 /// A handshake and a turn that needs neither key nor approval.
 fn messages(thread: &str, folder: &Path) -> [Value; 4] {
     [
-        json!({"id": 0, "method": "initialize",
+        json!({"id": 0, "method": protocol::Initialize::NAME,
             "params": {"clientInfo": {"name": "by_hand", "version": "1"}}}),
-        json!({"method": "initialized"}),
-        json!({"id": 1, "method": "thread/resume",
+        json!({"method": protocol::Initialized::NAME}),
+        json!({"id": 1, "method": protocol::ThreadResume::NAME,
             "params": {"threadId": thread, "cwd": folder.display().to_string(), "model": "echo"}}),
-        json!({"id": 2, "method": "turn/start",
+        json!({"id": 2, "method": protocol::TurnStart::NAME,
             "params": {"threadId": thread, "input": [{"type": "text", "text": "Hello!"}]}}),
     ]
 }

@@ -3,6 +3,7 @@
 
 use std::io::{self, Write};
 
+use jsonrpc::Method;
 use serde_json::json;
 use serde_json::value::RawValue;
 
@@ -18,7 +19,7 @@ pub(super) struct Answers {
 /// The decisions on both kinds of approval (specification: Server-initiated requests).
 const CHOICES: [&str; 4] = ["accept", "acceptForSession", "decline", "cancel"];
 
-/// How often an invalid answer is asked for again.
+/// Maximum number of times that an answer is requested.
 const MAX_TRIES: usize = 5;
 
 impl Answers {
@@ -33,8 +34,8 @@ impl Answers {
         params: &RawValue,
     ) -> io::Result<Answer> {
         let question = match method {
-            "item/fileChange/requestApproval" => "May this change be made?",
-            "item/commandExecution/requestApproval" => "May this command run?",
+            protocol::ItemFileChangeRequestApproval::NAME => "May this change be made?",
+            protocol::ItemCommandExecutionRequestApproval::NAME => "May this command run?",
             other => {
                 screen.line(Some(Style::Warn), &format!("the demo declines {other}"))?;
                 return Ok(agentd_sdk::decline(other));

@@ -33,7 +33,8 @@ struct Copied {
     entries: usize,
     /// Names of skipped folders.
     skipped: BTreeSet<&'static str>,
-    /// What did not fit, is no plain file or could not be read; folders count as one.
+    /// The number of entries that did not fit, are not plain files or could not be read; folders
+    /// count as one.
     left_out: usize,
 }
 
@@ -67,7 +68,7 @@ impl Scratch {
             .with_context(|| format!("cannot remove the scratch copy {}", path.display()))
     }
 
-    /// What was copied, in one line.
+    /// Returns a summary of the copied files, in one line.
     pub(super) fn summary(&self) -> String {
         let Copied { files, bytes, skipped, left_out, .. } = &self.copied;
         let mut text = match files {

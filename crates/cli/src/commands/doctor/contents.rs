@@ -1,4 +1,4 @@
-//! What is in a bundle.
+//! The contents of a bundle.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};

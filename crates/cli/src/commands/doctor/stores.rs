@@ -11,7 +11,7 @@ use files::Pool;
 const MAX_ENTRIES: usize = 20_000;
 /// Entries of one folder that are listed.
 const MAX_LISTED: usize = 500;
-/// How deep folders are looked into.
+/// Maximum depth of searched folders.
 const MAX_DEPTH: usize = 8;
 
 /// The list. A folder that does not answer is named so.
@@ -27,7 +27,7 @@ pub(super) async fn describe(folders: &[PathBuf]) -> String {
     text
 }
 
-/// What is below an entry.
+/// The totals below an entry.
 #[derive(Default)]
 struct Total {
     files: usize,

@@ -14,7 +14,7 @@ pub(super) fn failure(error: Option<&TurnError>, thread: &ThreadStartResponse) -
     format!("the turn failed: {message}\n{}", next(error.agent_error_info, thread))
 }
 
-/// What to do about changes and commands that were declined.
+/// Returns advice about changes and commands that were declined.
 pub(super) fn declined(thread: &ThreadStartResponse) -> String {
     let advice = match &thread.sandbox {
         SandboxPolicy::ReadOnly { .. } => {
@@ -41,7 +41,7 @@ pub(super) fn declined(thread: &ThreadStartResponse) -> String {
     )
 }
 
-/// How to continue a stored thread.
+/// Returns the command that continues a stored thread.
 pub(super) fn how_to_resume(thread: &ThreadStartResponse) -> String {
     if thread.thread.ephemeral {
         return "The thread was not stored.".to_owned();

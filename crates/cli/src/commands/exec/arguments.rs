@@ -27,7 +27,7 @@ pub(crate) struct Arguments {
     /// Use the local model server that `oss_provider` names, else the one that is running
     #[arg(long, conflicts_with = "model_provider", global = true)]
     pub(super) oss: bool,
-    /// What commands may do
+    /// The access of commands
     #[arg(short, long, value_name = "MODE", global = true)]
     pub(super) sandbox: Option<Sandbox>,
     /// Let commands also write in this folder, with the sandbox `workspace-write`; may be repeated
@@ -88,7 +88,7 @@ struct ResumeArguments {
 
 #[derive(clap::Args)]
 struct ReviewArguments {
-    /// What to review, in words; with `-`, read from standard input
+    /// The subject of the review, in words; with `-`, read from standard input
     #[arg(required_unless_present_any = ["uncommitted", "base", "commit"])]
     instructions: Option<String>,
     /// Review the staged, unstaged and untracked changes
@@ -105,7 +105,7 @@ struct ReviewArguments {
     title: Option<String>,
 }
 
-/// What commands may do.
+/// The access of commands.
 #[derive(Clone, Copy, ValueEnum)]
 pub(super) enum Sandbox {
     /// Read files
@@ -125,7 +125,7 @@ pub(super) enum Thread<'a> {
     Last,
 }
 
-/// What the agent is asked to do.
+/// The task for the agent.
 pub(super) enum Task<'a> {
     /// A turn with this prompt; `None` to read it from standard input.
     Turn(Option<&'a str>),
@@ -140,12 +140,12 @@ impl Arguments {
         self.experimental_json.then(|| Dialect::named(EVENTS)).flatten()
     }
 
-    /// Whether standard output has the events of the dialect.
+    /// Returns whether standard output has the events of the dialect.
     pub(crate) fn prints_thread_events(&self) -> bool {
         self.experimental_json
     }
 
-    /// Whether standard output is for events alone.
+    /// Returns whether standard output is for events alone.
     pub(super) fn prints_events(&self) -> bool {
         self.json || self.experimental_json
     }
@@ -172,7 +172,7 @@ impl Arguments {
         Ok(thread)
     }
 
-    /// What to do.
+    /// Returns the task.
     ///
     /// # Errors
     /// When the arguments contradict each other.
@@ -182,7 +182,7 @@ impl Arguments {
             None => return Ok(Task::Turn(before)),
             Some(Action::Review(review)) => {
                 if before.is_some() {
-                    bail!("`review` has no prompt before it: write the instructions behind it");
+                    bail!("`review` has no prompt before it: write the instructions after it");
                 }
                 if let (Some(_), _) | (_, false) = (&self.output_schema, self.images.is_empty()) {
                     bail!("`review` takes neither --output-schema nor --image");
@@ -210,7 +210,7 @@ impl Arguments {
     }
 }
 
-/// Whether a command line, which cannot be parsed, names `exec` and `--experimental-json`.
+/// Returns whether a command line, which cannot be parsed, names `exec` and `--experimental-json`.
 pub(super) fn names_thread_events(line: impl IntoIterator<Item = OsString>) -> bool {
     let (mut is_exec, mut is_flagged) = (false, false);
     for argument in line.into_iter().skip(1).take_while(|argument| argument != "--") {
@@ -220,7 +220,7 @@ pub(super) fn names_thread_events(line: impl IntoIterator<Item = OsString>) -> b
     is_exec && is_flagged
 }
 
-/// What the parser says about a command line, without the usage.
+/// Returns the parser's message about a command line, without the usage.
 pub(super) fn reason(error: &clap::Error) -> String {
     let text = error.render().to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);

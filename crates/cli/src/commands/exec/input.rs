@@ -1,5 +1,5 @@
-//! What a turn starts from: the prompt, the images and the schema, read from where the arguments
-//! say.
+//! The input of a turn: the prompt, the images and the schema, read from the places that the
+//! arguments name.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -58,7 +58,7 @@ impl Input {
     }
 }
 
-/// Whether the prompt would be read from a terminal without an invitation to type.
+/// Returns whether the prompt would be read from a terminal without an invitation to type.
 pub(super) fn is_prompt_missing(prompt: Option<&str>, is_terminal: bool) -> bool {
     prompt.is_none() && is_terminal
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use tempfile::NamedTempFile;
 
-/// Descriptors of this process. Replacing the file behind one would lose what else is written to it.
+/// Descriptors of this process. Replacing the file that one refers to would lose what else is written to it.
 const DESCRIPTORS: [&str; 5] =
     ["/dev/fd", "/proc/self/fd", "/dev/stdin", "/dev/stdout", "/dev/stderr"];
 

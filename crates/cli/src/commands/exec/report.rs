@@ -3,6 +3,7 @@
 
 use std::io::{self, ErrorKind, Stderr, Write};
 
+use jsonrpc::Notification;
 use protocol::{
     AgentMessageItem, CommandExecutionStatus, ItemCompletedNotification, MessagePhase,
     PatchApplyStatus, ThreadItem, ThreadStartResponse,
@@ -102,7 +103,7 @@ impl Report {
 
 impl Observer for Report {
     fn notified(&mut self, method: &str, params: &RawValue) -> io::Result<()> {
-        if method == "item/completed" {
+        if method == protocol::ItemCompleted::NAME {
             let received: ItemCompletedNotification = serde_json::from_str(params.get())?;
             self.note(received.item);
         }

@@ -71,41 +71,49 @@ impl<W: Write> ThreadEvents<W> {
     /// Of the output, and `InvalidData` for parameters that do not fit their method.
     pub(super) fn notified(&mut self, method: &str, params: &RawValue) -> io::Result<()> {
         match method {
-            "turn/started" => {
+            protocol::TurnStarted::NAME => {
                 self.usage.before = self.usage.total;
                 self.write(json!({ "type": "turn.started" }))
             }
-            "item/started" => {
+            protocol::ItemStarted::NAME => {
                 let item = read::<protocol::ItemStarted>(params)?.item;
                 self.release_held(&item)?;
                 let event = is_observable(&item).then(|| shown(item)).flatten();
                 event.map_or(Ok(()), |item| self.item("item.started", item))
             }
-            "item/completed" => {
+            protocol::ItemCompleted::NAME => {
                 let item = read::<protocol::ItemCompleted>(params)?.item;
                 self.completed(item)
             }
-            "turn/plan/updated" => {
+            protocol::TurnPlanUpdated::NAME => {
                 let event = read::<protocol::TurnPlanUpdated>(params)?;
                 self.planned(&event.turn_id, &event.plan)
             }
-            "thread/tokenUsage/updated" => {
+            protocol::ThreadTokenUsageUpdated::NAME => {
                 self.usage.add(&read::<protocol::ThreadTokenUsageUpdated>(params)?.token_usage);
                 Ok(())
             }
-            "error" => {
+            protocol::TurnErrorEvent::NAME => {
                 let event = read::<protocol::TurnErrorEvent>(params)?;
                 // The last one comes again with the turn's end.
                 if event.will_retry { self.error(&event.error.message) } else { Ok(()) }
             }
-            "warning" => self.error(&read::<protocol::Warning>(params)?.message),
-            "guardianWarning" => self.error(&read::<protocol::GuardianWarning>(params)?.message),
-            "configWarning" => self.error(&read::<protocol::ConfigWarning>(params)?.summary),
-            "deprecationNotice" => {
+            protocol::Warning::NAME => self.error(&read::<protocol::Warning>(params)?.message),
+            protocol::GuardianWarning::NAME => {
+                self.error(&read::<protocol::GuardianWarning>(params)?.message)
+            }
+            protocol::ConfigWarning::NAME => {
+                self.error(&read::<protocol::ConfigWarning>(params)?.summary)
+            }
+            protocol::DeprecationNotice::NAME => {
                 self.error(&read::<protocol::DeprecationNotice>(params)?.summary)
             }
-            "hook/completed" => self.hook_ended(&read::<protocol::HookCompleted>(params)?.run),
-            "turn/completed" => self.ended(&read::<protocol::TurnCompleted>(params)?.turn),
+            protocol::HookCompleted::NAME => {
+                self.hook_ended(&read::<protocol::HookCompleted>(params)?.run)
+            }
+            protocol::TurnCompleted::NAME => {
+                self.ended(&read::<protocol::TurnCompleted>(params)?.turn)
+            }
             _ => Ok(()),
         }
     }

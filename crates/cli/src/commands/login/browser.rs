@@ -12,12 +12,12 @@ const OPENER: &str = "open";
 #[cfg(not(target_os = "macos"))]
 const OPENER: &str = "xdg-open";
 
-/// Whether a user on a terminal of a graphical session runs this program.
+/// Returns whether a user on a terminal of a graphical session runs this program.
 pub(super) fn may_open(environment: &Environment) -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal() && has_display(environment)
 }
 
-/// Whether this program runs in a graphical session.
+/// Returns whether this program runs in a graphical session.
 pub(in crate::commands) fn has_display(environment: &Environment) -> bool {
     let is_set = |name: &str| environment.variable(name).is_some_and(|value| !value.is_empty());
     let is_remote = is_set("SSH_CONNECTION") || is_set("SSH_TTY");

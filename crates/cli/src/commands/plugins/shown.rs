@@ -6,7 +6,7 @@ use protocol::{PluginAvailability, PluginDetail, PluginSource, PluginSummary};
 
 use crate::commands::print;
 
-/// Whether a plugin is installed and in use, behind its name.
+/// Returns the state of a plugin, installed and in use or not, for the place after its name.
 pub(super) fn state(plugin: &PluginSummary) -> &'static str {
     match (plugin.availability, plugin.installed, plugin.enabled) {
         (PluginAvailability::DisabledByAdmin, true, _) => {

@@ -17,7 +17,7 @@ use crate::commands::output;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// What the rows of the report stand for
+    /// The dimensions of the report's rows
     #[arg(long, value_delimiter = ',', default_values = ["day", "model", "project"], value_name = "WHAT")]
     by: Vec<Dimension>,
     /// First day, as YYYY-MM-DD
@@ -48,7 +48,7 @@ enum Dimension {
 /// Rows of the store that are read at a time.
 const PAGE: u32 = 10_000;
 
-/// What the rows of a group add up to.
+/// The sum of a group's rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Sum {
     requests: i128,

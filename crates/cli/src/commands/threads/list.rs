@@ -21,7 +21,7 @@ pub(super) struct Arguments {
     /// Archived threads in place of the others
     #[arg(long)]
     archived: bool,
-    /// How many threads, at most
+    /// Maximum number of threads
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
     /// Print JSON
@@ -37,7 +37,7 @@ pub(super) struct SearchArguments {
     list: Arguments,
 }
 
-/// What users start; agents of a thread are shown with it.
+/// The sources of threads that users start; the agents of a thread are shown with it.
 const SOURCES: [ThreadSourceKind; 5] = [
     ThreadSourceKind::Cli,
     ThreadSourceKind::Editor,

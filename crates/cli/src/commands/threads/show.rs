@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use jsonrpc::Notification;
 use protocol::thread::ThreadReadParams;
 use protocol::{ThreadItem, UserInput};
 use serde_json::json;
@@ -54,7 +55,7 @@ pub(super) async fn show(
                     let event = json!({
                         "threadId": thread.id, "turnId": turn.id, "item": item, "completedAtMs": 0,
                     });
-                    transcript.notified("item/completed", &to_raw_value(&event)?)?;
+                    transcript.notified(protocol::ItemCompleted::NAME, &to_raw_value(&event)?)?;
                 }
             }
         }

@@ -11,7 +11,7 @@ use crate::commands::{eprint, is_confirmed, print};
 pub(super) struct Arguments {
     /// Id of the thread
     thread: String,
-    /// How many turns to undo, from the last one on
+    /// The number of turns to undo, from the last one on
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     turns: u32,
     /// Show what would change, and change nothing

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use protocol::{FileUpdateChange, PatchChangeKind};
 
-/// What a line of a change is.
+/// The kind of a line in a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Added,
@@ -36,14 +36,14 @@ pub(crate) fn lines(change: &FileUpdateChange) -> Vec<(Kind, String)> {
     lines
 }
 
-/// How many lines are added and removed.
+/// Returns the numbers of added and removed lines.
 pub(crate) fn counts(change: &FileUpdateChange) -> (usize, usize) {
     let lines = lines(change);
     let count = |wanted| lines.iter().filter(|(kind, _)| *kind == wanted).count();
     (count(Kind::Added), count(Kind::Removed))
 }
 
-/// What happens to which file, paths below `cwd` in short.
+/// Returns the kind of change and its file, paths below `cwd` in short.
 pub(crate) fn title(change: &FileUpdateChange, cwd: &Path) -> String {
     let path = short(&change.path, cwd);
     match &change.kind {

@@ -6,7 +6,7 @@ use anstyle::{AnsiColor, Effects};
 
 use crate::environment::Environment;
 
-/// Whether to colour.
+/// The colours of the output, if any.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Palette {
     is_on: bool,

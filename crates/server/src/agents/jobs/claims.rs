@@ -10,10 +10,10 @@ use tokio::time::timeout;
 
 use super::NAME;
 
-/// How long a call waits for the end of an earlier one that was interrupted.
+/// Maximum wait of a call for the end of an earlier one that was interrupted.
 const WAIT: Duration = Duration::from_secs(20);
 
-/// See the module. Cheap to clone; clones share their jobs.
+/// The running jobs, each with one call. Cheap to clone; clones share their jobs.
 #[derive(Clone, Default)]
 pub(in crate::agents) struct Claims(Arc<Inner>);
 

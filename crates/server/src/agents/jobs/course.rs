@@ -1,8 +1,9 @@
-//! Whether a job goes on. The run of the job, its rows and their workers share it.
+//! The stage of a job: whether it continues. The run of the job, its rows and their workers share
+//! it.
 
 use tokio::sync::watch;
 
-/// See the module. It only ever comes closer to the end. Clones share it.
+/// The stage of a job. It only ever comes closer to the end. Clones share it.
 #[derive(Clone)]
 pub(super) struct Course(watch::Sender<Stage>);
 
@@ -31,7 +32,7 @@ impl Course {
         self.advance(Stage::Ended);
     }
 
-    /// Whether further rows get workers.
+    /// Returns whether further rows get workers.
     pub(super) fn is_open(&self) -> bool {
         *self.0.borrow() == Stage::Open
     }

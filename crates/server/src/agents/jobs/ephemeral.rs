@@ -17,14 +17,14 @@ const MAX_UNFINISHED: usize = 4;
 /// Completed jobs of a thread whose output files are known; one beyond replaces none.
 const MAX_WRITTEN: usize = 256;
 
-/// See the module. Cheap to clone; clones share their jobs.
+/// The unfinished jobs of ephemeral threads. Cheap to clone; clones share their jobs.
 #[derive(Clone, Default)]
 pub(crate) struct EphemeralJobs(Arc<Mutex<Jobs>>);
 
 #[derive(Default)]
 struct Jobs {
     stores: HashMap<Key, Store>,
-    /// What completed jobs wrote: the same job may replace it.
+    /// The outputs of completed jobs: the same job may replace its own.
     written: HashMap<Key, WrittenOutputs>,
 }
 
@@ -68,7 +68,7 @@ impl EphemeralJobs {
         self.jobs().stores.get(&(thread.to_owned(), fingerprint)).cloned()
     }
 
-    /// What the last completed job of that fingerprint wrote.
+    /// Returns the output of the last completed job of that fingerprint.
     pub(super) fn written(&self, thread: &str, fingerprint: [u8; 32]) -> WrittenOutputs {
         let key = (thread.to_owned(), fingerprint);
         self.jobs().written.get(&key).cloned().unwrap_or_default()

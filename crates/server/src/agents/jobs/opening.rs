@@ -16,17 +16,17 @@ use crate::agents::AgentCaller;
 /// A job that is about to run.
 pub(super) struct OpenedJob {
     pub(super) job: Job,
-    /// Whether an earlier call began it.
+    /// True if an earlier call began it.
     pub(super) is_continued: bool,
-    /// What it wrote, or an earlier run of the same job.
+    /// The output of this job, or of an earlier run of the same job.
     pub(super) written: WrittenOutputs,
 }
 
-/// What there is of a job before a call begins.
+/// The state of a job before a call begins.
 pub(super) struct FoundJob {
     /// The job that the call continues.
     pub(super) unfinished: Option<Job>,
-    /// What an earlier run of the same job wrote.
+    /// The output of an earlier run of the same job.
     pub(super) written: WrittenOutputs,
 }
 
@@ -93,7 +93,7 @@ pub(super) async fn open(
                 .ok_or_else(|| ToolError::new(format!("{NAME}: the job was deleted")))?
         }
     };
-    // Also those of a continued job: a crash may have come between two batches.
+    // Those of a continued job too: a crash may have come between two batches.
     let mut numbered = (1..).zip(rows).peekable();
     while numbered.peek().is_some() {
         let new =
@@ -118,7 +118,7 @@ pub(super) async fn check_unused(
         .map_err(|why| ToolError::new(format!("{NAME}: {why}; choose another `output_csv_path`")))
 }
 
-/// Whether the call that completed a job has its output: then its item is completed.
+/// Returns whether the call that completed a job has its output: then its item is completed.
 async fn is_delivered(store: &Store, thread: &str, job: &Job) -> Result<bool, StoreError> {
     let detail: Value = serde_json::from_str(&job.detail).unwrap_or_default();
     let call = &detail["call"];
@@ -136,7 +136,7 @@ async fn is_delivered(store: &Store, thread: &str, job: &Job) -> Result<bool, St
     }
 }
 
-/// What the store of an ephemeral thread's job needs to know of the thread.
+/// Returns the record of the thread for the store of an ephemeral thread's job.
 pub(super) fn thread_record(caller: &AgentCaller) -> ThreadRecord {
     ThreadRecord {
         id: caller.id.clone(),

@@ -1,5 +1,4 @@
-//! What a job has written to its output file: a file with other contents is not the job's, and is
-//! never replaced.
+//! The output file of a job: a file with other contents is not the job's, and is never replaced.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What a job is to do: its table, instruction and schema, and where its results go. All of it is
+//! The plan of a job: its table, instruction and schema, and the place of its results. All of it is
 //! read and checked, under the sandbox policy of the thread, before a worker starts.
 
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use super::schema::Schema;
 use super::table::{MAX_BYTES, Table, TableRow};
 use super::template::Template;
 
-/// See the module.
+/// The plan of a job.
 pub(super) struct JobPlan {
     /// The names of the table's columns.
     pub(super) header: Vec<String>,
@@ -86,7 +86,8 @@ impl JobPlan {
         Ok((plan, rows))
     }
 
-    /// What is decided about before the job begins. `replaces`: see [`JobPlan::check_unused`].
+    /// Returns the output to decide about before the job begins. `replaces`: see
+    /// [`JobPlan::check_unused`].
     pub(super) fn output_of(&self, job: &str, is_continued: bool, replaces: bool) -> JobOutput {
         JobOutput {
             job: job.into(),
@@ -100,7 +101,7 @@ impl JobPlan {
     /// Checks that the results go where it was decided that they may.
     ///
     /// # Errors
-    /// They would go elsewhere, or nobody approved that they leave the sandbox.
+    /// They would go elsewhere, or leave the sandbox without approval.
     pub(super) fn check_is_as_decided(&self, output: &JobOutput) -> Result<(), ToolError> {
         let shown = self.output.display();
         if self.real_output != output.target.real {
@@ -141,7 +142,7 @@ impl JobPlan {
     }
 }
 
-/// Beside the input. The name is the same when the job is continued, and another for another job.
+/// A path next to the input. The name is the same when the job is continued, and another for another job.
 fn default_output(input: &Path, fingerprint: &[u8; 32]) -> PathBuf {
     let stem = input.file_stem().map_or("table".into(), |stem| stem.to_string_lossy());
     let [a, b, c, d, ..] = fingerprint;

@@ -12,7 +12,6 @@ use super::plan::JobPlan;
 use super::storing::unstored;
 use super::table::TableRow;
 use crate::agents::{AgentCaller, Agents};
-use crate::thread_loader::ThreadLoader;
 
 impl Agents {
     /// Where a job would write its results, if it could begin now. Stores nothing.
@@ -25,8 +24,7 @@ impl Agents {
         job: &AgentJob,
     ) -> Result<JobOutput, ToolError> {
         self.limits(caller).check_depth(caller.depth() + 1)?;
-        let loader = self.loader()?;
-        let (plan, _) = read_plan(&loader, caller, job, Value::Null).await?;
+        let (plan, _) = self.read_plan(caller, job, Value::Null).await?;
         let (plan, thread) = (Arc::new(plan), caller.id.as_str());
         let store = match caller.ephemeral {
             true => self.ephemeral_jobs.find(thread, plan.fingerprint),
@@ -37,34 +35,34 @@ impl Agents {
             Some(store) => opening::find(store, thread, plan.fingerprint, earlier).await?,
             None => opening::FoundJob { unfinished: None, written: earlier },
         };
-        let replaces = opening::check_unused(&plan, found.written, &loader.files).await?;
+        let replaces = opening::check_unused(&plan, found.written, &self.files).await?;
         let (job, is_continued) = match found.unfinished {
             Some(job) => (job.id, true),
-            None => (loader.options.ids.next(), false),
+            None => (self.options.ids.next(), false),
         };
         Ok(plan.output_of(&job, is_continued, replaces))
     }
-}
 
-/// Reads the plan of a job and its rows. `call`: the item of the call, for the store.
-///
-/// # Errors
-/// The job cannot be done as it is described.
-pub(super) async fn read_plan(
-    loader: &ThreadLoader,
-    caller: &AgentCaller,
-    job: &AgentJob,
-    call: Value,
-) -> Result<(JobPlan, Vec<TableRow>), ToolError> {
-    let (cwd, tmpdir) = (caller.settings.cwd.clone(), loader.options.tmpdir());
-    let confinement = caller.settings.sandbox().confinement(&cwd);
-    let (config, job) = (caller.config.clone(), job.clone());
-    let home = [loader.options.home.clone()];
-    let path = cwd.join(&job.csv_path);
-    let read = loader.files.run(&path, move || {
-        let policy = confinement.resolve(tmpdir.as_deref());
-        let policy = policy.guarding(&config.trusted_folders).keeping(&home);
-        JobPlan::read(&job, &call, &cwd, policy)
-    });
-    read.await.map_err(|error| ToolError::new(format!("{NAME}: {error}")))?
+    /// Reads the plan of a job and its rows. `call`: the item of the call, for the store.
+    ///
+    /// # Errors
+    /// The job cannot be done as it is described.
+    pub(super) async fn read_plan(
+        &self,
+        caller: &AgentCaller,
+        job: &AgentJob,
+        call: Value,
+    ) -> Result<(JobPlan, Vec<TableRow>), ToolError> {
+        let (cwd, tmpdir) = (caller.settings.cwd.clone(), self.options.tmpdir());
+        let confinement = caller.settings.sandbox().confinement(&cwd);
+        let (config, job) = (caller.config.clone(), job.clone());
+        let home = [self.options.home.clone()];
+        let path = cwd.join(&job.csv_path);
+        let read = self.files.run(&path, move || {
+            let policy = confinement.resolve(tmpdir.as_deref());
+            let policy = policy.guarding(&config.trusted_folders).keeping(&home);
+            JobPlan::read(&job, &call, &cwd, policy)
+        });
+        read.await.map_err(|error| ToolError::new(format!("{NAME}: {error}")))?
+    }
 }

@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::allowed::MachineInput;
-use crate::thread::Command;
+use crate::thread_port::Command;
 
 /// Sends the progress of one call to its thread.
 pub(in crate::agents) struct ProgressSender {

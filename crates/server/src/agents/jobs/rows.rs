@@ -129,7 +129,7 @@ impl Row {
         begins.then(|| Reporting { row: self.clone(), is_stored: false })
     }
 
-    /// Whether the row takes no result, and has none.
+    /// Returns whether the row takes no result, and has none.
     pub(super) fn is_closed(&self) -> bool {
         *self.state.borrow() == RowState::Closed
     }

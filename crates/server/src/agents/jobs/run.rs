@@ -17,12 +17,11 @@ use super::export::Export;
 use super::opening::{self, OpenedJob};
 use super::outputs::WrittenOutputs;
 use super::plan::JobPlan;
-use super::planning;
 use super::progress::{ProgressSender, Tally};
 use super::rows::Room;
 use super::storing::{BATCH, unstored};
 use crate::agents::{AgentCaller, Agents, CallItem};
-use crate::thread_loader::ThreadLoader;
+use crate::options::Options;
 
 /// Bytes that all results of a job may have: the results are joined in memory at the end.
 const MAX_RESULTS: u64 = 64 << 20;
@@ -43,7 +42,6 @@ const PROGRESS: Duration = Duration::from_secs(1);
 /// See the module.
 pub(super) struct JobRun {
     pub(super) agents: Arc<Agents>,
-    pub(super) loader: Arc<ThreadLoader>,
     pub(super) caller: Arc<AgentCaller>,
     pub(super) plan: Arc<JobPlan>,
     pub(super) job: Job,
@@ -83,9 +81,8 @@ impl Agents {
     ) -> Result<String, ToolError> {
         let limits = self.limits(&caller);
         limits.check_depth(caller.depth() + 1)?;
-        let loader = self.loader()?;
         let call = json!({ "turn": &*call.turn, "item": &*call.item });
-        let (plan, rows) = planning::read_plan(&loader, &caller, &job, call).await?;
+        let (plan, rows) = self.read_plan(&caller, &job, call).await?;
         plan.check_is_as_decided(output)?;
         let plan = Arc::new(plan);
         // Before the job is looked for: an interrupted call of it may be just ending.
@@ -97,9 +94,9 @@ impl Agents {
             }
             false => self.store.get().await.map_err(|error| unstored(&error))?.clone(),
         };
-        let now = loader.options.clock.now_ms();
+        let now = self.options.clock.now_ms();
         let earlier = self.ephemeral_jobs.written(&caller.id, plan.fingerprint);
-        let outputs = (&loader.files, earlier);
+        let outputs = (&self.files, earlier);
         let opened = opening::open(&store, &caller.id, &plan, rows, (output, now), outputs).await;
         if opened.is_err() && caller.ephemeral {
             self.ephemeral_jobs.remove_unused(&caller.id, plan.fingerprint).await;
@@ -107,7 +104,7 @@ impl Agents {
         let OpenedJob { job: found, is_continued, written } = opened?;
         let ending = Ending {
             store: store.clone(),
-            loader: loader.clone(),
+            options: self.options.clone(),
             thread: caller.id.clone(),
             job: found.key,
             claim: Some(claim),
@@ -117,7 +114,6 @@ impl Agents {
             job.max_runtime_seconds.unwrap_or(*caller.config.agents.job_max_runtime_seconds);
         let run = Arc::new(JobRun {
             agents: self.clone(),
-            loader,
             caller,
             plan,
             job: found,
@@ -228,7 +224,7 @@ impl JobRun {
         described.map_err(|error| unstored(&error))?;
         let (plan, path, before) =
             (self.plan.clone(), self.plan.output.clone(), self.written.clone());
-        let written = self.loader.files.run(&path, move || plan.write(contents, &before)).await;
+        let written = self.agents.files.run(&path, move || plan.write(contents, &before)).await;
         let written = written.map_err(|error| error.to_string()).and_then(|written| written);
         written.map_err(|why| {
             ToolError::new(format!(
@@ -324,7 +320,7 @@ impl PendingRows {
 /// Ends the stored job. Dropped before it has, the job was interrupted.
 struct Ending {
     store: Store,
-    loader: Arc<ThreadLoader>,
+    options: Arc<Options>,
     thread: String,
     job: i64,
     /// Taken by the end.
@@ -340,7 +336,7 @@ impl Ending {
     }
 
     fn write(&self, status: JobStatus) -> Write {
-        let ended_at_ms = self.loader.options.clock.now_ms();
+        let ended_at_ms = self.options.clock.now_ms();
         let write = JobWrite::Finish { job: self.job, status, ended_at_ms };
         Write::Job { thread: self.thread.clone(), write }
     }

@@ -256,7 +256,7 @@ fn type_of(value: &Value) -> &'static str {
     }
 }
 
-/// Whether two values are the same; numbers by their value.
+/// Returns whether two values are equal; numbers by their value.
 fn is_same(one: &Value, other: &Value) -> bool {
     match (one.as_f64(), other.as_f64()) {
         (Some(one), Some(other)) => one.total_cmp(&other).is_eq(),

@@ -1,4 +1,4 @@
-//! What all parts of a job that write to a store share.
+//! The shared parts of a job that write to a store.
 
 use session::ToolError;
 

@@ -16,7 +16,7 @@ const MAX_COLUMNS: usize = 1000;
 /// Longest id of a row in bytes; a longer one is cut.
 const MAX_ID: usize = 200;
 
-/// See the module.
+/// The table of a job.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Table {
     /// The names of the columns: unique, none empty.

@@ -12,8 +12,8 @@ use super::rows::{HeldRow, Row, RowPlace};
 use super::run::JobRun;
 use super::storing::unstored;
 use crate::agents::Agents;
-use crate::agents::limits::StartError;
 use crate::agents::spawn::NewThread;
+use crate::agents::start_error::StartError;
 
 /// Longest instruction of a worker in bytes.
 const MAX_PROMPT: usize = 1 << 20;
@@ -45,7 +45,7 @@ impl JobRun {
     /// # Errors
     /// The row cannot be stored.
     pub(super) async fn work_on(self: Arc<Self>, item: JobItem) -> Result<(), ToolError> {
-        let worker = self.loader.options.ids.next();
+        let worker = self.agents.options.ids.next();
         if !self.place_is_free().await {
             return Ok(());
         }

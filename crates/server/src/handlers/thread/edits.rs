@@ -4,14 +4,13 @@ use ::hooks::EndReason;
 use protocol::*;
 use store::{ThreadChanges, Write};
 
-use crate::connection::Caller;
 use crate::connections::Connections;
-use crate::convert;
 use crate::error::Error;
 use crate::handlers::thread::command;
 use crate::loaded_threads::LoadedThreads;
+use crate::peer::Caller;
 use crate::server::Server;
-use crate::thread::{Command, Extra};
+use crate::thread_port::{Command, Extra, wire};
 
 /// Longest name of a thread, in characters.
 const MAX_NAME: usize = 1000;
@@ -200,7 +199,7 @@ impl Server {
             None => None,
         };
         let thread = match loaded {
-            Some(snapshot) => convert::thread::loaded(&snapshot, Vec::new()),
+            Some(snapshot) => wire::loaded(&snapshot, Vec::new()),
             None => self.stored_thread(id, Vec::new()).await?,
         };
         Ok(ThreadReadResponse { thread })

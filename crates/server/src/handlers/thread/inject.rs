@@ -42,7 +42,7 @@ pub(super) async fn fragments(
     Ok(fragments)
 }
 
-/// How a compaction treats each of the items.
+/// Returns the treatment of each of the items by a compaction.
 ///
 /// # Errors
 /// As [`fragments`].
@@ -67,7 +67,7 @@ fn check_all(member: &str, items: &[Value]) -> Result<Vec<Mark>, Error> {
     }
 }
 
-/// How a compaction treats the item.
+/// Returns the treatment of the item by a compaction.
 ///
 /// # Errors
 /// Why the provider would refuse it.

@@ -4,12 +4,13 @@ use protocol::*;
 use store::{Direction, ListQuery, SortKey, StoredThread, TurnsQuery};
 use tokio::sync::SemaphorePermit;
 
-use crate::connection::Caller;
 use crate::convert;
 use crate::convert::settings::name;
 use crate::error::{Error, start_of};
 use crate::handlers::page::{PAGE, PageSize};
+use crate::peer::Caller;
 use crate::server::Server;
+use crate::thread_port::wire;
 
 /// Ids are short, so a page may have as many as there may be connections.
 const IDS: PageSize = PageSize { default: 10_000, max: 10_000 };
@@ -92,7 +93,7 @@ impl Server {
                 Some(status) => convert::event::status(status),
                 None => ThreadStatus::NotLoaded,
             };
-        convert::thread::stored(row, status, Vec::new())
+        wire::stored(row, status, Vec::new())
     }
 
     /// Every turn with its items, oldest first.

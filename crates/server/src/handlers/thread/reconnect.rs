@@ -4,12 +4,11 @@
 use protocol::*;
 use store::{Direction, TurnsQuery};
 
-use crate::connection::Peer;
 use crate::convert;
 use crate::error::Error;
+use crate::peer::Peer;
 use crate::server::Server;
-use crate::thread::Snapshot;
-use crate::thread::{EventPosition, ReplayGap};
+use crate::thread_port::{EventPosition, ReplayGap, Snapshot};
 
 /// Turns of a snapshot at most.
 const MAX_TURNS: usize = 100;

@@ -1,27 +1,35 @@
-//! Carries the machine's effects out, each through the owner of what it concerns; also those of a
-//! batch that could not be stored, and the end after a panic.
+//! Carries the machine's effects out, each through the owner of what it concerns, and records what they
+//! change; also those of a batch that could not be stored, and the end after a panic.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http_client::retry::Wait;
+use protocol::ThreadMemoryMode;
 use serde_json::value::RawValue;
 use session::{
-    AgentRequest, Effect, Event, ExecSpec, FailureKind, Id, Item, Prompt, ServerCall, Status,
-    TurnError, TurnView,
+    AgentRequest, Effect, Event, ExecSpec, FailureKind, Id, Item, Prompt, SandboxPolicy,
+    ServerCall, Status, TurnError, TurnView,
 };
+use tokio::sync::oneshot;
+use undo::Turn;
 
 use crate::agents::{AgentCaller, CallItem};
 use crate::allowed::MachineInput;
-use crate::connection::Peer;
+use crate::budget::BudgetLimits;
 use crate::error::Error;
+use crate::memories;
+use crate::panics::Panic;
+use crate::peer::Peer;
 use crate::thread::actor::Actor;
-use crate::thread::budget::BudgetLimits;
-use crate::thread::panics::Panic;
+use crate::thread::memories::RestingThread;
 use crate::thread::running_commands::CommandPlace;
 use crate::thread::server_calls::CallPlace;
 use crate::thread::step::{Step, append_steps};
 use crate::thread::unstored::{UnstoredBatch, UnstoredStep};
+use crate::thread_port::Command;
+use crate::undo::{CallRecorder, FileRollback, RestoredFiles};
 
 impl Actor {
     /// Carries one effect out. Its record is stored.
@@ -351,6 +359,141 @@ impl Actor {
         self.server_calls.clear();
         self.agents.close_all();
         self.broadcast.abort_open_reviews(self.journal.now());
+    }
+
+    /// Records a call of the running turn; `None` without a turn, and where undo is off.
+    pub(super) fn recorder(&self) -> Option<CallRecorder> {
+        self.recorder_of(self.machine.active_turn()?)
+    }
+
+    fn recorder_of(&self, turn: &Id) -> Option<CallRecorder> {
+        let config = self.configuration.config();
+        if !config.features.undo || self.journal.is_ephemeral() {
+            return None;
+        }
+        Some(CallRecorder {
+            records: self.undo.records.clone(),
+            home: config.sqlite_home.clone(),
+            roots: self.recorded_folders(),
+            turn: self.recorded_turn(turn.to_string()),
+            warn: self.warner(),
+        })
+    }
+
+    /// Sends the clients a warning, from wherever it is called.
+    fn warner(&self) -> Arc<dyn Fn(String) + Send + Sync> {
+        let thread = self.mailbox.sender();
+        Arc::new(move |message| {
+            let thread = thread.clone();
+            // A thread that has ended needs no warning, and a runtime that ends has no clients.
+            if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+                runtime.spawn(async move {
+                    drop(thread.send(Command::Warn { message }).await);
+                });
+            }
+        })
+    }
+
+    /// The project, and the other folders that the sandbox lets commands write; none below another.
+    fn recorded_folders(&self) -> Vec<PathBuf> {
+        let settings = self.machine.settings();
+        let project = &self.configuration.config().project_root;
+        let first = if settings.cwd.starts_with(project) { project } else { &settings.cwd };
+        let mut roots = vec![first.clone()];
+        if let SandboxPolicy::WorkspaceWrite { writable_roots, .. } = &settings.sandbox {
+            roots.extend(writable_roots.iter().cloned());
+        }
+        let all = roots.clone();
+        let mut seen = Vec::new();
+        roots.retain(|root| {
+            let is_new = !seen.contains(root);
+            seen.push(root.clone());
+            is_new && !all.iter().any(|other| other != root && root.starts_with(other))
+        });
+        roots
+    }
+
+    fn recorded_turn(&self, turn: String) -> Turn {
+        let thread = self.journal.id().to_string();
+        Turn { tree: self.agents.root().unwrap_or(&thread).to_owned(), thread, turn }
+    }
+
+    /// A turn begins: what agents below do from now on belongs to it. Its folders are read meanwhile.
+    pub(super) fn mark_turn(&mut self, turn: &Id) {
+        let Some(recorder) = self.recorder_of(turn) else { return };
+        self.undo.marking = Some(tokio::spawn(async move {
+            recorder.begin_turn().await;
+            // The call that comes first need not read all files.
+            tokio::spawn(async move { drop(recorder.begin().await) });
+        }));
+    }
+
+    /// Waits until the beginning of the turn is marked: agents that start now come after it.
+    pub(super) async fn turn_marked(&mut self) {
+        if let Some(marking) = self.undo.marking.take() {
+            // A panic there was reported by the runtime.
+            let _ = marking.await;
+        }
+    }
+
+    /// Undoes what the last turns changed.
+    pub(super) async fn restore_files(
+        &mut self,
+        turns: u32,
+        how: FileRollback,
+    ) -> Result<RestoredFiles, Error> {
+        if self.agents.are_working() {
+            return Err(Error::wrong_state("agents of the thread still work")
+                .next_step("wait for them, or interrupt them, then roll back"));
+        }
+        let Some(turn) = self.journal.turn_from_end(turns).await? else {
+            return Err(Error::wrong_state("the thread has no turns, so there is nothing to undo"));
+        };
+        let home = self.configuration.config().sqlite_home.clone();
+        self.undo.records.go_back(&home, self.recorded_turn(turn), how).await
+    }
+
+    /// The turn has ended.
+    pub(super) fn begin_rest(&mut self, turn: &Id) {
+        let config = self.configuration.config();
+        if self.journal.is_ephemeral() || !self.journal.extra().takes_part_in_memories(config) {
+            return;
+        }
+        let resting = RestingThread {
+            id: self.journal.id().clone(),
+            turn: turn.clone(),
+            settings: self.machine.settings().clone(),
+            asker: self.model.note_asker(config, self.broadcast.user_agent()),
+            project: config.project_root.clone(),
+            rest: Duration::from_secs(*config.memories.rest_after_seconds),
+            max_bytes: memories::max_bytes(config),
+        };
+        self.memories.rest(resting);
+    }
+
+    /// `thread/memoryMode/set`. The model's context follows with the next turn.
+    pub(super) async fn change_mode(
+        &mut self,
+        mode: ThreadMemoryMode,
+        answer: oneshot::Sender<Result<(), Error>>,
+        steps: &mut Vec<Step>,
+    ) {
+        self.execute(std::mem::take(steps)).await;
+        // The caller may have left.
+        let _ = answer.send(self.set_memory_mode(mode).await);
+    }
+
+    async fn set_memory_mode(&mut self, mode: ThreadMemoryMode) -> Result<(), Error> {
+        if mode == ThreadMemoryMode::Enabled
+            && self.journal.extra().without_memories
+            && let Some(turn) = self.journal.last_turn().await
+        {
+            let thread = self.journal.id().to_string();
+            self.memories.shared().skip(thread, turn.to_string()).await?;
+        }
+        self.journal.set_without_memories(mode == ThreadMemoryMode::Disabled).await?;
+        self.memories.mode_changed();
+        Ok(())
     }
 }
 

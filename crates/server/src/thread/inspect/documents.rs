@@ -8,7 +8,7 @@ use session::{Prepared, ToolRequest};
 use super::{Found, Inspection};
 use crate::allowed::MachineInput;
 use crate::project_doc::nested::{self, NestedDocs};
-use crate::thread::handle::Command;
+use crate::thread_port::Command;
 
 /// What an inspection found, with the documents of the folders that the call works in and the definition files of
 /// skills that it names.

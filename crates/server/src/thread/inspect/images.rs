@@ -10,7 +10,7 @@ use super::{Inspection, ToolContext, ToolInspector};
 use crate::allowed::MachineInput;
 use crate::error::Error;
 use crate::image_reader::{self, ImageReader};
-use crate::thread::handle::Command;
+use crate::thread_port::Command;
 
 /// Images of one answer of a client's tool; the model is told of further ones.
 const ANSWER_IMAGES: usize = 20;

@@ -6,8 +6,8 @@ use sandbox::rules::Decision;
 use session::{Action, Attempted, Prepared};
 
 use crate::allowed::MachineInput;
-use crate::thread::handle::Command;
 use crate::thread::patches::Planned;
+use crate::thread_port::Command;
 
 pub(super) fn planned(call: u64, planned: Planned) -> Command {
     match planned {

@@ -6,7 +6,7 @@ use store::{ThreadChanges, TurnOutcome, UsageRecord, Write};
 
 use crate::convert;
 use crate::stored::{self, Totals};
-use crate::thread::extra::Extra;
+use crate::thread_port::Extra;
 
 /// The write that stores `record` of `thread`; `json` is the item's, when the record is one, and
 /// `extra` what is kept beside the settings, the record taken in.

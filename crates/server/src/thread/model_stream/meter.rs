@@ -1,5 +1,5 @@
-//! What a response used and cost, and which model answered: the events of the model crate as the
-//! session takes them.
+//! The usage and cost of a response, and the model that answered: the events of the model crate as
+//! the session takes them.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::account_limits::LimitSource;
 use crate::convert;
 use crate::thread::model_stream::previews::PatchPreviews;
 
-/// See the module.
+/// The meter of a response.
 pub(super) struct Meter {
     catalog: Arc<Catalog>,
     provider: Arc<str>,
@@ -21,7 +21,7 @@ pub(super) struct Meter {
     tier: Option<String>,
     /// The model that answers, if it is not the one that was asked.
     served_by: Option<ModelInfo>,
-    /// Whether raw reasoning is passed on.
+    /// True if raw reasoning is passed on.
     raw_reasoning: bool,
     limits: LimitSource,
     previews: PatchPreviews,

@@ -24,7 +24,7 @@ const MAX_BYTES: usize = 16 * 1024 * 1024;
 /// The tool whose calls are shown.
 const TOOL: &str = "apply_patch";
 
-/// See the module.
+/// The patches that the model is writing.
 #[derive(Default)]
 pub(super) struct PatchPreviews {
     /// Calls that stream in, by the place of their item in the response.

@@ -6,9 +6,9 @@ use model::catalog::ModelInfo;
 use model::{Arrival, Client, Event, Failure, Provider, ResponseStream};
 use session::{ModelEvent, Prompt};
 
+use crate::budget::{Admission, Budgets, RequestSize};
 use crate::convert;
 use crate::telemetry::TurnTrace;
-use crate::thread::budget::{Admission, Budgets, RequestSize};
 use crate::thread::model_stream::meter::Meter;
 use crate::thread::model_stream::span::RequestSpan;
 

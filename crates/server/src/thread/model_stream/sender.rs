@@ -9,11 +9,11 @@ use session::{Failure, FailureKind, Prompt};
 use super::meter::Meter;
 use super::response::{Response, Unsent};
 use crate::accounts::Accounts;
+use crate::budget::Budgets;
 use crate::image_reader;
 use crate::models::Models;
 use crate::provider::provider;
 use crate::telemetry::TurnTrace;
-use crate::thread::budget::Budgets;
 
 /// See the module.
 #[derive(Clone)]

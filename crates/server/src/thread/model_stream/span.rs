@@ -6,7 +6,8 @@ use telemetry::{Attribute, Operation, TraceContext, names};
 use crate::telemetry::{OpenSpan, TurnTrace, model_label, set_usage};
 use crate::thread::trace::error_type;
 
-/// See the module. Dropped before the end of the response, it counts as cancelled.
+/// The span of a request to a model. Dropped before the end of the response, it counts as
+/// cancelled.
 pub(super) struct RequestSpan {
     span: OpenSpan,
     has_begun: bool,

@@ -85,7 +85,7 @@ enum Details<'a> {
         write: Vec<String>,
         network: bool,
         reason: Option<&'a str>,
-        /// Until when commands have them.
+        /// Lifetime of the permissions.
         until: &'a str,
     },
     ServerTool {

@@ -1,4 +1,4 @@
-//! Reads the write-ahead log of a database, and the index that SQLite keeps beside it, without
+//! Reads the write-ahead log of a database, and the index that SQLite keeps next to it, without
 //! SQLite. Knows both formats, but not the contents of pages.
 //!
 //! Formats: <https://www.sqlite.org/fileformat2.html>, section 4, and
@@ -23,7 +23,7 @@ pub(crate) struct Log {
     pages: HashMap<u32, u64>,
     /// Pages of the database after the last commit.
     size: Option<u32>,
-    /// Whether valid frames follow a damaged one. SQLite reads only up to the first damaged frame,
+    /// True if valid frames follow a damaged one. SQLite reads only up to the first damaged frame,
     /// and would silently lose the others.
     pub(crate) damaged: bool,
     /// The header of the database after the last commit, if the log contains it.
@@ -37,7 +37,7 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// Whether it contains commits.
+    /// Returns whether it contains commits.
     pub(crate) fn has_commits(&self) -> bool {
         self.damaged || !self.pages.is_empty()
     }
@@ -47,7 +47,7 @@ impl Log {
         self.pages
     }
 
-    /// Whether the header of the log is unreadable. SQLite would overwrite such a log.
+    /// Returns whether the header of the log is unreadable. SQLite would overwrite such a log.
     pub(crate) fn is_unreadable(&self) -> bool {
         self.bytes > 0 && self.salts.is_none()
     }
@@ -66,8 +66,8 @@ impl Log {
         })
     }
 
-    /// Whether the database lacks pages at its end that the log does not contain either. `header`
-    /// is the beginning of the database file, which has `bytes` bytes.
+    /// Returns whether the database lacks pages at its end that the log does not contain either.
+    /// `header` is the beginning of the database file, which has `bytes` bytes.
     pub(crate) fn shows_truncation(&self, bytes: u64, header: &[u8]) -> bool {
         let number = |at: usize| word(header, at, true);
         // The page count in the header is valid if it was updated with the last change.

@@ -1,9 +1,10 @@
 //! What is known about the way to a model.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use crate::app::configuration::Configuration;
 use crate::app::dialogs::DialogId;
 
 /// What is known about the way to a model.
@@ -46,12 +47,12 @@ pub(crate) struct Configured {
 
 impl Login {
     /// Takes what `config/read` answers with.
-    pub(crate) fn read(&mut self, config: &BTreeMap<String, Value>) {
-        let text = |key: &str| config.get(key).and_then(Value::as_str).map(str::to_owned);
-        let providers = config.get("model_providers").and_then(Value::as_object);
+    pub(in crate::app) fn read(&mut self, config: Configuration<'_>) {
+        let text = |key: &str| config.text(key).map(str::to_owned);
         let mut with_account = BTreeSet::from(["default".to_owned()]);
-        for (id, provider) in providers.into_iter().flatten() {
-            if provider["requires_default_auth"] == true {
+        for (id, provider) in config.table("model_providers") {
+            let needs_account = provider.get("requires_default_auth");
+            if needs_account.and_then(Value::as_bool) == Some(true) {
                 with_account.insert(id.clone());
             }
         }

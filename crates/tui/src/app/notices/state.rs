@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use protocol::RateLimitSnapshot;
-use serde_json::Value;
+
+use crate::app::configuration::Configuration;
 
 /// What was acknowledged, and what was shown since the start.
 #[derive(Debug, Default)]
@@ -28,29 +29,24 @@ pub(crate) struct Notices {
 
 impl Notices {
     /// Takes what `config/read` answers with.
-    pub(crate) fn read(&mut self, config: &BTreeMap<String, Value>) {
-        let none = Value::Null;
-        let notice = config.get("notice").unwrap_or(&none);
-        let is_set = |key: &str| notice[key] == true;
-        self.hides_full_access |= is_set("hide_full_access_warning");
-        self.hides_world_writable = is_set("hide_world_writable_warning");
-        self.hides_limits = is_set("hide_rate_limit_model_nudge");
-        let members = |value: &Value| value.as_object().cloned().unwrap_or_default();
-        self.migrations = members(&notice["model_migrations"])
-            .into_iter()
-            .filter_map(|(old, new)| Some((old, new.as_str()?.to_owned())))
+    pub(in crate::app) fn read(&mut self, config: Configuration<'_>) {
+        let is_set = |key: &str| config.flag(key) == Some(true);
+        self.hides_full_access |= is_set("notice.hide_full_access_warning");
+        self.hides_world_writable = is_set("notice.hide_world_writable_warning");
+        self.hides_limits = is_set("notice.hide_rate_limit_model_nudge");
+        self.migrations = config
+            .table("notice.model_migrations")
+            .filter_map(|(old, new)| Some((old.clone(), new.as_str()?.to_owned())))
             .collect();
         let model = |key: &String| {
             let model = key.strip_prefix("hide_")?.strip_suffix("_migration_prompt")?;
             Some(model.to_owned())
         };
-        let hidden = members(notice);
-        let hidden = hidden.iter().filter(|(_, is_hidden)| **is_hidden == true);
+        let hidden = config.table("notice").filter(|(_, is_hidden)| **is_hidden == true);
         self.kept_models = hidden.filter_map(|(key, _)| model(key)).collect();
-        let tui = config.get("tui").unwrap_or(&none);
-        self.announced = members(&tui["model_availability_nux"])
-            .into_iter()
-            .filter_map(|(model, count)| Some((model, count.as_u64()?)))
+        self.announced = config
+            .table("tui.model_availability_nux")
+            .filter_map(|(model, count)| Some((model.clone(), count.as_u64()?)))
             .collect();
     }
 }

@@ -34,7 +34,7 @@ pub(super) fn control(parameters: &[u8], last: u8) -> Option<Input> {
     }
     let numbers: Vec<u32> = text
         .split(';')
-        // Behind a colon stand alternatives of the same key.
+        // After a colon come alternatives of the same key.
         .map(|number| number.split(':').next().and_then(|number| number.parse().ok()).unwrap_or(1))
         .collect();
     let is_release = text.split(';').nth(1).is_some_and(|modifiers| modifiers.ends_with(":3"));

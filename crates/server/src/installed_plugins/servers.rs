@@ -22,7 +22,7 @@ const KEPT: [&str; 5] = [
 ///
 /// # Errors
 /// It cannot be used: the reason, as part of a sentence.
-pub(super) fn entry(definition: &Value, root: &Path) -> Result<Value, String> {
+pub(crate) fn entry(definition: &Value, root: &Path) -> Result<Value, String> {
     let Value::Object(definition) = definition else {
         return Err("its definition must be an object".to_owned());
     };
@@ -42,7 +42,7 @@ pub(super) fn entry(definition: &Value, root: &Path) -> Result<Value, String> {
 }
 
 /// What a server would run or reach, as a sentence.
-pub(super) fn action(name: &str, entry: &Value) -> String {
+pub(crate) fn action(name: &str, entry: &Value) -> String {
     let words = |key: &str| {
         let all = entry[key].as_array().cloned().unwrap_or_default();
         all.iter().filter_map(Value::as_str).map(str::to_owned).collect::<Vec<_>>()

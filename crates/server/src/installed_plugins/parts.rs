@@ -13,7 +13,7 @@ const MAX_HOOKS: u64 = 1 << 20;
 
 /// The parts of a plugin, and what is left out of them. `folder` has its files; `root` is its folder as they and
 /// the commands of MCP servers name it. Waits for the file system.
-pub(super) fn parts(
+pub(crate) fn parts(
     (id, digest): (&str, &str),
     (folder, root): (&Path, &Path),
     contents: &Contents,

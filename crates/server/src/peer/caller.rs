@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use telemetry::TraceContext;
 use tokio::sync::oneshot;
 
-use crate::connection::peer::Peer;
+use crate::peer::Peer;
 
 /// The caller of a handler.
 #[derive(Clone)]
@@ -43,17 +43,17 @@ impl Gate {
 }
 
 impl Caller {
-    pub(super) fn new(peer: Arc<Peer>) -> Self {
+    pub(crate) fn new(peer: Arc<Peer>) -> Self {
         Self { peer, gates: Arc::default(), begun: Arc::default(), trace: None }
     }
 
     /// As [`Caller::new`]; `begun` is dropped when the request has begun.
-    pub(super) fn beginning(peer: Arc<Peer>, begun: oneshot::Sender<()>) -> Self {
+    pub(crate) fn beginning(peer: Arc<Peer>, begun: oneshot::Sender<()>) -> Self {
         Self { begun: Arc::new(Mutex::new(Some(begun))), ..Self::new(peer) }
     }
 
     /// The caller of a request that is part of a trace.
-    pub(super) fn with_trace(self, trace: Option<TraceContext>) -> Self {
+    pub(crate) fn with_trace(self, trace: Option<TraceContext>) -> Self {
         Self { trace, ..self }
     }
 
@@ -63,7 +63,7 @@ impl Caller {
     }
 
     /// Opens the gates: the response is queued.
-    pub(super) fn open_gates(&self) {
+    pub(crate) fn open_gates(&self) {
         // Dropping a gate's sender opens it.
         self.gates.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }

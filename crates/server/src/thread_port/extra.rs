@@ -7,12 +7,12 @@ use protocol::ThreadSource;
 use session::{ApprovedAction, DynamicTool, Settings};
 use store::ThreadRecord;
 
-use crate::agents::AgentIdentity;
 use crate::error::Error;
 use crate::stored::{
     self, StoredAgent, StoredApproval, StoredExtra, StoredGoal, StoredSettings, StoredSource,
     StoredTool,
 };
+use crate::thread_port::AgentIdentity;
 
 /// Facts about a thread, such as its goal and what makes it an agent. `stored` has their stored
 /// shape.

@@ -73,7 +73,7 @@ pub(crate) fn listed(profile: AdditionalPermissionProfile) -> ShownPermissions {
 ///
 /// # Errors
 /// `-32602` when it grants what was not requested, or cannot be carried out.
-pub(super) fn decision(
+pub(crate) fn decision(
     answer: PermissionsRequestApprovalResponse,
     requested: &Permissions,
 ) -> Result<Decision, Error> {

@@ -12,30 +12,8 @@ pub(crate) struct TreeLimits {
     pub(crate) max_depth: u32,
 }
 
-/// Why an agent was not started.
-pub(super) enum StartError {
-    /// No place is free: `agents.max_threads`.
-    Full(ToolError),
-    /// Any other reason.
-    Refused(ToolError),
-}
-
-impl From<ToolError> for StartError {
-    fn from(error: ToolError) -> Self {
-        Self::Refused(error)
-    }
-}
-
-impl From<StartError> for ToolError {
-    fn from(error: StartError) -> Self {
-        match error {
-            StartError::Full(error) | StartError::Refused(error) => error,
-        }
-    }
-}
-
 impl TreeLimits {
-    pub(super) fn of(config: &Config) -> Self {
+    pub(crate) fn of(config: &Config) -> Self {
         Self {
             max_threads: usize::try_from(*config.agents.max_threads).unwrap_or(usize::MAX),
             max_depth: u32::try_from(*config.agents.max_depth).unwrap_or(u32::MAX),
@@ -44,7 +22,7 @@ impl TreeLimits {
 
     /// The smaller of each: the configuration of an agent's role does not raise the limits of its
     /// tree.
-    pub(super) fn within(self, other: Self) -> Self {
+    pub(crate) fn within(self, other: Self) -> Self {
         Self {
             max_threads: self.max_threads.min(other.max_threads),
             max_depth: self.max_depth.min(other.max_depth),
@@ -52,7 +30,7 @@ impl TreeLimits {
     }
 
     /// Refuses an agent at this depth.
-    pub(super) fn check_depth(self, depth: u32) -> Result<(), ToolError> {
+    pub(crate) fn check_depth(self, depth: u32) -> Result<(), ToolError> {
         if depth <= self.max_depth {
             return Ok(());
         }
@@ -64,7 +42,7 @@ impl TreeLimits {
     }
 
     /// Refuses a further agent that works, beside `working` others.
-    pub(super) fn check_threads(self, working: usize) -> Result<(), ToolError> {
+    pub(crate) fn check_threads(self, working: usize) -> Result<(), ToolError> {
         if working < self.max_threads {
             return Ok(());
         }

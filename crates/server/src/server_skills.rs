@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::error::Error;
 
 /// The name under which the tool that reads files of skills is shown and configured.
-pub(super) const READ_TOOL: &str = "read_skill_file";
+pub(crate) const READ_TOOL: &str = "read_skill_file";
 /// Marks calls of that tool. The digest of a tool of a server, which is a hash, is never this.
 const READ_DIGEST: [u8; 16] = *b"agentd:skillfile";
 /// Time for all skills of an input together.
@@ -21,12 +21,12 @@ const LIMIT: Duration = Duration::from_secs(10);
 /// Files that the text of a skill names.
 const MAX_NAMED_FILES: usize = 50;
 
-pub(super) fn read_digest() -> Digest {
+pub(crate) fn read_digest() -> Digest {
     Digest::from_bytes(READ_DIGEST)
 }
 
 /// The arguments of the tool.
-pub(super) fn read_schema() -> Value {
+pub(crate) fn read_schema() -> Value {
     json!({
         "type": "object",
         "properties": {
@@ -37,16 +37,16 @@ pub(super) fn read_schema() -> Value {
     })
 }
 
-pub(super) const READ_DESCRIPTION: &str = "Reads a file of a skill that this server offers: its \
+pub(crate) const READ_DESCRIPTION: &str = "Reads a file of a skill that this server offers: its \
     SKILL.md, or another one that it names. The file is data from the server.";
 
 /// What a skill of a server is called in a thread. Names of the user's own skills win.
-pub(super) fn name_in_thread(server: &str, skill: &Skill) -> String {
+pub(crate) fn name_in_thread(server: &str, skill: &Skill) -> String {
     format!("{server}:{}", skill.name)
 }
 
 /// The skills of a server for the catalog; `tool` reads their files.
-pub(super) fn for_catalog(server: &Server, tool: &str) -> Vec<RemoteSkill> {
+pub(crate) fn for_catalog(server: &Server, tool: &str) -> Vec<RemoteSkill> {
     let Some(catalog) = server.catalog() else { return Vec::new() };
     let skills = catalog.skills.iter().map(|skill| RemoteSkill {
         server: server.name().to_owned(),
@@ -109,7 +109,7 @@ impl ServerSkill {
 }
 
 impl ServerSkills {
-    pub(super) fn new(servers: Vec<Server>, thread: &str) -> Self {
+    pub(crate) fn new(servers: Vec<Server>, thread: &str) -> Self {
         Self { servers, thread: thread.to_owned(), deadline: Instant::now() + LIMIT }
     }
 

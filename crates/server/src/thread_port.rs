@@ -1,5 +1,12 @@
-//! What the rest of the server knows of a loaded thread: a handle that takes commands, and what the
-//! commands are.
+//! The port of loaded threads: a handle that takes commands, the commands, and the values in them. It
+//! knows nothing of the actor that carries them out.
+
+mod agent_identity;
+mod event_position;
+mod extra;
+mod server_question;
+mod tree_limits;
+pub(crate) mod wire;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,17 +27,19 @@ use telemetry::TraceContext;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::allowed::MachineInput;
-use crate::connection::{ConnectionId, Gate, Peer};
+use crate::budget::TurnBudget;
 use crate::error::Error;
+use crate::peer::{ConnectionId, Gate, Peer};
 use crate::project_doc::nested::NestedDocs;
-use crate::thread::elicitations::ElicitationChange;
-use crate::thread::event_log::{EventPosition, ReplayGap};
-use crate::thread::model_stream::TurnBudget;
-use crate::thread::patches::PlannedPatch;
-use crate::thread::server_question::{QuestionKey, ServerQuestion};
-use crate::thread::skill_needs::SkillReport;
+use crate::skills::Needs;
 use crate::thread_hooks::HookReport;
 use crate::undo::{FileRollback, RestoredFiles};
+
+pub(crate) use agent_identity::AgentIdentity;
+pub(crate) use event_position::{EventPosition, ReplayGap};
+pub(crate) use extra::Extra;
+pub(crate) use server_question::{QuestionKey, ServerQuestion};
+pub(crate) use tree_limits::TreeLimits;
 
 /// Where the answer to a command goes.
 pub(crate) type AnswerSender = oneshot::Sender<Result<Answer, Error>>;
@@ -164,10 +173,37 @@ pub(crate) struct TurnStart {
     pub(crate) gate: Gate,
 }
 
+/// A patch that applies to the files as they are.
+#[derive(Debug)]
+pub(crate) struct PlannedPatch {
+    pub(crate) changes: Vec<patch::Change>,
+    /// Where its file operations lead, in their order: what was shown to whoever approved it.
+    pub(crate) destinations: Vec<PathBuf>,
+    /// Whether the policy does not let it be written, so that somebody approved it.
+    pub(crate) is_outside: bool,
+}
+
+/// How far the needs of a message have come.
+pub(crate) enum SkillReport {
+    /// They were looked for.
+    Found { request: u64, needs: Needs },
+    /// Servers were added to the configuration; `notes` are for the model.
+    ServersAdded { request: u64, notes: Vec<String>, added: Vec<String> },
+    /// They are met, as far as possible.
+    Met { request: u64, notes: Vec<String> },
+}
+
+/// A change of the number of prompts that are open outside the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ElicitationChange {
+    Increment,
+    Decrement,
+}
+
 impl Command {
     /// Whether its caller has stopped waiting, and got an error: then it must have no effect. What a
     /// client requests takes effect also when the client has left.
-    pub(super) fn is_withdrawn(&self) -> bool {
+    pub(crate) fn is_withdrawn(&self) -> bool {
         match self {
             Self::StartTurn(TurnStart { is_withdrawable, answer, .. })
             | Self::Ask { is_withdrawable, answer, .. } => *is_withdrawable && answer.is_closed(),
@@ -176,7 +212,7 @@ impl Command {
     }
 
     /// Bytes of command output in it.
-    pub(super) fn text_bytes(&self) -> usize {
+    pub(crate) fn text_bytes(&self) -> usize {
         match self {
             Self::Input(MachineInput::Output { text, .. }) => text.len(),
             _ => 0,
@@ -220,7 +256,7 @@ pub(crate) struct ThreadHandle {
 }
 
 impl ThreadHandle {
-    pub(super) fn new(
+    pub(crate) fn new(
         sender: mpsc::Sender<Command>,
         status: watch::Receiver<Option<Status>>,
         clients: watch::Receiver<Vec<Arc<Peer>>>,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 /// Files and folders as they were at one moment. Two are equal if nothing has changed since.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Stamp(Vec<Option<Seen>>);
+pub(crate) struct Stamp(Vec<Option<Seen>>);
 
 /// What of a file or folder differs after each change. The time of the last change of its metadata cannot be
 /// set, unlike that of its contents.
@@ -19,7 +19,7 @@ struct Seen {
 
 impl Stamp {
     /// Looks at the paths, which need not exist. Waits for the file system.
-    pub(super) fn of(paths: &[PathBuf]) -> Self {
+    pub(crate) fn of(paths: &[PathBuf]) -> Self {
         Self(paths.iter().map(|path| seen(path)).collect())
     }
 }

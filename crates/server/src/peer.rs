@@ -1,6 +1,8 @@
 //! One client, as the rest of the server knows it: where its messages go, and what its handshake
 //! settled.
 
+mod caller;
+
 use std::any::Any;
 use std::collections::{BTreeSet, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -15,6 +17,8 @@ use protocol::connection::InitializeCapabilities;
 use protocol::{MessageInfo, Stability, Translator};
 use serde::Serialize;
 use serde_json::value::RawValue;
+
+pub(crate) use caller::{Caller, Gate, held_gate};
 
 /// Numbers the connections of a server.
 pub(crate) type ConnectionId = u64;
@@ -130,7 +134,7 @@ impl Peer {
     }
 
     /// A request of this client with the names of the specification.
-    pub(super) fn read_request(
+    pub(crate) fn read_request(
         &self,
         method: String,
         params: Option<Box<RawValue>>,
@@ -148,7 +152,7 @@ impl Peer {
     }
 
     /// Queues the outcome of a request of this client. As [`Peer::send`].
-    pub(super) fn respond(
+    pub(crate) fn respond(
         &self,
         id: &RequestId,
         method: &str,
@@ -167,7 +171,7 @@ impl Peer {
     }
 
     /// Queues the answer to a request of this client. As [`Peer::send`].
-    pub(super) fn answer(&self, answer: impl Into<Answer>) {
+    pub(crate) fn answer(&self, answer: impl Into<Answer>) {
         let _ = self.outbox.push_answer(answer);
     }
 

@@ -2,8 +2,8 @@
 
 use session::PolicyBound;
 
-use super::limits::TreeLimits;
 use crate::stored::{StoredAgent, StoredBound, StoredLimits};
+use crate::thread_port::TreeLimits;
 
 /// See the module.
 #[derive(Clone, Debug, PartialEq)]

@@ -8,14 +8,14 @@ use plugins::{Configured, Installed, MarketplaceSource};
 use crate::error::Error;
 
 /// The requirement that does not list a marketplace of the home, as part of a sentence.
-pub(super) fn forbidding(config: &Config, marketplace: &Configured) -> Option<String> {
+pub(crate) fn forbidding(config: &Config, marketplace: &Configured) -> Option<String> {
     let Configured { source, root, revision, .. } = marketplace;
     config.requirements.forbidding_marketplace(required(source, root, revision.as_deref()))
 }
 
 /// The requirement that does not list the marketplace that a plugin was installed from. One that is not
 /// recorded is in no list.
-pub(super) fn forbidding_installed(config: &Config, plugin: &Installed) -> Option<String> {
+pub(crate) fn forbidding_installed(config: &Config, plugin: &Installed) -> Option<String> {
     let Some(source) = &plugin.marketplace_source else {
         return config.requirements.restricting_marketplaces();
     };
@@ -43,7 +43,7 @@ fn required<'s>(
 
 /// As [`forbidding`], before a source is fetched: any commit may follow. `folder`: the real path of a
 /// folder.
-pub(super) fn forbidding_source(
+pub(crate) fn forbidding_source(
     config: &Config,
     source: &MarketplaceSource,
     folder: &Path,
@@ -52,7 +52,7 @@ pub(super) fn forbidding_source(
 }
 
 /// The error about a source that a requirement does not list.
-pub(super) fn refusal(requirement: &str) -> Error {
+pub(crate) fn refusal(requirement: &str) -> Error {
     let message = format!("{requirement} does not list the source of this marketplace");
     Error::denied(message).next_step("ask your administrator to list it")
 }

@@ -8,6 +8,7 @@
 //! **A request counts against every budget whose work it carries**: see [`Budgets::join`].
 
 mod account;
+pub(crate) mod first;
 mod stopwatch;
 
 use std::sync::Arc;
@@ -16,8 +17,8 @@ use std::time::Duration;
 use config::Agents;
 use session::Failure;
 
-use crate::thread::first::first;
 use account::Budget;
+use first::first;
 
 /// The limits of a budget.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,6 +37,15 @@ impl BudgetLimits {
             time: agents.max_total_seconds.map(|seconds| Duration::from_secs(*seconds)),
         }
     }
+}
+
+/// The budget that a request asks for.
+#[derive(Clone, Debug)]
+pub(crate) enum TurnBudget {
+    /// A budget of the turn's own with at most this many tokens.
+    Own { max_tokens: Option<i64> },
+    /// The budgets of the turn that started an agent, or sends it input.
+    Shared(Budgets),
 }
 
 /// The tokens that a request may use.
@@ -174,18 +184,18 @@ pub(crate) struct Admission {
     /// Tokens of the response so far, about.
     received: i64,
     /// Informs the model when little is left.
-    pub(super) notice: Option<String>,
+    pub(crate) notice: Option<String>,
     is_settled: bool,
 }
 
 impl Admission {
     /// More of the response has come.
-    pub(super) fn receive(&mut self, tokens: i64) {
+    pub(crate) fn receive(&mut self, tokens: i64) {
         self.received = self.received.saturating_add(tokens);
     }
 
     /// The request has used so many tokens.
-    pub(super) fn settle(mut self, tokens: i64) {
+    pub(crate) fn settle(mut self, tokens: i64) {
         self.charge(tokens);
     }
 

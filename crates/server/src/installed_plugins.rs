@@ -1,14 +1,18 @@
 //! What is installed in the home, for configurations: read once, and again when it changes.
 
+pub(crate) mod parts;
+pub(crate) mod servers;
+pub(crate) mod sources;
+mod stamp;
+
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use config::{Config, PluginParts, Resolved};
 use plugins::{Configured, Contents, Home, Installed, Plugin, Problem, Records};
 
-use super::parts::parts;
-use super::sources;
-use super::stamp::Stamp;
+use parts::parts;
+use stamp::Stamp;
 
 /// See the module.
 pub(crate) struct InstalledPlugins {
@@ -38,7 +42,7 @@ pub(crate) struct InstalledPlugin {
     pub(crate) record: Installed,
     pub(crate) contents: Option<Contents>,
     parts: Option<PluginParts>,
-    pub(super) problems: Vec<String>,
+    pub(crate) problems: Vec<String>,
 }
 
 impl InstalledPlugins {
@@ -207,6 +211,6 @@ fn taken<T>(
 }
 
 /// Whether the configuration has the plugin on.
-pub(super) fn is_enabled(config: &Config, id: &str) -> bool {
+pub(crate) fn is_enabled(config: &Config, id: &str) -> bool {
     config.plugins.get(id).is_none_or(|plugin| plugin.enabled)
 }

@@ -1,8 +1,5 @@
-//! One connection: its handshake, the order in which its requests are handled, and its end
+//! Serves one connection: its handshake, the order in which its requests are handled, and its end
 //! (specification: Lifecycle rules, Errors, Versioning).
-
-mod caller;
-mod peer;
 
 use std::any::Any;
 use std::sync::Arc;
@@ -20,12 +17,10 @@ use tokio::task::JoinSet;
 use tracing::Instrument;
 
 use crate::error::{Error, ErrorKind};
+use crate::peer::{Caller, ConnectionId, Peer};
 use crate::server::Server;
-use crate::thread::Command;
+use crate::thread_port::Command;
 use crate::{salvage_report, warnings};
-
-pub(crate) use caller::{Caller, Gate, held_gate};
-pub(crate) use peer::{ConnectionId, Peer};
 
 /// Requests of one connection that may be handled concurrently. At the bound the connection is not
 /// read until one of them is answered.
