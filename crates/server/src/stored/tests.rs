@@ -4,7 +4,7 @@
 use store::ThreadRecord;
 
 use super::{Totals, settings, settings_json};
-use crate::thread::Extra;
+use crate::thread_port::Extra;
 
 const SETTINGS: [&str; 5] = [
     r#"{"model":"m","provider":"p","cwd":"/w","approval":"never","sandbox":"dangerFullAccess","mode":"default"}"#,
