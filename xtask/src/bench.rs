@@ -1,6 +1,6 @@
 //! `cargo xtask bench`: measures a server of this protocol from a client's side, next to other
 //! servers. It drives each over stdio with a scripted model, so that only the server's own cost
-//! remains, and agentd also with many clients over WebSocket. It prints goals beside the figures,
+//! remains, and agentd with many clients over WebSocket too. It prints goals next to the figures,
 //! without a verdict.
 
 mod agents;
@@ -95,7 +95,7 @@ pub(crate) struct Arguments {
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// Measure the gateway beside nginx and LiteLLM, on two cores that nothing else uses
+    /// Measure the gateway against nginx and LiteLLM, on two cores that nothing else uses
     Gateway(gateway::Options),
     /// A process of the gateway's benchmark, which starts it
     #[command(hide = true, subcommand)]

@@ -22,10 +22,11 @@ use recorded::Recorded;
 pub(crate) const FILE: &str = "examples.json";
 /// Most lines of an example on its page.
 const MOST_LINES: usize = 40;
-/// How to make the file anew.
+/// The command that makes the file again.
 const REMEDY: &str = "record the examples again with `cargo xtask examples`";
 
-/// What this server never sends, so that no test can show it. The description of each says why.
+/// The messages that this server never sends, so that no test can show them. The description of
+/// each says why.
 const NEVER_SENT: &[(Kind, &str)] = &[
     (Kind::ServerRequests, "applyPatchApproval"),
     (Kind::ServerRequests, "execCommandApproval"),
@@ -35,7 +36,7 @@ const NEVER_SENT: &[(Kind, &str)] = &[
     (Kind::Notifications, "windowsSandbox/setupCompleted"),
 ];
 
-/// What an example is of; in the file, the name of a list.
+/// The subject of an example; in the file, the name of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Kind {
@@ -253,7 +254,7 @@ fn expected() -> Result<BTreeSet<(Kind, String)>> {
     Ok(expected)
 }
 
-/// Whether this server sends no such message.
+/// Returns whether this server sends no such message.
 pub(crate) fn is_never_sent(kind: Kind, name: &str) -> bool {
     NEVER_SENT.contains(&(kind, name))
 }

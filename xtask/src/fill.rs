@@ -30,7 +30,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// What to write.
+/// The thing to write.
 #[derive(Clone, Copy)]
 pub(crate) enum Fill {
     /// This many threads of one turn.

@@ -32,7 +32,7 @@ const TARGETS: &[(&str, usize)] = &[
     ("tool_schema", 2048),
     ("websocket", 2048),
 ];
-/// What the compiler adds for libFuzzer: counters of edges, and the operands of comparisons.
+/// The compiler's additions for libFuzzer: counters of edges, and the operands of comparisons.
 const FLAGS: &[&str] = &[
     "-Cpasses=sancov-module",
     "-Cllvm-args=-sanitizer-coverage-level=4",
@@ -43,7 +43,7 @@ const FLAGS: &[&str] = &[
 /// Scripts, one a line, that the shell's target begins with.
 const SCRIPTS: &str = "crates/sandbox/src/rules/tests";
 
-/// How long the tests run each target: long enough to replay the corpus and to vary it.
+/// Time for which the tests run each target: long enough to replay the corpus and to vary it.
 pub(crate) const SECONDS_IN_TESTS: u64 = 5;
 
 #[derive(clap::Args)]
@@ -51,7 +51,7 @@ pub(crate) struct Options {
     /// The targets to run [default: all]
     #[arg(value_name = "TARGET", value_parser = target_names())]
     targets: Vec<String>,
-    /// How long to run each target, in seconds
+    /// Time to run each target, in seconds
     #[arg(long, value_name = "N", default_value_t = 60)]
     seconds: u64,
 }
@@ -99,7 +99,7 @@ fn all(root: &Path, targets: &[(&str, usize)], time: Duration, profile: &str) ->
     }
     let found = place.join("found");
     bail!(
-        "fuzzing found failing inputs for {}; the inputs are in {}. Add each as a test beside the parser",
+        "fuzzing found failing inputs for {}; the inputs are in {}. Add each as a test next to the parser",
         failed.join(", "),
         found.display()
     )

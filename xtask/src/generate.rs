@@ -21,7 +21,7 @@ type Files = Vec<(String, String)>;
 struct Generator {
     /// Relative to the root.
     folder: &'static str,
-    /// Whether the folder holds nothing else: what is no longer generated is removed.
+    /// True if the folder holds nothing else: files that are no longer generated are removed.
     alone: bool,
     /// Its files, for the checkout at a root.
     files: fn(&Path) -> Result<Files>,

@@ -37,7 +37,7 @@ const STEPS: &[Step] = &[
     Step { name: "packages", when: InTurn, check: packages::check },
 ];
 
-/// Run only by name: it compiles the program anew, for another target.
+/// Run only by name: it compiles the program again, for another target.
 const BY_NAME: &[Step] =
     &[Step { name: "static program", when: InTurn, check: packages::check_static }];
 

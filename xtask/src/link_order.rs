@@ -19,7 +19,7 @@ use crate::bench::terminal::{PROMPT, Terminal};
 
 /// The file, from the root of the repository.
 const FILE: &str = "crates/cli/link-order.txt";
-/// What the program is asked, a line each.
+/// The requests to the program, a line each.
 const REQUESTS: &str = concat!(
     r#"{"id":1,"method":"initialize","params":{"clientInfo":{"name":"link-order","version":"1"}}}"#,
     "\n",

@@ -58,7 +58,7 @@ enum Task {
         #[arg(long, value_name = "FILE")]
         notes: Option<PathBuf>,
     },
-    /// Record the examples of the protocol reference anew, in a run of the server's tests
+    /// Record the examples of the protocol reference again, in a run of the server's tests
     Examples {
         /// Use what an earlier `cargo xtask test` left in target/recorded-messages
         #[arg(long, value_name = "FILE")]
@@ -76,7 +76,7 @@ enum Task {
     Fuzz(fuzz::Options),
     /// Add many stored threads, or a very long one, to a home folder
     Fill(fill::Options),
-    /// Measure a server of this protocol, or the gateway, beside others
+    /// Measure a server of this protocol, or the gateway, against others
     Bench(Box<bench::Arguments>),
     /// List the functions that a start runs, for the linker
     LinkOrder,

@@ -13,7 +13,7 @@ const OPTIONS: Options = Options::ENABLE_TABLES
     .union(Options::ENABLE_STRIKETHROUGH)
     .union(Options::ENABLE_TASKLISTS);
 
-/// What a page consists of, in the order of the text.
+/// The parts of a page, in the order of the text.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Page {
     pub(crate) links: Vec<Link>,
@@ -37,7 +37,7 @@ pub(crate) struct Link {
 pub(crate) struct Block {
     /// Of its first fence, from 1.
     pub(crate) line: usize,
-    /// The first word behind the fence; may be empty.
+    /// The first word after the fence; may be empty.
     pub(crate) language: String,
     pub(crate) text: String,
     /// The code span that ends the paragraph right before the block, as in "Save this as `a.py`:".
@@ -61,9 +61,9 @@ struct Reader<'t> {
     page: Page,
     /// The text of the open heading.
     heading: Option<String>,
-    /// Whether the last block is open.
+    /// True if the last block is open.
     in_block: bool,
-    /// The code span that has only a colon behind it so far.
+    /// The code span that has only a colon after it so far.
     last_span: Option<String>,
 }
 
@@ -160,7 +160,7 @@ fn anchor(heading: &str) -> String {
     kept.collect()
 }
 
-/// Whether a target names a place outside of the checkout.
+/// Returns whether a target names a place outside of the checkout.
 pub(crate) fn is_external(target: &str) -> bool {
     ["http://", "https://", "mailto:"].iter().any(|start| target.starts_with(start))
 }

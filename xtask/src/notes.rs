@@ -1,5 +1,5 @@
-//! What the clients of a run of the tests note (crate `testkit`): which methods are answered, for
-//! `docs/protocol-status.md`, and the messages, for the examples of the protocol reference.
+//! The notes of the clients in a run of the tests (crate `testkit`): which methods are answered,
+//! for `docs/protocol-status.md`, and the messages, for the examples of the protocol reference.
 
 use std::path::{Path, PathBuf};
 
@@ -47,7 +47,7 @@ pub(crate) fn run_tests(root: &Path) -> Result<Notes> {
     }
 }
 
-/// Whether a test calls whatever there is.
+/// Returns whether a test calls every method that exists.
 pub(crate) fn is_indiscriminate(test: &str) -> bool {
     INDISCRIMINATE.iter().any(|prefix| test.starts_with(prefix))
 }

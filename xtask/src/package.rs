@@ -22,7 +22,7 @@ use release::{Release, folder};
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// What to build [default: all]
+    /// The kinds of packages to build [default: all]
     #[arg(value_enum)]
     kinds: Vec<Kind>,
     /// The profile of the program; another than `dist` is for tests of the packages

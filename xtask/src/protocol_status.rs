@@ -195,12 +195,12 @@ impl std::fmt::Display for Outcome {
     }
 }
 
-/// What each method must be shown to do.
+/// Returns the outcomes that each method must be shown to have.
 fn outcomes() -> impl Iterator<Item = (&'static str, Outcome)> {
     protocol::METHODS.iter().flat_map(|method| Outcome::ALL.map(|outcome| (method.name, outcome)))
 }
 
-/// Whether the server never has a result for a method.
+/// Returns whether the server never has a result for a method.
 pub(crate) fn never_succeeds(method: &str) -> bool {
     lack(method, Outcome::Result).is_some()
 }

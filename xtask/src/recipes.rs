@@ -121,7 +121,7 @@ struct Place {
     variables: Vec<(&'static str, std::ffi::OsString)>,
 }
 
-/// What came of a script.
+/// The result of a script.
 struct Ran {
     stdout: String,
     stderr: String,
@@ -185,7 +185,7 @@ impl Place {
     }
 }
 
-/// Whether a child ends within that time. It is not reaped.
+/// Returns whether a child ends within that time. It is not reaped.
 fn ends_in_time(child: Pid, patience: Duration) -> Result<bool> {
     let deadline = Instant::now() + patience;
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
@@ -219,10 +219,12 @@ impl Ran {
         }
     }
 
-    /// How a script ended that did not come to its last mark.
+    /// Returns the end of a script that did not come to its last mark.
     fn end(&self) -> String {
         match self.status {
-            Some(status) if status.success() => "ended the shell, or goes on behind its end".into(),
+            Some(status) if status.success() => {
+                "ended the shell, or continues after its end".into()
+            }
             Some(status) => format!("failed ({status})"),
             None => format!("had not ended after {} seconds", PATIENCE.as_secs()),
         }

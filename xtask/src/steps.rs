@@ -18,7 +18,7 @@ pub(crate) use program::Program;
 /// The features of every step: the same everywhere, so that nothing is compiled twice.
 pub(crate) const SCOPE: [&str; 2] = ["--workspace", "--all-features"];
 
-/// What a step that did not fail reports.
+/// The report of a step that did not fail.
 pub(crate) enum Done {
     /// A check without tests of its own.
     Passed,
@@ -28,7 +28,7 @@ pub(crate) enum Done {
     Tests(Counts),
 }
 
-/// What went wrong, and the numbers when tests ran.
+/// The error, and the numbers when tests ran.
 pub(crate) struct Failed {
     pub(crate) message: String,
     pub(crate) counts: Counts,
@@ -59,7 +59,7 @@ pub(crate) enum When {
     AtOnce,
 }
 
-/// What a run adds up.
+/// The totals of a run.
 #[derive(Default)]
 struct Total {
     counts: Counts,

@@ -16,6 +16,7 @@ mod quoted;
 mod scan;
 mod source;
 mod typed;
+mod words;
 
 use std::path::Path;
 
@@ -53,6 +54,7 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Finding>> {
         let bytes = std::fs::read(root.join(file)).with_context(|| file.display().to_string())?;
         let Ok(text) = String::from_utf8(bytes) else { continue };
         findings.extend(source::check(file, &text, root));
+        findings.extend(words::check(file, &text));
         if file.extension().is_some_and(|extension| extension == "rs") {
             findings.extend(causes::check(file, &text));
             findings.extend(typed.check(file, &text));

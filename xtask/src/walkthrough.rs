@@ -15,7 +15,7 @@ const GUIDE: &str = "CONTRIBUTING.md";
 const REMEDY: &str =
     "correct the walk-through in CONTRIBUTING.md, or the code, so that it holds again";
 
-/// What a section of the guide promises.
+/// The promise of a section of the guide.
 struct Promise {
     /// The heading of the section.
     heading: &'static str,

@@ -34,7 +34,7 @@ pub enum Action {
     /// Writes or creates the file. Follows a symbolic link.
     Write {
         contents: Vec<u8>,
-        /// Whether to create missing parent folders.
+        /// True to create missing parent folders.
         create_parents: bool,
         /// The file to copy permission bits from: for a move, the old path. `None` keeps those of
         /// an existing file.

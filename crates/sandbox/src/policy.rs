@@ -1,5 +1,5 @@
-//! What a command or a patch may touch: the wire-independent form of the specification's
-//! "Sandbox policy". Starts nothing and confines nothing.
+//! The access of a command or a patch: the wire-independent form of the specification's "Sandbox
+//! policy". Starts nothing and confines nothing.
 
 mod access;
 mod resolved;
@@ -78,7 +78,7 @@ impl Policy {
         }
     }
 
-    /// Whether [`Resolved::check_write`] allows `path`.
+    /// Returns whether [`Resolved::check_write`] allows `path`.
     pub fn may_write(&self, path: &Path, tmpdir: Option<&Path>) -> bool {
         self.resolve(tmpdir).check_write(path).is_ok()
     }

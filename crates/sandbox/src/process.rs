@@ -45,10 +45,11 @@ pub const OUTPUT_CHUNKS: usize = 16;
 /// Largest chunk, in bytes.
 pub const CHUNK_BYTES: usize = 64 * 1024;
 
-/// How long output is read after the exit of a command, if a remaining descendant keeps it open.
+/// Time for which output is read after the exit of a command, if a remaining descendant keeps it
+/// open.
 pub const LINGER: Duration = Duration::from_millis(200);
 
-/// How long [`Control::terminate`] waits after killing. A process of another user (started through
+/// Maximum wait of [`Control::terminate`] after killing. A process of another user (started through
 /// `sudo`) cannot be killed.
 const KILL_WAIT: Duration = Duration::from_secs(2);
 
@@ -66,13 +67,13 @@ pub enum Stream {
     Stderr,
 }
 
-/// How a command ended. Exactly one of `code` and `signal` is set.
+/// The end of a command. Exactly one of `code` and `signal` is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exit {
     pub code: Option<i32>,
     /// The signal that ended it. In a sandbox, `code` is 128 + signal instead.
     pub signal: Option<i32>,
-    /// Whether the sandbox could not be set up, so the command never ran. Standard error has the
+    /// True if the sandbox could not be set up, so the command never ran. Standard error has the
     /// reason.
     pub sandbox_failed: bool,
     /// The `errno` if the program could not be executed inside of the sandbox. Distinguishes this

@@ -165,8 +165,8 @@ pub(crate) fn grantable_entries(folder: &Path, protected: &[PathBuf]) -> io::Res
     Ok(entries)
 }
 
-/// Whether a rule that grants writing to `path` lifts its protection: only a rule that spells a
-/// protected name does, not one that names something else which a protected name leads to.
+/// Returns whether a rule that grants writing to `path` lifts its protection: only a rule that
+/// spells a protected name does, not one that names something else which a protected name leads to.
 pub(crate) fn lifts_protection(path: &Path) -> bool {
     path.iter().any(is_protected_name)
 }

@@ -28,7 +28,7 @@ pub struct Config {
     pub layer: Layer,
     /// Soft limit of open files that commands start with; `None` is this process's own.
     pub descriptors: Option<u64>,
-    /// Folders that no confined command may change, also where they lie in a writable root, are one, or
+    /// Folders that no confined command may change, even where they lie in a writable root, are one, or
     /// do not exist yet: the agent's home, whose files start programs outside of the sandbox.
     pub kept: Vec<PathBuf>,
 }
@@ -51,8 +51,8 @@ pub struct Spawn {
     pub argv: Vec<OsString>,
     /// Absolute.
     pub cwd: PathBuf,
-    /// Whether `cwd` is a real path that was decided about: the command does not start when it leads
-    /// elsewhere by then.
+    /// True if `cwd` is a real path that was decided about: the command does not start when it
+    /// leads elsewhere by then.
     pub cwd_is_real: bool,
     /// The complete environment: nothing is inherited. Its `TMPDIR` is the temporary folder of
     /// [`Policy::WorkspaceWrite`].
@@ -120,13 +120,13 @@ pub(crate) fn empty_command() -> Error {
         .next_step("give at least a program")
 }
 
-/// Whether one layer works on this machine.
+/// The state of one layer on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayerStatus {
     /// `bubblewrap`, `landlock`, `seccomp`.
     pub layer: &'static str,
     pub usable: bool,
-    /// What works, or why the layer does not and what to do about it.
+    /// The parts that work, or the reason why the layer does not, with advice.
     pub detail: String,
 }
 

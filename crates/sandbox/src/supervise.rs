@@ -182,7 +182,7 @@ struct Supervisor {
     main: Pid,
     /// Set once all processes are to be killed: milliseconds until the next attempt.
     ending: Option<i64>,
-    /// Whether the server has dropped the command, or ended.
+    /// True if the server has dropped the command, or ended.
     left: bool,
 }
 

@@ -33,10 +33,10 @@ use pending::PendingLogins;
 
 pub(crate) use credentials::AccountCredentials;
 
-/// How long the end of the server waits for a refresh, whose tokens would be lost otherwise.
+/// Maximum wait of the server's end for a refresh, whose tokens would be lost otherwise.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// See the module.
+/// The account of the server.
 pub(crate) struct Accounts {
     account: account::Accounts,
     options: Arc<Options>,
@@ -47,7 +47,7 @@ pub(crate) struct Accounts {
     limits: Arc<AccountLimits>,
 }
 
-/// What the configuration says about the account.
+/// The configuration's settings for the account.
 #[derive(Debug, Clone)]
 pub(crate) struct AccountConfig {
     pub(crate) settings: Settings,
@@ -76,7 +76,7 @@ pub(crate) enum GivenLogin {
     Tokens(ExternalTokens),
 }
 
-/// What the configuration says about logins.
+/// Returns the configuration's settings for logins.
 pub fn account_settings(config: &Config) -> Settings {
     Settings {
         store: match config.cli_auth_credentials_store {
@@ -94,7 +94,7 @@ pub fn account_settings(config: &Config) -> Settings {
     }
 }
 
-/// Whether the key of the environment is used instead of an account.
+/// Returns whether the key of the environment is used instead of an account.
 pub fn uses_environment_key(config: &Config) -> bool {
     let Some(config::Provider::Http(default)) = config.providers.get("default") else {
         return false;

@@ -44,7 +44,7 @@ use jobs::{Claims, EphemeralJobs, OpenRows};
 pub(crate) use start_agents::{AgentThread, StartAgents, Starting};
 pub(crate) use words::WordsOfRoots;
 
-/// See the module.
+/// The sub-agents of all threads.
 pub(crate) struct Agents {
     forest: Mutex<Forest>,
     threads: Arc<LoadedThreads>,
@@ -74,7 +74,7 @@ pub(crate) struct AgentCaller {
     pub(crate) config: Arc<Config>,
     pub(crate) origin: ConfigurationOrigin,
     pub(crate) extra: Extra,
-    /// Whether the store may have agents of its tree.
+    /// True if the store may have agents of its tree.
     pub(crate) may_have_stored_agents: bool,
     /// For the turns that it starts.
     pub(crate) budget: TurnBudget,
@@ -155,7 +155,7 @@ impl Agents {
         self.forest().thread_ended(id);
     }
 
-    /// What the store has of the policies of threads above an agent.
+    /// Returns the stored policies of threads above an agent.
     ///
     /// # Errors
     /// It cannot be read.
@@ -163,7 +163,7 @@ impl Agents {
         self.store.threads_above(ids).await
     }
 
-    /// What users wrote in the threads at the roots.
+    /// Returns the users' messages in the threads at the roots.
     pub(crate) fn words(&self) -> &WordsOfRoots {
         &self.words
     }
@@ -185,7 +185,7 @@ impl Agents {
         Ok(())
     }
 
-    /// Whether an agent that a thread started, directly or not, is working.
+    /// Returns whether an agent that a thread started, directly or not, is working.
     pub(crate) fn has_working_descendants(&self, id: &str) -> bool {
         self.forest().has_working_descendants(id)
     }
@@ -195,7 +195,8 @@ impl Agents {
         self.threads.get(root).map(|handle| handle.clients()).unwrap_or_default()
     }
 
-    /// Whether prompts are open outside the server on the loaded threads above an agent.
+    /// Returns for each loaded thread above an agent whether it has open prompts outside the
+    /// server.
     pub(crate) fn pauses_above(&self, id: &str) -> Vec<watch::Receiver<bool>> {
         let identity = self.forest().identity(id).cloned();
         let above = identity.as_ref().map(AgentIdentity::above).unwrap_or_default();
@@ -203,7 +204,7 @@ impl Agents {
         loaded.map(|handle| handle.paused()).collect()
     }
 
-    /// Has the agents of a root send what they ask to a client that subscribes to the root.
+    /// Re-sends the agents' open questions to a client that just subscribed to the root.
     pub(crate) fn show_questions(&self, root: &str, peer: &Arc<Peer>) {
         for id in self.forest().of_root(root) {
             let Some(handle) = self.threads.get(&id) else { continue };

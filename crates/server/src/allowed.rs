@@ -41,7 +41,7 @@ impl<T> Allowed<T> {
     }
 }
 
-/// What has policies that requirements limit.
+/// A value with policies that requirements limit.
 pub(crate) trait Limited {
     /// Those that are set.
     fn policies(&mut self) -> LimitedPolicies<'_>;
@@ -148,8 +148,8 @@ impl Allowed<Settings> {
 }
 
 impl Allowed<SandboxPolicy> {
-    /// Whether a reviewer of approvals may let an action leave the sandbox: where full access is
-    /// forbidden, only the user may.
+    /// Returns whether a reviewer of approvals may let an action leave the sandbox: where full
+    /// access is forbidden, only the user may.
     pub(crate) fn reviewer_leaves_sandbox(config: &Config) -> bool {
         config.requirements.sandbox(SandboxMode::DangerFullAccess).is_none()
     }
@@ -175,14 +175,14 @@ impl Allowed<SandboxPolicy> {
         Self(spec.sandbox.clone())
     }
 
-    /// What the sandbox enforces for a command of a thread in `cwd`.
+    /// Returns the policy that the sandbox enforces for a command of a thread in `cwd`.
     pub(crate) fn confinement(&self, cwd: &Path) -> Allowed<sandbox::Policy> {
         Allowed(confinement(&self.0, cwd))
     }
 }
 
 impl Allowed<Grant> {
-    /// What a user grants beyond the policy `sandbox`.
+    /// Returns the user's grant beyond the policy `sandbox`.
     ///
     /// # Errors
     /// The requirements forbid the widened policy.

@@ -1,4 +1,4 @@
-//! What a turn and all agents that it starts may use together: one count of tokens and one deadline,
+//! The common budget of a turn and all agents that it starts: one count of tokens and one deadline,
 //! checked before each request to a model.
 //!
 //! **One request at most passes the limit.** A request is admitted at once while what was used, and
@@ -28,7 +28,7 @@ pub(crate) struct BudgetLimits {
 }
 
 impl BudgetLimits {
-    /// What the configuration allows each turn.
+    /// Returns the budget that the configuration allows each turn.
     pub(crate) fn new(agents: &Agents) -> Self {
         Self {
             tokens: agents
@@ -96,7 +96,7 @@ impl Budgets {
         BudgetPause(self.clone())
     }
 
-    /// What the first budget has used, when agents share it.
+    /// Returns the tokens used of the first budget, when agents share it.
     pub(crate) fn used_with_agents(&self) -> Option<i64> {
         self.0.first().and_then(|budget| budget.used_with_agents())
     }
@@ -106,7 +106,7 @@ impl Budgets {
         self.0.iter().for_each(|budget| budget.spend(cost));
     }
 
-    /// What the turns of the first budget cost, when agents share it.
+    /// Returns the cost of the first budget's turns, when agents share it.
     pub(crate) fn cost_with_agents(&self) -> Option<Option<i64>> {
         self.0.first().and_then(|budget| budget.cost_with_agents())
     }

@@ -38,7 +38,7 @@ pub(crate) enum MethodFamily {
     Process,
 }
 
-/// What a client wants of a running process.
+/// A client's order to a running process.
 pub(crate) enum ProcessOrder {
     /// Another size of its terminal.
     Resize(Size),
@@ -199,7 +199,7 @@ impl ClientProcesses {
         entry.orders.try_send(order).map_err(|_| refused(name, FULL))
     }
 
-    /// Gives a running process input, which waits behind what was given before.
+    /// Gives a running process input, which waits until earlier input is written.
     ///
     /// # Errors
     /// No process has that name, it takes no input, or it leaves too much input unread.

@@ -1,5 +1,5 @@
-//! What clients watch with `fs/watch`. A watch has the client's own name, belongs to its connection and ends
-//! with it.
+//! Watches of clients with `fs/watch`. A watch has the client's own name, belongs to its connection
+//! and ends with it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -64,7 +64,7 @@ impl ClientWatches {
         Self { watcher, table: Arc::default() }
     }
 
-    /// What watches, for all clients.
+    /// Returns the watcher for all clients.
     pub(crate) fn watcher(&self) -> &Watcher {
         &self.watcher
     }

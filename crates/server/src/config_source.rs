@@ -117,7 +117,7 @@ impl ConfigSource {
         Ok(Loaded { resolved, stack, files, generation })
     }
 
-    /// Whether one of these files has changed since it was read.
+    /// Returns whether one of these files has changed since it was read.
     pub(crate) fn changed(&self, files: &[PathBuf], since: u64) -> bool {
         self.files.poll(files);
         if self.plugins.as_ref().is_some_and(|plugins| plugins.has_changed()) {
@@ -148,12 +148,13 @@ impl ConfigSource {
             .send_if_modified(|announced| std::mem::replace(announced, generation) != generation);
     }
 
-    /// What is wrong with files whose last valid content is in use.
+    /// Returns the errors of files whose last valid content is in use.
     pub(crate) fn broken(&self) -> Vec<Error> {
         self.files.broken()
     }
 
-    /// Whether the user's file could have this text; keys of `edits` that do not exist are refused.
+    /// Checks that the user's file could have this text; keys of `edits` that do not exist are
+    /// refused.
     pub(crate) fn check_text(&self, text: &str, edits: &[Edit]) -> Result<(), Error> {
         let options = &self.options;
         let env = |name: &str| options.variable(name);
@@ -208,7 +209,7 @@ pub fn configuration_here(options: &Options) -> Result<(Resolved, Vec<PathBuf>),
     Ok((loaded.resolved, loaded.files))
 }
 
-/// Whether the user's file could have this text; keys of `edits` that do not exist are refused.
+/// Checks that the user's file could have this text; keys of `edits` that do not exist are refused.
 ///
 /// # Errors
 /// What makes it unusable.

@@ -21,7 +21,7 @@ use crate::peer::Peer;
 use crate::rules::CommandRules;
 use crate::warnings;
 
-/// See the module.
+/// The configurations for the rest of the server.
 pub(crate) struct Configurations {
     reader: Arc<ConfigReader>,
     accounts: Arc<Accounts>,
@@ -30,7 +30,7 @@ pub(crate) struct Configurations {
     connections: Arc<Connections>,
 }
 
-/// What reading needs on a thread of the pool.
+/// The parts of reading a configuration on a thread of the pool.
 struct ConfigReader {
     source: Arc<ConfigSource>,
     models: Arc<Models>,
@@ -54,11 +54,11 @@ pub(crate) struct ConfigurationOrigin {
     pub(crate) role: Option<PathBuf>,
 }
 
-/// What looking at a thread's configuration again found.
+/// The result of reading a thread's configuration again.
 pub(crate) struct Reload {
     /// The new generation and configuration, when a file has changed.
     pub(crate) loaded: Option<(u64, Result<Loaded, config::Error>)>,
-    /// What is wrong with the command rules.
+    /// The faults of the command rules.
     pub(crate) rule_problems: Vec<String>,
 }
 
@@ -74,7 +74,7 @@ impl Configurations {
         Self { reader: Arc::new(reader), accounts, files, options, connections }
     }
 
-    /// What reads and edits the files.
+    /// Returns the reader and editor of the files.
     pub(crate) fn source(&self) -> &Arc<ConfigSource> {
         &self.reader.source
     }

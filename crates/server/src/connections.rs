@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::peer::{ConnectionId, Peer};
 
-/// See the module.
+/// All connections of a server.
 #[derive(Default)]
 pub(crate) struct Connections {
     next: AtomicU64,
@@ -30,7 +30,7 @@ impl Connections {
         self.lock().remove(&connection);
     }
 
-    /// Whether the connection has not ended.
+    /// Returns whether the connection has not ended.
     pub(crate) fn contains(&self, connection: ConnectionId) -> bool {
         self.lock().contains_key(&connection)
     }

@@ -55,7 +55,7 @@ impl DirectRequests {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Whether a request of the server has this id.
+    /// Returns whether a request of the server has this id.
     pub(crate) fn has_issued(&self, id: i64) -> bool {
         (0..self.next.load(Ordering::Relaxed)).contains(&id)
     }

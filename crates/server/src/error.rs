@@ -23,12 +23,12 @@ struct Inner {
     kind: ErrorKind,
     message: String,
     next_step: Option<String>,
-    /// What a program needs to know beyond the code; sent in the form of a turn's error.
+    /// The details for programs beyond the code; sent in the form of a turn's error.
     info: Option<AgentErrorInfo>,
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
-/// What kind of failure an [`Error`] is. It decides the code on the wire.
+/// The kind of an [`Error`]. It decides the code on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
     /// The parameters have values that the method does not take.
@@ -116,7 +116,7 @@ impl Error {
             .next_step("please report it")
     }
 
-    /// What the caller can do about it; displayed after the message.
+    /// Adds the caller's next step, which is displayed after the message.
     #[must_use]
     pub(crate) fn next_step(mut self, next_step: impl Into<String>) -> Self {
         self.inner.next_step = Some(next_step.into());
@@ -153,7 +153,7 @@ impl Error {
         self
     }
 
-    /// What kind of failure it is.
+    /// Returns the kind of the error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.inner.kind
@@ -186,7 +186,7 @@ impl fmt::Debug for Error {
 }
 
 impl std::error::Error for Error {
-    /// What caused the cause: the cause itself is part of the message.
+    /// Returns the cause of the cause: the cause itself is part of the message.
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.inner.source.as_ref()?.source()
     }

@@ -18,12 +18,12 @@ use crate::peer::ConnectionId;
 
 /// Sessions of one connection.
 const MAX_SESSIONS: usize = 16;
-/// How long a one-shot search waits for the walk of its roots.
+/// Maximum wait of a one-shot search for the walk of its roots.
 const WALK_LIMIT: Duration = Duration::from_secs(60);
-/// How long it may take with all that it waits for.
+/// Time limit of a search with everything that it waits for.
 const SEARCH_LIMIT: Duration = Duration::from_secs(75);
 
-/// How long it may take to begin the watch of a root.
+/// Time limit for beginning the watch of a root.
 const WATCH_LIMIT: Duration = Duration::from_secs(600);
 
 type SessionKey = (ConnectionId, String);
@@ -31,7 +31,7 @@ type SessionKey = (ConnectionId, String);
 /// All searches of files.
 pub(crate) struct FileSearches {
     indexes: Indexes,
-    /// One-shot searches wait for walks, which takes long: other work on files does not wait behind them.
+    /// One-shot searches wait for walks, which takes long: other work on files does not wait for them.
     pool: Pool,
     clock: Arc<dyn Clock>,
     connections: Arc<Connections>,
@@ -42,7 +42,7 @@ pub(crate) struct FileSearches {
 #[derive(Default)]
 struct Running {
     sessions: HashMap<SessionKey, SessionState>,
-    /// What ends the one-shot search of each token.
+    /// The stop signal of each token's one-shot search.
     tokens: HashMap<(ConnectionId, String), Stop>,
     /// Number of sessions and queries so far.
     count: u64,

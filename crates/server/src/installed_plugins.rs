@@ -1,4 +1,4 @@
-//! What is installed in the home, for configurations: read once, and again when it changes.
+//! The installed plugins of the home, for configurations: read once, and again when they change.
 
 pub(crate) mod parts;
 pub(crate) mod servers;
@@ -14,7 +14,7 @@ use plugins::{Configured, Contents, Home, Installed, Plugin, Problem, Records};
 use parts::parts;
 use stamp::Stamp;
 
-/// See the module.
+/// The installed plugins of the home.
 pub(crate) struct InstalledPlugins {
     home: Home,
     /// The folder of the home.
@@ -27,7 +27,7 @@ const MAX_READINGS: usize = 3;
 
 /// All installed plugins, as they were when they were read.
 pub(crate) struct InstalledSet {
-    /// What was read, and what it was like before that.
+    /// The files that were read, and their state before that.
     watched: Vec<PathBuf>,
     stamp: Stamp,
     /// The marketplaces of the home.
@@ -58,8 +58,8 @@ impl InstalledPlugins {
         &self.home
     }
 
-    /// Whether something of the plugins was changed since they were read, in whatever way. Waits for the
-    /// file system.
+    /// Returns whether something of the plugins was changed since they were read, in whatever way.
+    /// Waits for the file system.
     pub(crate) fn has_changed(&self) -> bool {
         let read = self.read().clone();
         read.is_some_and(|read| read.has_changed())
@@ -210,7 +210,7 @@ fn taken<T>(
     }
 }
 
-/// Whether the configuration has the plugin on.
+/// Returns whether the configuration has the plugin on.
 pub(crate) fn is_enabled(config: &Config, id: &str) -> bool {
     config.plugins.get(id).is_none_or(|plugin| plugin.enabled)
 }

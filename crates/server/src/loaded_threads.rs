@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::connections::Connections;
 use crate::thread_port::{Command, ThreadHandle};
 
-/// See the module.
+/// The threads that are loaded, by id.
 pub(crate) struct LoadedThreads {
     loaded: Mutex<Loaded>,
     /// Held while a thread is loaded, unloaded, archived or deleted.
@@ -28,7 +28,8 @@ struct Loaded {
     phase: Phase,
 }
 
-/// Whether the server ends. A thread that is loaded meanwhile ends with the others.
+/// The phase of the server: running or ending. A thread that is loaded meanwhile ends with the
+/// others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Phase {
     #[default]

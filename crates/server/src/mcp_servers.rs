@@ -43,20 +43,20 @@ use launcher::SandboxLauncher;
 pub(crate) use resource_content::ResourceImages;
 use tools::Offered;
 
-/// How long a server runs on after the last thread that used it was unloaded.
+/// Time that a server keeps running after the last thread that used it was unloaded.
 const GRACE: Duration = Duration::from_secs(60);
 /// Where the eras of servers are remembered, in the home.
 const ERAS_FILE: &str = "mcp-eras.json";
 /// Where logins are stored, in the home.
 const LOGINS_FOLDER: &str = "mcp-logins";
-/// How long a reload waits for the threads.
+/// Maximum wait of a reload for the threads.
 const RELOAD_TIMEOUT: Duration = Duration::from_secs(2);
 /// Logins that wait for the browser at the same time.
 const MAX_LOGINS: usize = 8;
-/// How long a login waits for the browser when the client names no time, and at most.
+/// Time that a login waits for the browser when the client names none, and the maximum.
 const LOGIN_TIMEOUTS: (Duration, Duration) = (Duration::from_mins(5), Duration::from_hours(1));
 
-/// See the module.
+/// The MCP servers of the configuration.
 pub(crate) struct McpServers {
     pool: Pool,
     options: Arc<Options>,
@@ -202,7 +202,7 @@ impl McpServers {
         Ok(url)
     }
 
-    /// Whether a login at a server is stored.
+    /// Returns whether a login at a server is stored.
     pub(crate) async fn has_login(&self, server: &Server) -> Result<bool, mcp::Error> {
         match &server.definition().transport {
             Transport::Http(endpoint) => self.pool.has_login(endpoint).await,
@@ -302,7 +302,7 @@ impl ThreadServers {
     /// The server that calls of the turn reach under this name.
     ///
     /// # Errors
-    /// There is none any longer, or one that is defined otherwise; the text is for the model.
+    /// There is none now, or one that is defined otherwise; the text is for the model.
     pub(crate) fn of_turn(&self, name: &str) -> Result<Server, String> {
         let held = self.held.servers();
         match held.into_iter().find(|server| server.name() == name) {

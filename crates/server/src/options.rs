@@ -1,4 +1,4 @@
-//! What the server takes from its environment, given by its caller.
+//! The server's parameters from its environment, given by its caller.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ pub trait Ids: Send + Sync {
     fn next(&self) -> String;
 }
 
-/// What a server starts with.
+/// The parameters of a server's start.
 #[derive(Clone)]
 pub struct Options {
     /// The agent's home: configuration and stored threads. Absolute.

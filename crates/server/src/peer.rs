@@ -23,12 +23,12 @@ pub(crate) use caller::{Caller, Gate, held_gate};
 /// Numbers the connections of a server.
 pub(crate) type ConnectionId = u64;
 
-/// What the rest of the server knows of a connection.
+/// A connection as the rest of the server knows it.
 pub(crate) struct Peer {
     pub(crate) id: ConnectionId,
     pub(crate) outbox: Outbox,
     dialect: Option<Arc<Translator>>,
-    /// What the transport holds for a pending connection: dropped by the handshake.
+    /// The transport's state of a pending connection: dropped by the handshake.
     pending: Mutex<Option<Box<dyn Any + Send>>>,
     negotiated: OnceLock<Negotiated>,
     /// Hashes of the warnings that the client was sent.
@@ -38,7 +38,7 @@ pub(crate) struct Peer {
 /// Different warnings that are remembered as sent; beyond this, one may be sent twice.
 const MAX_WARNED: usize = 4096;
 
-/// What `initialize` settled.
+/// The result of `initialize`.
 struct Negotiated {
     user_agent: String,
     experimental: bool,
@@ -73,39 +73,39 @@ impl Peer {
         is_first
     }
 
-    /// Whether the handshake is complete.
+    /// Returns whether the handshake is complete.
     pub(crate) fn is_initialized(&self) -> bool {
         self.negotiated.get().is_some()
     }
 
-    /// What is presented to model providers for this client.
+    /// Returns the user agent that model providers get for this client.
     pub(crate) fn user_agent(&self) -> Option<&str> {
         self.negotiated.get().map(|session| session.user_agent.as_str())
     }
 
-    /// Whether the client may use experimental features.
+    /// Returns whether the client may use experimental features.
     pub(crate) fn is_experimental(&self) -> bool {
         self.negotiated.get().is_some_and(|session| session.experimental)
     }
 
-    /// Whether the client asked for the cursors of a thread's events.
+    /// Returns whether the client asked for the cursors of a thread's events.
     pub(crate) fn wants_cursors(&self) -> bool {
         self.negotiated.get().is_some_and(|session| session.event_cursor)
     }
 
-    /// Whether the client asked for the cost of tokens.
+    /// Returns whether the client asked for the cost of tokens.
     pub(crate) fn wants_token_cost(&self) -> bool {
         self.negotiated.get().is_some_and(|session| session.token_cost)
     }
 
-    /// Whether a notification is to be sent to this client.
+    /// Returns whether a notification must be sent to this client.
     pub(crate) fn wants(&self, info: &MessageInfo) -> bool {
         let Some(session) = self.negotiated.get() else { return false };
         let open = info.stability == Stability::Stable || session.experimental;
         open && !session.opted_out.contains(info.name)
     }
 
-    /// Whether this is the first time that the client is sent this warning; remembers it.
+    /// Returns whether this is the first time that the client is sent this warning; remembers it.
     pub(crate) fn is_first_warning(&self, warning: &str) -> bool {
         let mut hasher = DefaultHasher::new();
         warning.hash(&mut hasher);
@@ -190,7 +190,7 @@ impl Peer {
         Some(self.dialect.as_ref()?.protocol_version())
     }
 
-    /// Whether `thread/resume` and `thread/fork` return turns to this client.
+    /// Returns whether `thread/resume` and `thread/fork` return turns to this client.
     pub(crate) fn wants_turns_with_thread(&self) -> bool {
         self.dialect.as_ref().is_some_and(|dialect| dialect.returns_turns_with_thread())
     }

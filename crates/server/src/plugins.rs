@@ -30,7 +30,7 @@ const TIMEOUT: Duration = Duration::from_mins(5);
 /// Plugins whose contents are remembered as they were shown.
 const MAX_SHOWN: usize = 1_000;
 
-/// See the module.
+/// The installed plugins and marketplaces, and the work on them.
 pub(crate) struct Plugins {
     installed: Arc<InstalledPlugins>,
     files: Pool,
@@ -108,7 +108,7 @@ impl Plugins {
     }
 
     /// The details of an installed plugin by its id, from its record and its installed files: its marketplace
-    /// need not be there any more.
+    /// need not exist.
     ///
     /// # Errors
     /// It is not installed, or its files cannot be read.

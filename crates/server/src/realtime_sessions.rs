@@ -22,7 +22,7 @@ use session::Session;
 /// Inputs that may wait for the provider: some seconds of audio. At the bound they are refused.
 const MAX_INPUTS: usize = 32;
 
-/// See the module.
+/// The realtime sessions of threads.
 pub(crate) struct RealtimeSessions {
     client: model::Client,
     accounts: Arc<Accounts>,
@@ -32,7 +32,7 @@ pub(crate) struct RealtimeSessions {
 /// A session as others know it.
 struct Running {
     connection: ConnectionId,
-    /// Whether audio is taken here; that of a call goes to the provider directly.
+    /// True if audio is taken here; that of a call goes to the provider directly.
     takes_audio: bool,
     inputs: mpsc::Sender<Input>,
     /// Ends it: why.

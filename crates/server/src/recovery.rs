@@ -1,11 +1,11 @@
 //! Closes turns in flight that no server runs: as `interrupted` when their process is gone, as
 //! `failed` when their thread panicked; their unfinished items as `failed`. Exactly one end a turn,
-//! also after a crash.
+//! even after a crash.
 
 use serde_json::Value;
 use store::{OrphanedTurn, Store, StoreError, TurnOutcome, Write};
 
-/// How a turn that no server runs is closed.
+/// The outcome of closing a turn that no server runs.
 pub(crate) enum OrphanOutcome {
     Interrupted,
     Failed {

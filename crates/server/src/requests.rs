@@ -51,7 +51,7 @@ enum Client {
     Unsubscribed,
 }
 
-/// What an answer to a request, or the lack of one, is for its thread.
+/// The result of an answer to a request, or of the lack of one, for its thread.
 pub(crate) enum Settled {
     /// The session asked.
     Session(MachineInput),
@@ -59,7 +59,7 @@ pub(crate) enum Settled {
     Elicitation { number: u64, answer: mcp::Answer },
 }
 
-/// What follows from an answer.
+/// The effects of an answer.
 struct Outcome {
     /// For the thread.
     input: Option<(mpsc::Sender<Command>, Settled)>,
@@ -246,7 +246,7 @@ impl ClientRequests {
 }
 
 impl Waiting {
-    /// What follows when no client that could answer gave a valid answer.
+    /// Returns the result when no client that could answer gave a valid answer.
     fn given_up(&mut self, fault: String) -> Option<Settled> {
         let open = self.clients.values().any(|client| *client == Client::Asked);
         let answered = self.clients.values().any(|client| *client == Client::Answered);
@@ -256,7 +256,8 @@ impl Waiting {
     }
 }
 
-/// What the thread is sent. The images of a tool's answer are prepared for the model first.
+/// Returns the command for the thread. The images of a tool's answer are prepared for the model
+/// first.
 fn command(settled: Settled) -> Command {
     match settled {
         Settled::Session(MachineInput::ToolAnswered { request, outcome: Ok(answer) })

@@ -30,7 +30,7 @@ const MAX_FILES: usize = 256;
 /// Folders whose rules are kept ready.
 const MAX_KEPT: usize = 64;
 
-/// See the module.
+/// The command rules of a folder.
 pub(crate) struct CommandRules {
     user_file: PathBuf,
     kept: Mutex<HashMap<Vec<PathBuf>, Kept>>,
@@ -48,7 +48,7 @@ struct Kept {
 /// Parsed rules, with the files that they came from.
 struct Ready {
     rules: Rules,
-    /// How many rules each file has, or why it cannot be used.
+    /// The number of rules in each file, or the reason why it cannot be used.
     files: Vec<(PathBuf, Result<usize, Error>)>,
 }
 
@@ -68,7 +68,7 @@ impl CommandRules {
         }
     }
 
-    /// What is known of a command that would run in `cwd`.
+    /// Returns the assessment of a command that would run in `cwd`.
     pub(crate) fn assess(
         &self,
         invocation: Invocation<'_>,
@@ -294,9 +294,9 @@ pub struct Explained {
     pub verdict: Option<Verdict>,
     /// Every rule that matches, with the command that it matches.
     pub matching: Vec<(PrefixRule, String)>,
-    /// Whether it only reads.
+    /// True if it only reads.
     pub known_safe: bool,
-    /// Whether it destroys data permanently, or runs as another user.
+    /// True if it destroys data permanently, or runs as another user.
     pub dangerous: bool,
     /// The prefix that a client would be offered to allow permanently.
     pub proposed: Option<Vec<String>>,

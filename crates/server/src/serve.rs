@@ -30,7 +30,7 @@ const LAST_READ: Duration = Duration::from_secs(30);
 /// A connection is not read while it leaves this many bytes of answers unread.
 const UNREAD_ANSWERS: usize = 1 << 20;
 
-/// What happens to the server when a connection ends.
+/// The effect of a connection's end on the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AtEnd {
     /// It continues.
@@ -204,7 +204,7 @@ impl Server {
                     drop(permit);
                 });
                 if ordering == Ordering::Begins {
-                    // Also when it ends without having begun.
+                    // Even when it ends without having begun.
                     let _ = has_begun.await;
                 }
             }
@@ -261,7 +261,7 @@ async fn next_request(peer: &Peer, requests: &mut Inbox) -> Option<Incoming> {
     requests.recv().await
 }
 
-/// Whether a request may be handled at all: the handshake and the experimental gate.
+/// Checks that a request may be handled at all: the handshake and the experimental gate.
 fn admit(
     peer: &Peer,
     method: &str,

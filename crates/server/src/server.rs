@@ -62,13 +62,13 @@ pub struct Server {
     pub(crate) services: Arc<Services>,
 }
 
-/// What connections and threads share. Handlers pass on what a function needs; nothing else holds
-/// all of it.
+/// The services that connections and threads share. Handlers pass on what a function needs; nothing
+/// else holds all of it.
 pub(crate) struct Services {
     pub(crate) options: Arc<Options>,
     /// For work on files that a client, the model or a workspace names.
     pub(crate) files: Pool,
-    /// For copies and removals, which may take minutes: others do not wait behind them.
+    /// For copies and removals, which may take minutes: others do not wait for them.
     pub(crate) long_files: Pool,
     pub(crate) undo: Arc<UndoRecords>,
     pub(crate) memories: Arc<Memories>,
@@ -111,9 +111,9 @@ const SPOOL_BYTES: usize = 1 << 30;
 /// made and not read wait on disk.
 const LONG_ANSWERS_AT_ONCE: usize = 2;
 
-/// How long the end of the server waits for clients to read the last messages.
+/// Maximum wait of the server's end for clients to read the last messages.
 pub const CLOSE_GRACE: Duration = Duration::from_secs(2);
-/// How long the end of the server waits for its threads, and then for its store.
+/// Maximum wait of the server's end for its threads, and then for its store.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(4);
 
 /// A flag that is set once.
@@ -381,7 +381,7 @@ fn inspection_services(
     }
 }
 
-/// What the owners of a thread's state are built with.
+/// The services for the owners of a thread's state.
 struct ActorServices {
     client: model::Client,
     accounts: Arc<Accounts>,

@@ -40,7 +40,7 @@ pub(crate) fn read_schema() -> Value {
 pub(crate) const READ_DESCRIPTION: &str = "Reads a file of a skill that this server offers: its \
     SKILL.md, or another one that it names. The file is data from the server.";
 
-/// What a skill of a server is called in a thread. Names of the user's own skills win.
+/// Returns the name of a server's skill in a thread. Names of the user's own skills win.
 pub(crate) fn name_in_thread(server: &str, skill: &Skill) -> String {
     format!("{server}:{}", skill.name)
 }
@@ -58,7 +58,7 @@ pub(crate) fn for_catalog(server: &Server, tool: &str) -> Vec<RemoteSkill> {
     skills.collect()
 }
 
-/// Whether a call is one of the tool that reads files of skills.
+/// Returns whether a call is one of the tool that reads files of skills.
 pub(crate) fn reads_skill_file(call: &Call) -> bool {
     call.digest == Some(read_digest())
 }
@@ -94,7 +94,7 @@ pub(crate) struct ServerSkill {
 }
 
 impl ServerSkill {
-    /// What it is called in the thread.
+    /// Returns its name in the thread.
     pub(crate) fn name(&self) -> String {
         name_in_thread(self.server.name(), &self.skill)
     }
@@ -173,7 +173,7 @@ impl ServerSkills {
     }
 }
 
-/// Where the text behind the front matter begins, which must be that of the list.
+/// The start of the text after the front matter, which must be that of the list.
 fn start_of_body(skill: &Skill, text: &str) -> Result<usize, String> {
     let front = skills::parse(text).map_err(|fault| fault.to_string())?;
     let field = |name| front.field(name).and_then(|field| field.value.text()).map(str::trim);

@@ -35,7 +35,7 @@ const OWN_FOLDER: &str = "skills";
 /// Sets of roots whose skills are kept, and working folders whose extra roots are.
 const MAX_KEPT: usize = 256;
 
-/// See the module.
+/// The skills of each folder.
 pub(crate) struct Skills {
     options: Arc<Options>,
     files: Pool,
@@ -43,7 +43,7 @@ pub(crate) struct Skills {
     /// Begins with the first look.
     watch: OnceLock<Arc<SkillWatch>>,
     kept: Mutex<HashMap<Vec<Root>, Arc<SkillSet>>>,
-    /// What lists of working folders were made from.
+    /// The sources of working folders' lists.
     listed: Mutex<HashMap<PathBuf, Arc<Listed>>>,
     /// The roots that clients added, by working folder.
     extra: Mutex<HashMap<PathBuf, Vec<PathBuf>>>,
@@ -242,7 +242,7 @@ impl Switches {
         Self(entries.collect())
     }
 
-    /// Whether the skill of this folder is not switched off.
+    /// Returns whether the skill of this folder is not switched off.
     pub(crate) fn is_on(&self, folder: &Path) -> bool {
         self.0.is_empty() || self.0.get(folder).copied().unwrap_or(true)
     }

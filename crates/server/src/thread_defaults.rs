@@ -1,5 +1,5 @@
-//! What a thread takes from its configuration: its settings, what the model is sent and offered, and
-//! its bounds.
+//! The parts of a thread that come from its configuration: its settings, the context and tools of
+//! its model, and its bounds.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -47,7 +47,7 @@ pub(crate) struct ThreadDefaults {
     offers: Arc<Mutex<OfferCache>>,
 }
 
-/// What a thread takes from its configuration.
+/// The parts of a thread that come from its configuration.
 pub(crate) struct Parts {
     pub(crate) configured: Allowed<Configured>,
     pub(crate) instruction_sources: Vec<PathBuf>,
@@ -109,7 +109,7 @@ impl ThreadDefaults {
         Ok(profile_policy(profile, &config.project_root, self.options.tmpdir()))
     }
 
-    /// What a thread with these settings takes from its configuration.
+    /// Returns the parts that a thread with these settings takes from its configuration.
     ///
     /// # Errors
     /// A file that the configuration names and that cannot be read; a file system that does not answer.
@@ -146,8 +146,8 @@ impl ThreadDefaults {
         self.files.run(&cwd, read).await?
     }
 
-    /// What a client should know of a model before a turn with it: that nothing is known of it, or
-    /// that it has not the effort that is asked for.
+    /// Returns a client's warnings about a model before a turn with it: that the model is unknown,
+    /// or lacks the requested effort.
     pub(crate) fn model_warnings(
         &self,
         config: &Config,

@@ -37,7 +37,7 @@ pub(crate) use overrides::ClientOverrides;
 /// The clients that are sent what is wrong with a thread's configuration.
 pub(crate) type Clients<'a> = &'a [Arc<Peer>];
 
-/// See the module.
+/// The loader of threads.
 pub(crate) struct ThreadLoader {
     pub(crate) options: Arc<Options>,
     pub(crate) files: Pool,
@@ -47,7 +47,7 @@ pub(crate) struct ThreadLoader {
     pub(crate) threads: Arc<LoadedThreads>,
     pub(crate) mcp: Arc<McpServers>,
     pub(crate) updates: Arc<Updates>,
-    /// What the threads above agents may do.
+    /// The present permissions of the threads above agents.
     pub(crate) policies: Arc<PresentPolicies>,
     /// The agents of the threads that it loads.
     pub(crate) agents: Arc<Agents>,
@@ -224,7 +224,8 @@ impl ThreadLoader {
         Ok(info.and_then(|info| serde_json::to_string(&info).ok()))
     }
 
-    /// What the thread takes from its configuration; the client is sent what cannot be read.
+    /// Returns the parts that the thread takes from its configuration; the client is sent the
+    /// unreadable ones.
     async fn parts(
         &self,
         clients: Clients<'_>,

@@ -44,7 +44,7 @@ pub(crate) use tree_limits::TreeLimits;
 /// Where the answer to a command goes.
 pub(crate) type AnswerSender = oneshot::Sender<Result<Answer, Error>>;
 
-/// What the input of a client is prepared for.
+/// The target that the input of a client is prepared for.
 pub(crate) struct InputTarget {
     pub(crate) model: ModelInfo,
     /// Folder of relative paths.
@@ -53,14 +53,14 @@ pub(crate) struct InputTarget {
     pub(crate) overrides: Option<Map<String, Value>>,
 }
 
-/// What a request to the thread's provider is made with.
+/// The settings of a request to the thread's provider.
 pub(crate) struct ProviderAccess {
     pub(crate) config: Arc<Config>,
     /// Name of the provider in the configuration.
     pub(crate) provider: String,
 }
 
-/// What can be asked of a thread.
+/// A command to a thread.
 pub(crate) enum Command {
     /// Something happened: a tool call, a command or a client made progress.
     Input(MachineInput),
@@ -80,7 +80,7 @@ pub(crate) enum Command {
     ProjectDocuments { found: NestedDocs },
     /// A call opens these definition files of skills.
     SkillsOpened { files: Vec<PathBuf> },
-    /// How far the search for what skills need, or its use, has come.
+    /// Progress of the search for the needs of skills, or of their use.
     SkillNeeds(SkillReport),
     /// A patch applies to the files as they are.
     Planned { call: u64, plan: PatchPlan, patch: PlannedPatch },
@@ -177,13 +177,13 @@ pub(crate) struct TurnStart {
 #[derive(Debug)]
 pub(crate) struct PlannedPatch {
     pub(crate) changes: Vec<patch::Change>,
-    /// Where its file operations lead, in their order: what was shown to whoever approved it.
+    /// Where its file operations lead, in their order: the paths that were shown for approval.
     pub(crate) destinations: Vec<PathBuf>,
-    /// Whether the policy does not let it be written, so that somebody approved it.
+    /// True if the policy does not let it be written, so that it was approved.
     pub(crate) is_outside: bool,
 }
 
-/// How far the needs of a message have come.
+/// The progress of a message's needs.
 pub(crate) enum SkillReport {
     /// They were looked for.
     Found { request: u64, needs: Needs },
@@ -201,8 +201,8 @@ pub(crate) enum ElicitationChange {
 }
 
 impl Command {
-    /// Whether its caller has stopped waiting, and got an error: then it must have no effect. What a
-    /// client requests takes effect also when the client has left.
+    /// Returns whether its caller has stopped waiting, and got an error: then it must have no
+    /// effect. What a client requests takes effect even when the client has left.
     pub(crate) fn is_withdrawn(&self) -> bool {
         match self {
             Self::StartTurn(TurnStart { is_withdrawable, answer, .. })
@@ -227,7 +227,7 @@ pub(crate) struct Snapshot {
     pub(crate) ephemeral: bool,
     /// With what the user granted.
     pub(crate) settings: Settings,
-    /// What the user granted beyond the chosen sandbox policy.
+    /// The user's grants beyond the chosen sandbox policy.
     pub(crate) granted: Permissions,
     pub(crate) status: Status,
     pub(crate) instruction_sources: Vec<PathBuf>,
@@ -237,7 +237,7 @@ pub(crate) struct Snapshot {
     pub(crate) goal: Option<Goal>,
     /// Cursor after the newest event, when the thread has an event log.
     pub(crate) cursor: Option<String>,
-    /// How many events a reconnecting client is sent, or why it is not sent them.
+    /// Number of events that a reconnecting client is sent, or the reason why it is not sent them.
     pub(crate) replay: Option<Result<usize, ReplayGap>>,
     /// Wire ids of the requests to clients that have no answer yet.
     pub(crate) open_requests: Vec<i64>,
@@ -251,7 +251,7 @@ pub(crate) struct ThreadHandle {
     status: watch::Receiver<Option<Status>>,
     /// Its subscribers.
     clients: watch::Receiver<Vec<Arc<Peer>>>,
-    /// Whether a prompt of it is open outside the server.
+    /// True while a prompt of it is open outside the server.
     paused: watch::Receiver<bool>,
 }
 
@@ -265,7 +265,7 @@ impl ThreadHandle {
         Self { sender, status, clients, paused }
     }
 
-    /// Whether the actor has not ended.
+    /// Returns whether the actor has not ended.
     pub(crate) fn is_alive(&self) -> bool {
         self.status().is_some() && !self.sender.is_closed()
     }
@@ -303,7 +303,8 @@ impl ThreadHandle {
         self.clients.borrow().clone()
     }
 
-    /// Whether a prompt of the thread is open outside the server: its clock stands still.
+    /// Returns a receiver of whether a prompt of the thread is open outside the server: its clock
+    /// stands still.
     pub(crate) fn paused(&self) -> watch::Receiver<bool> {
         self.paused.clone()
     }
@@ -320,7 +321,8 @@ impl ThreadHandle {
         answer.await.ok()
     }
 
-    /// What is known of a model of the thread's provider, by default of the thread's model.
+    /// Returns the known facts about a model of the thread's provider, by default of the thread's
+    /// model.
     ///
     /// # Errors
     /// The thread has ended.
@@ -328,7 +330,7 @@ impl ThreadHandle {
         Ok(self.input_target(model).await?.model)
     }
 
-    /// What an input is prepared for; `model` as for [`Self::model_info`].
+    /// Returns the target that an input is prepared for; `model` as for [`Self::model_info`].
     ///
     /// # Errors
     /// The thread was unloaded.

@@ -19,7 +19,7 @@ use crate::recovery::{self, OrphanOutcome};
 use crate::salvage_report;
 use crate::stored;
 
-/// See the module.
+/// The store of threads.
 pub(crate) struct ThreadStore {
     store: OnceCell<Store>,
     options: Arc<Options>,
@@ -75,7 +75,7 @@ impl ThreadStore {
         Ok(store)
     }
 
-    /// What is stored of the policies of threads above an agent.
+    /// Returns the stored policies of threads above an agent.
     ///
     /// # Errors
     /// They cannot be read.

@@ -73,7 +73,7 @@ pub enum StoreError {
     BadOwner {
         /// The name.
         owner: String,
-        /// What is wrong with it.
+        /// The fault.
         reason: &'static str,
     },
     /// The thread does not exist.
@@ -169,7 +169,7 @@ pub enum StoreError {
     /// A thread or a turn has the largest number of parts.
     #[error("{what} has reached its limit of {limit}; start a new thread")]
     TooMany {
-        /// What is full, such as a thread's turns or a turn's items.
+        /// The full thing, such as a thread's turns or a turn's items.
         what: &'static str,
         /// The limit.
         limit: i64,
@@ -179,7 +179,7 @@ pub enum StoreError {
     ImportLine {
         /// From 1.
         line: usize,
-        /// What is wrong.
+        /// The fault.
         why: String,
     },
     /// The lines of a thread cannot be read or written.

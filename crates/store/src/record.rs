@@ -31,7 +31,7 @@ pub struct ThreadRecord {
     pub source_kind: String,
     /// The complete source, JSON.
     pub source: String,
-    /// Whether the thread is archived; a filter of lists.
+    /// True if the thread is archived; a filter of lists.
     pub archived: bool,
     /// `{sha, branch, originUrl}`, JSON.
     pub git_info: Option<String>,
@@ -168,7 +168,7 @@ pub struct Place {
     pub turn: Option<TurnRow>,
     /// Its items in order.
     pub items: Vec<ItemRow>,
-    /// Its part of the model's history, and whether the history begins anew at each fragment.
+    /// Its part of the model's history, and whether the history starts over at each fragment.
     pub history: Vec<(Fragment, bool)>,
 }
 
@@ -243,7 +243,7 @@ pub enum Write {
         turn: Option<String>,
         /// Model items.
         fragments: Vec<Fragment>,
-        /// Whether the model's history begins anew with the first of them. Earlier history remains
+        /// True if the model's history starts over with the first of them. Earlier history remains
         /// stored, and applies again if this turn is rolled back.
         anew: bool,
     },
@@ -277,7 +277,7 @@ pub enum Write {
         thread: String,
         /// New value of [`ThreadRecord::token_usage`].
         token_usage: String,
-        /// What the response used.
+        /// The usage of the response.
         usage: Box<crate::UsageRecord>,
     },
     /// Deletes a thread and its jobs, except turns that its forks show.

@@ -199,7 +199,7 @@ impl Store {
         }
     }
 
-    /// The model's history in order, from where it last began anew ([`Write::AppendHistory`]). The
+    /// The model's history in order, from where it last started over ([`Write::AppendHistory`]). The
     /// cost does not depend on earlier history.
     ///
     /// # Errors
@@ -237,7 +237,7 @@ impl Store {
         }
     }
 
-    /// At most `limit` rows of a job behind the row `behind`, in order; with `status`, only those
+    /// At most `limit` rows of a job after the row `behind`, in order; with `status`, only those
     /// that have it.
     ///
     /// # Errors
@@ -257,7 +257,7 @@ impl Store {
         }
     }
 
-    /// How many rows of a job have which status.
+    /// Returns the number of a job's rows in each status.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -268,7 +268,7 @@ impl Store {
         }
     }
 
-    /// What responses used, in the order in which that was added.
+    /// Returns the usage of responses, in the order in which it was added.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -347,7 +347,7 @@ impl Store {
     /// any clone fail with [`StoreError::Closed`].
     ///
     /// # Errors
-    /// The log cannot be moved. It then stays beside the database, and nothing is lost.
+    /// The log cannot be moved. It then stays next to the database, and nothing is lost.
     pub async fn close(&self) -> Result<(), StoreError> {
         match &self.0 {
             Backend::Sqlite(store) => store.close().await,

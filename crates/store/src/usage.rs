@@ -1,4 +1,4 @@
-//! What responses of models used and cost: one row for each response, which stays when its thread is
+//! The usage and cost of model responses: one row for each response, which stays when its thread is
 //! deleted, without the thread's name. Threads that are older than this table have one row with
 //! what is known of them.
 
@@ -38,14 +38,14 @@ pub struct UsageRow {
     pub thread: Option<String>,
     /// Folder of the thread at that time.
     pub project: String,
-    /// What was used.
+    /// The usage.
     pub record: UsageRecord,
 }
 
 /// Which rows to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UsageQuery {
-    /// Only rows behind the one with this key.
+    /// Only rows after the one with this key.
     pub after: i64,
     /// Only rows from this time on, in Unix milliseconds.
     pub from_ms: i64,

@@ -91,7 +91,7 @@ enum Connection {
     },
 }
 
-/// See the module.
+/// The state of the terminal program.
 #[derive(Debug)]
 pub struct App {
     environment: Environment,
@@ -108,7 +108,7 @@ pub struct App {
     /// Earlier messages; none before they were needed.
     history: Option<History>,
     search: Option<Search>,
-    /// What was sent before the earlier messages were read.
+    /// The messages that were sent before the earlier messages were read.
     typed: Vec<Draft>,
     /// The key that waits for them.
     waiting: Option<Key>,
@@ -123,41 +123,41 @@ pub struct App {
     login: Login,
     trust: Trust<Self>,
     notices: Notices,
-    /// Whether the answer to `config/read` is still to come.
+    /// True if the answer to `config/read` is still to come.
     is_configuring: bool,
     /// Why the configuration cannot be read, until that is said.
     unread_config: Option<String>,
-    /// Whether the first thread was asked for over this connection.
+    /// True if the first thread was requested over this connection.
     has_begun: bool,
-    /// Whether the hint about the first keys was shown.
+    /// True if the hint about the first keys was shown.
     has_hinted: bool,
     /// The model that was named last and is not in the list.
     doubted_model: Option<String>,
-    /// Whether the news of models were looked at.
+    /// True if the news of models were checked.
     has_checked_models: bool,
     /// The server's home folder.
     agent_home: String,
     /// Settings of the first thread, from the command line.
     opening: OpeningOverrides,
     choosing: Option<Choosing>,
-    /// What is read on the whole screen.
+    /// The text that is read on the whole screen.
     reading: Option<Reading>,
-    /// Whether the terminal shows the alternate screen for a list or what is read.
+    /// True if the terminal shows the alternate screen for a list or a text.
     is_overlaid: bool,
-    /// Until when a second Esc goes back to an earlier message.
+    /// Deadline for a second Esc to go back to an earlier message.
     edits_until: u64,
-    /// What stands above the composer for a while, until this time.
+    /// The notice above the composer, until this time.
     notice: Option<(Line, u64)>,
     /// Settings that the next `turn/start` changes, for later turns, too; its other members are empty.
     overrides: TurnStartParams,
     /// Token of the composer's search that was sent last.
     searched: Option<u64>,
-    /// Whether the terminal marks what is pasted.
+    /// True if the terminal marks pasted text.
     marks_pastes: bool,
     /// When a key was pressed last.
     last_key: Option<u64>,
     is_focused: bool,
-    /// Until when a second Ctrl+C quits.
+    /// Deadline for a second Ctrl+C to quit.
     quits_until: u64,
     printed: Vec<Line>,
     effects: VecDeque<Effect>,
@@ -220,19 +220,19 @@ impl App {
         }
     }
 
-    /// What colours mean.
+    /// Returns the meaning of colours.
     #[must_use]
     pub fn palette(&self) -> Palette {
         self.palette
     }
 
-    /// What the user's shell says.
+    /// Returns the settings of the user's shell.
     #[must_use]
     pub fn environment(&self) -> &Environment {
         &self.environment
     }
 
-    /// Whether the first thread is still being opened.
+    /// Returns whether the first thread is still being opened.
     #[must_use]
     pub fn is_opening(&self) -> bool {
         self.connection == Connection::Opening
@@ -332,7 +332,7 @@ impl App {
         Frame { printed, live, cursor }
     }
 
-    /// Whether neither the server nor the program asks anything.
+    /// Returns whether neither the server nor the program asks anything.
     fn is_unasked(&self) -> bool {
         self.questions.is_empty() && self.dialogs.is_empty()
     }
@@ -355,7 +355,7 @@ impl App {
         self.written()
     }
 
-    /// The terminal is gone: there is nobody to ask anything.
+    /// The terminal is gone: no question can be answered.
     pub fn terminal_gone(&mut self) -> Ended {
         Ended { code: 129, message: None }
     }
@@ -365,7 +365,7 @@ impl App {
         Ended { code, message: self.farewell() }
     }
 
-    /// How to come back to the thread.
+    /// Returns the command that resumes the thread.
     fn farewell(&self) -> Option<String> {
         let id = self.session.id.as_ref().filter(|_| self.session.has_turns)?;
         Some(format!("To continue: agentd resume {id}"))
@@ -376,7 +376,7 @@ impl App {
         self.effects.push_back(Effect::Quit(Ended { code: 0, message }));
     }
 
-    /// How cells are rendered now.
+    /// Returns the present settings for rendering cells.
     fn context(&self) -> Context {
         Context {
             columns: self.size.columns,
@@ -393,7 +393,7 @@ impl App {
         self.printed.extend(lines);
     }
 
-    /// Prints a message with a mark, wrapped, with an empty line behind it.
+    /// Prints a message with a mark, wrapped, with an empty line after it.
     fn message(&mut self, mark: &'static str, style: Style, text: &str) {
         let indent = Line::plain("  ");
         for (number, text) in text.lines().enumerate() {

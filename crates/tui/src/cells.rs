@@ -1,5 +1,5 @@
-//! How the items of a thread are displayed: finished ones as lines that are printed once, running ones as a
-//! headline and the latest lines of what they say.
+//! The display of a thread's items: finished ones as lines that are printed once, running ones as a
+//! headline and the latest lines of their text.
 
 mod calls;
 mod command;
@@ -92,7 +92,7 @@ pub fn item_id(item: &ThreadItem) -> &str {
     }
 }
 
-/// Whether the item's status says that it is still running.
+/// Returns whether the item's status says that it is still running.
 #[must_use]
 pub fn is_in_progress(item: &ThreadItem) -> bool {
     match item {

@@ -29,13 +29,13 @@ const KEPT: usize = 64;
 /// A part of the text.
 #[derive(Clone, Debug)]
 pub enum Block {
-    /// An item of a thread, with an empty line behind it.
+    /// An item of a thread, with an empty line after it.
     Item(Box<ThreadItem>),
     /// Lines, which are wrapped.
     Lines(Vec<Line>),
 }
 
-/// What a key did.
+/// The effect of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The pager took it: draw it again, and see whether it needs what comes earlier.
@@ -53,19 +53,19 @@ struct Place {
     row: usize,
 }
 
-/// See the module.
+/// A view of long text on the whole screen.
 #[derive(Debug)]
 pub struct Pager {
     title: String,
     blocks: VecDeque<Block>,
     /// The first row on the screen.
     top: Place,
-    /// Whether the end stays on the screen when something is added.
+    /// True if the end stays on the screen when something is added.
     follows: bool,
-    /// Whether there is more before the first block, which was not provided yet.
+    /// True if there is more before the first block, which was not provided yet.
     has_earlier: bool,
     is_loading: bool,
-    /// Whether the first row is wanted as soon as everything is there.
+    /// True if the first row is wanted as soon as everything is there.
     wants_first: bool,
     search: Search,
     notice: Option<String>,
@@ -136,7 +136,8 @@ impl Pager {
         self.has_earlier = true;
     }
 
-    /// Whether earlier blocks should be provided now, with [`Pager::prepend`]; asked for once each.
+    /// Returns whether earlier blocks should be provided now, with [`Pager::prepend`]; requested
+    /// once each.
     pub fn needs_earlier(&mut self) -> bool {
         let is_near = self.top.block < 2 || self.wants_first || self.search.wants_earlier();
         let needs = self.has_earlier && !self.is_loading && is_near;
@@ -150,7 +151,7 @@ impl Pager {
         (self.is_loading, self.has_earlier, self.wants_first) = (false, false, false);
     }
 
-    /// Whether the item is among the blocks.
+    /// Returns whether the item is among the blocks.
     #[must_use]
     pub fn has_item(&self, id: &str) -> bool {
         self.position(id).is_some()

@@ -1,4 +1,4 @@
-//! Sub-agents: a turn that starts 20 or 100 of them at once and waits for each, beside plain turns.
+//! Sub-agents: a turn that starts 20 or 100 of them at once and waits for each, against plain turns.
 
 use std::time::Duration;
 
@@ -71,7 +71,7 @@ fn measure(run: &Run<'_>) -> Result<Vec<Figure>> {
     ])
 }
 
-/// What a turn with agents took.
+/// The cost of a turn with agents.
 struct Cost {
     /// From the first call to the last agent that was started.
     spawned: Duration,

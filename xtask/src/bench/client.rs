@@ -245,9 +245,9 @@ fn read_messages(output: impl Read, sender: &SyncSender<Arrived>, deltas: &Atomi
     }
 }
 
-/// Whether a line is a message delta, without parsing it as JSON, because there are 50,000 in a
-/// row. The quoted method name can only be the value of `method`, because quotes within text are
-/// escaped.
+/// Returns whether a line is a message delta, without parsing it as JSON, because there are 50,000
+/// in a row. The quoted method name can only be the value of `method`, because quotes within text
+/// are escaped.
 fn is_delta(line: &[u8]) -> bool {
     const NAME: &[u8] = b"\"item/agentMessage/delta\"";
     let head = &line[..line.len().min(128)];

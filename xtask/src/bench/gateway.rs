@@ -1,5 +1,5 @@
 //! `cargo xtask bench gateway`: measures the gateway from outside, side by side with nginx and
-//! LiteLLM's proxy, on cores assigned to each. It prints the goals beside the figures, without a
+//! LiteLLM's proxy, on cores assigned to each. It prints the goals next to the figures, without a
 //! verdict.
 
 mod admin;

@@ -16,7 +16,7 @@ use super::target::Run;
 pub(crate) const SCENARIO: Scenario =
     Scenario { name: "long-request", script: Script::Deltas { count: 1, delay_ms: 0 }, measure };
 
-/// What the example prints.
+/// The output of the example.
 #[derive(Deserialize)]
 struct Measured {
     build_ms: f64,

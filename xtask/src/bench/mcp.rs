@@ -1,5 +1,5 @@
 //! MCP servers: what slow ones do to the start of a thread, how many processes many threads have, and
-//! what a call of a tool costs. The servers are shell scripts, whose own time is measured beside.
+//! what a call of a tool costs. The servers are shell scripts, whose own time is measured separately.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -81,7 +81,7 @@ fn measure(run: &Run<'_>) -> Result<Vec<Figure>> {
     ])
 }
 
-/// How long `thread/start` takes with servers that are not ready for 20 s.
+/// Measures `thread/start` with servers that are not ready for 20 s.
 fn slow_servers(run: &Run<'_>) -> Result<Vec<f64>> {
     let (mut server, _) = run.start_initialized()?;
     let slow = json!({ "command": "sleep", "args": ["20"], "startup_timeout_sec": 30 });
@@ -114,7 +114,7 @@ fn call(server: &mut Server, thread: &str, number: usize) -> Result<Instant> {
     Ok(at)
 }
 
-/// How long the server takes for a call by itself.
+/// Returns the server's own time for a call.
 fn own_time(log: &Path) -> Result<f64> {
     let mut child = Command::new("sh")
         .args(["-c", SERVER, "server"])

@@ -1,4 +1,4 @@
-//! Search of files in a tree of 500,000: while it is walked, warm, once, and beside `fzf --filter` and
+//! Search of files in a tree of 500,000: while it is walked, warm, once, and against `fzf --filter` and
 //! `fd` on the same tree, where they are installed.
 
 use std::path::Path;

@@ -38,7 +38,7 @@ fn measure(run: &Run<'_>) -> Result<Vec<Figure>> {
     server.finish()?;
     let row = |what, value, goal| Figure { what, value, unit: "ms", goal: Some(goal) };
     Ok(vec![
-        row("`skills/list` of 500 skills, read anew", median(cold), 15.0),
+        row("`skills/list` of 500 skills, read again", median(cold), 15.0),
         row("`skills/list` of 500 skills, warm", median(warm), 0.5),
         row("a turn with 500 skills, above one without", median(after) - median(before), 0.5),
     ])

@@ -178,7 +178,7 @@ impl Checked {
     }
 }
 
-/// Whether this is the response to the command.
+/// Returns whether this is the response to the command.
 fn is_exit(text: &[u8]) -> bool {
     const MEMBER: &[u8] = br#""exitCode":"#;
     text.len() < 1000 && text.windows(MEMBER.len()).any(|window| window == MEMBER)

@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Most bytes of one read.
 const READ_BYTES: usize = 256 << 10;
 
-/// How the server ended a connection.
+/// The server's way of ending a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Ended {
     /// With a close frame.
@@ -134,7 +134,7 @@ impl Socket {
         self.received_bytes
     }
 
-    /// How the server ended the connection, if the end was read.
+    /// Returns the server's way of ending the connection, if the end was read.
     pub(crate) fn ended(&self) -> Option<&Ended> {
         self.ended.as_ref()
     }

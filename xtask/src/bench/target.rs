@@ -54,7 +54,7 @@ impl Target {
         Target { name: name.to_owned(), binary: binary.into(), home_env: home_env.to_owned() }
     }
 
-    /// Whether it can read homes written by this checkout.
+    /// Returns whether it can read homes written by this checkout.
     pub(crate) fn is_own(&self) -> bool {
         self.home_env == "AGENT_HOME"
     }

@@ -1,4 +1,4 @@
-//! A turn with logs, traces and metrics exported to a collector on this machine, beside the same turn on a
+//! A turn with logs, traces and metrics exported to a collector on this machine, against the same turn on a
 //! server that exports nothing: turn by turn in one run.
 
 use std::fs::OpenOptions;

@@ -47,13 +47,13 @@ pub(crate) const PICKER: Scenario = Scenario {
 
 const COLUMNS: u16 = 120;
 const ROWS: u16 = 40;
-/// What the prompt of the composer looks like.
+/// The appearance of the composer's prompt.
 pub(crate) const PROMPT: &str = "›";
 /// The turns of a thread of 5,000 items.
 const LONG_TURNS: usize = 2_500;
 const KEYS: usize = 100;
 const THREADS: u64 = 100_000;
-/// How long nothing is drawn when a list is complete.
+/// Time without drawing after which a list is complete.
 const QUIET: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(60);
 

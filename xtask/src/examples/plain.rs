@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 /// Longest text, in characters.
 const MOST_CHARS: usize = 160;
-/// What is left of a longer one.
+/// Number of characters that are kept of a longer one.
 const KEPT_CHARS: usize = 120;
 /// Longest list, and what is left of a longer one.
 const MOST_ELEMENTS: usize = 3;
@@ -22,14 +22,14 @@ const PLACES: &[(&str, &str)] = &[
     ("$ROOT", "/home/me/other"),
     ("$MODEL", "http://127.0.0.1:8000"),
 ];
-/// What numbers of seconds since 1970 lie between; a thousand times that for milliseconds.
+/// The range of numbers that are seconds since 1970; a thousand times that for milliseconds.
 const TIMES: std::ops::Range<i64> = 1_500_000_000..4_000_000_000;
 /// 2026-01-01 00:00:00 UTC, where the clock of tests begins.
 const TIME: i64 = 1_767_225_600;
 /// Fewest characters of a hash in hexadecimal, and what stands in its place.
 const HASH_CHARS: usize = 12;
 const HASH: &str = "0123456789ab";
-/// What comes before random parts of links, and what stands in their place.
+/// The text before random parts of links, and their substitute.
 const SECRETS: &[&str] = &["state=", "code_challenge="];
 const SECRET: &str = "random";
 /// In place of how long something took, which is measured.
@@ -45,7 +45,7 @@ pub(super) fn plain(example: &Map<String, Value>) -> Map<String, Value> {
 
 #[derive(Default)]
 struct Plain {
-    /// What stands in place of an id, in the order in which the ids appear.
+    /// The substitute for each id, in the order in which the ids appear.
     ids: BTreeMap<String, String>,
 }
 
@@ -101,7 +101,7 @@ impl Plain {
     }
 }
 
-/// How much of a list is kept.
+/// Returns the number of a list's elements that are kept.
 fn kept(elements: usize) -> usize {
     if elements > MOST_ELEMENTS { KEPT_ELEMENTS } else { elements }
 }

@@ -1,4 +1,4 @@
-//! What the clients of the tests recorded (crate `testkit`), and which of it makes an example.
+//! The recordings of the tests' clients (crate `testkit`), and the choice of examples among them.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -91,19 +91,19 @@ impl Recorded {
         chosen
     }
 
-    /// Whether a test of this name recorded anything.
+    /// Returns whether a test of this name recorded anything.
     pub(super) fn has_test(&self, test: &str) -> bool {
         self.tests.contains(test)
     }
 
-    /// Whether something of this shape was recorded.
+    /// Returns whether anything of this shape was recorded.
     pub(super) fn has(&self, kind: Kind, name: &str, example: &Example) -> bool {
         let found = self.messages.get(&(kind, name.to_owned()));
         found.into_iter().flatten().any(|found| found.shape() == example.shape())
     }
 }
 
-/// How much an example tells in few lines.
+/// Returns the amount of information that an example gives in few lines.
 fn score(kind: Kind, name: &str, example: &Example) -> usize {
     let sent = match kind {
         Kind::ClientRequests => "params",
@@ -122,7 +122,7 @@ fn score(kind: Kind, name: &str, example: &Example) -> usize {
     most_cost + told - unusual - text.lines().count().saturating_sub(GOOD_LINES).min(MOST_LINES)
 }
 
-/// Whether a character cannot be seen, or changes the order of others.
+/// Returns whether a character cannot be seen, or changes the order of others.
 fn is_hidden(c: char) -> bool {
     c.is_control() && c != '\n'
         || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}')

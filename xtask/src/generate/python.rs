@@ -55,7 +55,7 @@ struct Writer<'s> {
     aliases: String,
 }
 
-/// Whether a definition is one object, and no choice between several.
+/// Returns whether a definition is one object, and not a choice between several.
 fn is_class(definition: &Value) -> bool {
     definition["properties"].is_object()
         && definition["oneOf"].is_null()
@@ -130,7 +130,7 @@ impl Writer<'_> {
         }
     }
 
-    /// What a choice is, with classes for its objects.
+    /// Returns the type of a choice, with classes for its objects.
     fn alias(&mut self, name: &str, definition: &Value) -> String {
         let variants = ["oneOf", "anyOf"].iter().find_map(|it| definition[it].as_array());
         let Some(variants) = variants else { return self.text(definition) };

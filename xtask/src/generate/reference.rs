@@ -15,7 +15,7 @@ pub(super) const ITEMS: &str = "protocol-items.md";
 pub(super) const TYPES: &str = "protocol-types.md";
 const METHODS_FILE: &str = "json/experimental/methods.json";
 const SCHEMA_FILE: &str = "json/experimental/agentd.schema.json";
-/// What comes before the name of a type in a reference to it.
+/// The prefix of a type's name in a reference to it.
 const DEFINITIONS: &str = "#/$defs/";
 /// Members of a variant that are written in its row; more of them become a list.
 const SHORT: usize = 4;
@@ -81,7 +81,7 @@ fn methods_page(methods: &Value, types: &Map<String, Value>, examples: &Examples
     page
 }
 
-/// What readers have to know about the examples.
+/// The note for readers about the examples.
 const EXAMPLES: &str = "The examples are messages of tests against the real server, as they went over the \
     wire: the request and the response below it, the notification, or the item. Ids, times and folders are \
     plain ones, and long texts and lists are cut, with `…` at the end of a text. \
@@ -152,7 +152,7 @@ fn types_page(types: &Map<String, Value>) -> String {
     page
 }
 
-/// What a definition allows.
+/// Returns the text about the values that a definition allows.
 fn body(definition: &Value) -> String {
     let mut text = String::new();
     if let Some(properties) = definition["properties"].as_object() {
@@ -285,7 +285,7 @@ fn named_type(name: &str, schema: &Value) -> String {
     }
 }
 
-/// What is in a list, so that it is clear where it ends.
+/// Returns the type of a list's elements, delimited clearly.
 fn in_brackets(text: &str) -> String {
     match text.contains(" or ") || text.contains(", ") {
         true => format!("({text})"),

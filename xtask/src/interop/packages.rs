@@ -1,6 +1,6 @@
-//! What `cargo xtask package` builds: installed by pip, npm and dpkg in clean environments and used there, with
-//! the program of the tests in place of the one that is shipped; and the static program, in the tests of the
-//! command line.
+//! The packages of `cargo xtask package`: installed by pip, npm and dpkg in clean environments and
+//! used there, with the program of the tests in place of the one that is shipped; and the static
+//! program, in the tests of the command line.
 
 use std::path::Path;
 
@@ -18,7 +18,8 @@ const STATIC: &str = "release";
 const PLACE: &str = "installed-packages";
 /// The tests that a static program must pass, of the crate `cli`.
 const SMOKE: &str = "package(cli) & binary(/^(app_server|crash|demo|exec|gateway|mcp|threads)$/)";
-/// What those tests start in place of the program of their build.
+/// The variable that names the program that those tests start in place of the program of their
+/// build.
 const UNDER_TEST: &str = "AGENTD_UNDER_TEST";
 
 /// Skipped where an installer is missing.

@@ -19,7 +19,7 @@ use corpus::Compared;
 
 /// The script that calls the other implementation, and its version.
 const SCRIPTS: &str = "crates/patch/tests/interop";
-/// What the ordinary tests check.
+/// The cases of the ordinary tests.
 const CORPUS: &str = "crates/patch/tests/suite/corpus.jsonl";
 const CASES: usize = 20_000;
 /// The corpus is chosen from this many more.
@@ -83,7 +83,7 @@ fn compare_cases(root: &Path, seed: u64, count: usize) -> Result<Vec<Compared>> 
     Ok(compared.collect())
 }
 
-/// What the other implementation makes of the cases.
+/// Returns the other implementation's outcomes of the cases.
 fn theirs(root: &Path, cases: &[Case]) -> Result<Vec<compare::TheirOutcome>> {
     let python = install(root)?;
     let mut input = String::new();

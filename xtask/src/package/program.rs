@@ -142,7 +142,8 @@ fn static_target() -> Result<String> {
     if found.status.success() && Path::new(&folder).is_dir() { Ok(musl) } else { of("gnu") }
 }
 
-/// Whether a program is started by a dynamic linker: its ELF header leads to a program header that names one.
+/// Returns whether a program is started by a dynamic linker: its ELF header leads to a program
+/// header that names one.
 fn is_dynamic(program: &[u8]) -> bool {
     const PT_INTERP: u32 = 3;
     let number = |at: usize, bytes: usize| -> Option<usize> {

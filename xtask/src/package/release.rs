@@ -1,4 +1,5 @@
-//! What all packages of a release have in common, and the folder that they are written to.
+//! The facts that all packages of a release have in common, and the folder that they are written
+//! to.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -12,7 +13,7 @@ const FOLDER: &str = "packages";
 /// The size, in bytes, that packages are to stay below.
 const LIMIT: u64 = 10_000_000;
 
-/// What all packages of a release have in common.
+/// The facts that all packages of a release have in common.
 pub(super) struct Release {
     pub(super) root: PathBuf,
     /// Where packages are written.
@@ -22,7 +23,8 @@ pub(super) struct Release {
     pub(super) time: u64,
     pub(super) license: Vec<u8>,
     pub(super) readme: Vec<u8>,
-    /// Whether these packages are for users. Others are for tests: compressed quickly, and not limited in size.
+    /// True if these packages are for users. Others are for tests: compressed quickly, and not
+    /// limited in size.
     pub(super) is_shipped: bool,
 }
 
@@ -36,7 +38,7 @@ impl Release {
         let version = manifest["workspace"]["package"]["version"].as_str();
         let version = version.context("Cargo.toml has no version")?.to_owned();
         let folder = folder(root);
-        // What an earlier version left would stand beside this one.
+        // The files of an earlier version would remain next to this one.
         if folder.exists() {
             fs::remove_dir_all(&folder).with_context(|| folder.display().to_string())?;
         }
@@ -72,7 +74,7 @@ impl Release {
         fs::read_to_string(&path).with_context(|| path.display().to_string())
     }
 
-    /// How hard files are compressed, from 1 to 9.
+    /// Returns the level of compression, from 1 to 9.
     pub(super) fn compression_level(&self) -> u32 {
         if self.is_shipped { 9 } else { 1 }
     }

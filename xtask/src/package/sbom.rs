@@ -89,7 +89,7 @@ fn sbom(
     }))
 }
 
-/// What each package is compiled with: no build scripts, no tests.
+/// Returns the dependencies that each package is compiled with: no build scripts, no tests.
 fn needed(metadata: &Value) -> Result<BTreeMap<&str, BTreeSet<&str>>> {
     let nodes = metadata["resolve"]["nodes"].as_array().context("metadata without a graph")?;
     Ok(nodes.iter().filter_map(|node| Some((node["id"].as_str()?, compiled_with(node)))).collect())
@@ -120,7 +120,8 @@ fn reachable<'m>(
     found
 }
 
-/// How the list refers to a package. Our own are not in a registry, where others may have their names.
+/// Returns the list's reference to a package. Our own are not in a registry, where others may have
+/// their names.
 fn reference(package: &Value) -> String {
     let place = if package["source"].is_null() { "agentd:" } else { "pkg:cargo/" };
     let text = |key: &str| package[key].as_str().unwrap_or_default();

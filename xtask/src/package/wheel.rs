@@ -67,7 +67,7 @@ fn list(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-/// What `pyproject.toml` says, in the form of a wheel.
+/// Returns the contents of `pyproject.toml` in the form of a wheel.
 fn sdk_metadata(project: &toml::Value, readme: &str) -> Result<String> {
     let text = |key: &str| project[key].as_str().with_context(|| format!("project.{key}"));
     let mut metadata = format!(

@@ -1,5 +1,5 @@
-//! A recipe as a page has it. A block behind a paragraph that ends with a name and a colon ("Save this as
-//! `bot.py`:") is a file, a block `sh` is run, and a block `text` right behind it shows what it prints on
+//! A recipe as a page has it. A block after a paragraph that ends with a name and a colon ("Save this as
+//! `bot.py`:") is a file, a block `sh` is run, and a block `text` right after it shows what it prints on
 //! standard output. Other blocks only illustrate.
 
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ pub(super) struct Step {
     /// In the page.
     pub(super) line: usize,
     pub(super) text: String,
-    /// What the page shows of its standard output.
+    /// The standard output that the page shows.
     pub(super) output: Option<String>,
 }
 
@@ -85,7 +85,7 @@ impl Recipe {
     }
 }
 
-/// A free port for each one that a block names behind `127.0.0.1:`.
+/// A free port for each one that a block names after `127.0.0.1:`.
 fn free_ports(blocks: &[Block]) -> Result<BTreeMap<String, String>> {
     let mut ports = BTreeMap::new();
     // Together, so that no port is given twice.

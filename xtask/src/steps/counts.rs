@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::AddAssign;
 
-/// How many tests passed, failed and did not run.
+/// The numbers of tests that passed, failed and did not run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Counts {
     pub(crate) passed: usize,

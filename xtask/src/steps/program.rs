@@ -39,7 +39,7 @@ impl Program {
         Program { command, shown }
     }
 
-    /// Whether a program of that name is on the path.
+    /// Returns whether a program of that name is on the path.
     pub(crate) fn exists(name: &str) -> bool {
         let path = std::env::var_os("PATH").unwrap_or_default();
         std::env::split_paths(&path).any(|folder| folder.join(name).is_file())

@@ -58,14 +58,14 @@ fn is_installed(program: &str, versions: &Path) -> bool {
             && of_versions.into_iter().any(|version| version.path().join("bin/initdb").is_file())
 }
 
-/// What Debian's packages ask before they start a service.
+/// The program that Debian's packages ask before they start a service.
 const POLICY: &str = "/usr/sbin/policy-rc.d";
 
 /// While this lives, newly installed servers are not started: tests start their own.
 struct HeldServices(Option<PathBuf>);
 
 impl HeldServices {
-    /// A policy that is there already stays as it is: whoever wrote it knows this machine. Ours
+    /// An existing policy stays as it is: its author knows this machine. Ours
     /// forbids nothing once the process `holder` is gone, should it be left behind.
     fn hold(policy: &Path, holder: u32) -> Result<HeldServices> {
         let new = std::fs::File::options().write(true).create_new(true).mode(0o755).open(policy);

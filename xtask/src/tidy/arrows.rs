@@ -9,7 +9,7 @@ use super::finding::Finding;
 
 const RULE: &str = "crate-arrows";
 
-/// What a crate may depend on.
+/// The dependencies that a crate may have.
 enum May {
     Only(&'static [&'static str]),
     EverythingBut(&'static [&'static str]),

@@ -102,9 +102,9 @@ fn circles(source: &Path) -> Result<Vec<Vec<PathBuf>>> {
 #[derive(Default)]
 struct Module {
     file: PathBuf,
-    /// What its code names.
+    /// The paths that its code names.
     imports: Vec<Vec<String>>,
-    /// What it passes on by re-exports.
+    /// The paths that it passes on by re-exports.
     passed_on: Vec<Vec<String>>,
     /// Names that `use` declarations bring in, and what they stand for.
     names: HashMap<String, Vec<String>>,
@@ -340,7 +340,7 @@ fn attributes(item: &Item) -> &[Attribute] {
     }
 }
 
-/// Whether something is there for tests only.
+/// Returns whether an item exists for tests only.
 fn is_test(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let syn::Meta::List(list) = &attribute.meta else {

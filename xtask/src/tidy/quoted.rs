@@ -24,7 +24,7 @@ const SOURCE_FOLDERS: [&str; 3] = ["crates/", "xtask/", "fuzz/"];
 const FOREIGN: [&str; 8] =
     ["apt-get", "bubblewrap", "cargo", "chromium", "kill", "node", "npm", "nginx"];
 
-/// What a span can refer to.
+/// The names that a span can refer to.
 struct Sources {
     /// Every file and folder, relative to the root.
     paths: BTreeSet<String>,
@@ -106,7 +106,7 @@ impl Sources {
         }
     }
 
-    /// What is wrong with a span; `is_map` is set for the documents that are checked in full.
+    /// Returns the fault of a span; `is_map` is set for the documents that are checked in full.
     fn problem(&self, span: &str, is_map: bool) -> Option<String> {
         if is_path(span) {
             let is_source = SOURCE_FOLDERS.iter().any(|folder| span.starts_with(folder));
@@ -123,7 +123,7 @@ impl Sources {
         Some(format!("nothing in the sources is named `{missing}`: correct the name in `{span}`"))
     }
 
-    /// Whether a path ends with `span`. `*` and `<name>` stand for any part of one name.
+    /// Returns whether a path ends with `span`. `*` and `<name>` stand for any part of one name.
     fn has_path(&self, span: &str) -> bool {
         let wanted: Vec<&str> = span.trim_end_matches('/').split('/').collect();
         self.paths.iter().any(|path| {
@@ -155,7 +155,7 @@ fn is_path(span: &str) -> bool {
             || SOURCE_FOLDERS.iter().any(|f| span.starts_with(f)))
 }
 
-/// Whether `name` fits a pattern in which `*` and `<…>` stand for anything.
+/// Returns whether `name` fits a pattern in which `*` and `<…>` stand for anything.
 fn fits(pattern: &str, name: &str) -> bool {
     let (before, after) = if let Some(split) = pattern.split_once('*') {
         split

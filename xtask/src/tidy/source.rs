@@ -17,7 +17,8 @@ const UNSAFE: [&str; 2] = ["crates/sandbox", "crates/ratelimit/src/state/map.rs"
 const FUNCTION_WARNING: usize = 80;
 const FUNCTION_ERROR: usize = 100;
 
-/// What `session` does not touch: it is replayed in tests, so the world reaches it through ports.
+/// Names that `session` does not use: it is replayed in tests, so the world reaches it through
+/// ports.
 const IMPURE: [&str; 9] = [
     "std::fs",
     "std::net",
@@ -50,7 +51,7 @@ const READERS: [&str; 17] = [
     "skills",
     "transport",
 ];
-/// Ways to open a file that may wait for whoever made it.
+/// Ways to open a file that may wait for its creator.
 const OPENS: [&str; 5] =
     ["File::open(", "fs::read(", "fs::read_to_string(", "OpenOptions::new()", "File::options()"];
 
@@ -151,7 +152,7 @@ impl Source<'_> {
     fn module_file(&mut self) {
         if self.file.ends_with("mod.rs") && !is_test_file(self.file) {
             let message =
-                "a module with a folder is `name.rs` beside `name/`: move this file there";
+                "a module with a folder is `name.rs` next to `name/`: move this file there";
             self.findings.push(Finding::error(self.file, 0, "module-file", message));
         }
     }

@@ -148,7 +148,7 @@ pub(crate) fn print_parse_error_event(
     }
 }
 
-/// What the agent is given.
+/// The work for the agent.
 enum Work {
     Turn(Input),
     Review(ReviewTarget),

@@ -22,7 +22,7 @@ use crate::commands::transcript::diff::Kind;
 pub(crate) use palette::{Palette, Style, clean};
 pub(crate) use words::{grouped, sandbox_name, seconds, tokens};
 
-/// How much is shown.
+/// The amount of detail.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Detail {
     /// Messages as they arrive, changes before they are approved, room between the parts. Else a
@@ -51,7 +51,7 @@ pub(crate) struct Transcript<W> {
     cwd: PathBuf,
     /// The item whose block was opened last.
     open: Option<String>,
-    /// Whether that block is a message in the middle of its text.
+    /// True if that block is a message in the middle of its text.
     is_streaming: bool,
     /// Newlines at the end of that text, written when more follows.
     newlines: usize,
@@ -150,7 +150,7 @@ impl<W: Write> Transcript<W> {
         writeln!(self.out, "{text}")
     }
 
-    /// What is left to say at the end of a turn. The caller shows the answer of one that is
+    /// Writes the last words at the end of a turn. The caller shows the answer of one that is
     /// completed.
     pub(crate) fn finish(&mut self, is_completed: bool) -> io::Result<()> {
         self.end_stream()?;
@@ -163,7 +163,8 @@ impl<W: Write> Transcript<W> {
         self.block(Style::Dim, "tokens", &text)
     }
 
-    /// What a person should know of a hook: what it refused, why it failed, and what it says.
+    /// Writes the facts about a hook for a person: what it refused, why it failed, and what it
+    /// says.
     fn hook_end(&mut self, run: &HookRunSummary) -> io::Result<()> {
         let said = |kinds: &[HookOutputEntryKind]| {
             let entries = run.entries.iter().filter(|entry| kinds.contains(&entry.kind));

@@ -15,7 +15,7 @@ use crate::real_path::{real_entry, real_path};
 
 /// Makes all changes or none.
 ///
-/// Everything is checked and every new content is written to a file beside its target before the
+/// Everything is checked and every new content is written to a file next to its target before the
 /// first target changes. Then contents are put in place, in the order given, and after them files
 /// are removed: a file that moves exists all the time under one name at least. Each step is a
 /// rename, so that no reader sees half a file; when one fails, the earlier ones are undone. Hard
@@ -42,7 +42,7 @@ pub fn apply_approved(
                 target.display()
             );
             return Err(Error::new(ErrorKind::TargetChanged, message)
-                .next_step("nothing was changed; try again, so that it is decided about anew"));
+                .next_step("nothing was changed; try again, so that it is decided about again"));
         }
     }
     apply_to(changes, targets)

@@ -1,4 +1,4 @@
-//! What a policy grants, in the terms that every part of this crate shares.
+//! The grants of a policy, in the terms that every part of this crate shares.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 /// configuration that makes other programs run code.
 pub const PROTECTED_NAMES: [&str; 2] = [".git", ".agent"];
 
-/// What a rule of [`Policy::Profile`] grants, the strictest first.
+/// The access that a rule of [`Policy::Profile`] grants, the strictest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Access {
     /// Can be neither read nor created.
@@ -16,7 +16,7 @@ pub enum Access {
     Write,
 }
 
-/// What a confined command can read.
+/// The files that a confined command can read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ReadAccess {
     /// Every file the user can read.
@@ -27,7 +27,7 @@ pub enum ReadAccess {
     Restricted { include_platform_defaults: bool, readable_roots: Vec<PathBuf> },
 }
 
-/// What `include_platform_defaults` adds to restricted reads: programs, libraries and the
+/// The files that `include_platform_defaults` adds to restricted reads: programs, libraries and the
 /// configuration that they need. Not all of `/etc`, which holds secrets.
 pub const PLATFORM_READABLE: [&str; 33] = [
     "/usr",

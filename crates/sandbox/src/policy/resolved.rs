@@ -10,7 +10,7 @@ use crate::real_path::{real_entry, real_path, real_root};
 /// A policy with its writable roots listed.
 #[derive(Clone, Debug, Default)]
 pub struct Resolved {
-    /// Whether commands are confined: false for full access and for an external sandbox.
+    /// True if commands are confined: false for full access and for an external sandbox.
     pub confined: bool,
     /// Empty when unconfined or read-only.
     pub writable: Vec<WritableRoot>,
@@ -42,7 +42,7 @@ pub(crate) struct Settled {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WritableRoot {
     pub path: PathBuf,
-    /// Whether it is `/tmp` or `$TMPDIR`, which a policy includes without naming them.
+    /// True if it is `/tmp` or `$TMPDIR`, which a policy includes without naming them.
     pub temporary: bool,
 }
 
@@ -182,7 +182,7 @@ impl Resolved {
         self
     }
 
-    /// What the protected names of the writable roots protect.
+    /// Returns the paths that the protected names of the writable roots protect.
     pub(crate) fn protected_paths(&self) -> Result<ProtectedPaths, Error> {
         if let Some(settled) = &self.settled {
             return settled.protected.clone();

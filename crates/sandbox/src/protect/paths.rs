@@ -77,7 +77,7 @@ impl ProtectedPaths {
         Ok(found)
     }
 
-    /// Adds a kept folder, also when it is a writable root itself. Roots inside of it stay writable:
+    /// Adds a kept folder, even when it is a writable root itself. Roots inside of it stay writable:
     /// they were chosen.
     fn add_kept(&mut self, roots: &[PathBuf], folder: &Path) -> io::Result<()> {
         let mut search = Search::default();
@@ -134,12 +134,12 @@ impl ProtectedPaths {
     }
 }
 
-/// Whether `name` is a protected name in any letter case.
+/// Returns whether `name` is a protected name in any letter case.
 pub(crate) fn is_protected_name(name: &std::ffi::OsStr) -> bool {
     PROTECTED_NAMES.iter().any(|protected| name.eq_ignore_ascii_case(protected))
 }
 
-/// Whether git's pointer files are followed.
+/// The kind of a protected name, which decides whether git's pointer files are followed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Kind {
     Git,
@@ -304,7 +304,7 @@ impl Search {
     }
 }
 
-/// Whether `path` is a data folder at the top of a git folder, beside its `HEAD`.
+/// Returns whether `path` is a data folder at the top of a git folder, next to its `HEAD`.
 fn is_git_data(parent: &Path, path: &Path) -> bool {
     path.file_name().is_some_and(|name| GIT_DATA.iter().any(|data| name == *data))
         && parent.join("HEAD").symlink_metadata().is_ok()

@@ -43,8 +43,7 @@ pub struct Sandbox {
 }
 
 const MAX_CONCURRENT_STARTS: usize = 32;
-/// How long a supervisor may take to start a command. One that takes longer waits for a file
-/// system.
+/// Time for a supervisor to start a command. One that takes longer waits for a file system.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Confinement, and the placeholders to hold until the command has ended.
@@ -389,7 +388,7 @@ fn wrap(
     Ok((Confinement::Bubblewrap { bwrap, options, filter, narrowing }, placeholders))
 }
 
-/// Whether this program finds the system's libraries inside the sandbox.
+/// Returns whether this program finds the system's libraries inside the sandbox.
 fn runs_inside(resolved: &Resolved) -> bool {
     match &resolved.read {
         ReadAccess::Full => true,
@@ -473,7 +472,7 @@ fn check_cwd(cwd: &Path, is_real: bool) -> Result<(), Error> {
 
 fn moved_cwd(cwd: &Path) -> Error {
     bad_cwd(cwd, "it leads elsewhere than when the command was decided about")
-        .next_step("nothing was run; try again, so that it is decided about anew")
+        .next_step("nothing was run; try again, so that it is decided about again")
 }
 
 fn bad_cwd(path: &Path, reason: &str) -> Error {

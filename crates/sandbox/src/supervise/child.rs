@@ -84,12 +84,13 @@ impl Prepared {
         Ok(prepared)
     }
 
-    /// Whether the descendants of the command end with it.
+    /// Returns whether the descendants of the command end with it.
     pub(crate) fn confined(&self) -> bool {
         self.confinement != Confinement::None
     }
 
-    /// Whether the first process is bubblewrap, which must outlive the processes that it waits for.
+    /// Returns whether the first process is bubblewrap, which must outlive the processes that it
+    /// waits for.
     pub(crate) fn wrapped(&self) -> bool {
         self.confined_report.is_some()
     }
@@ -258,7 +259,7 @@ impl Prepared {
         sys::exec(c"/bin/sh", &argv, &self.env)
     }
 
-    /// Whether the program, which the kernel does not execute, can be a script.
+    /// Returns whether the program, which the kernel does not execute, can be a script.
     fn is_script(&self) -> bool {
         let flags = rustix::fs::OFlags::CLOEXEC | rustix::fs::OFlags::NONBLOCK;
         let mut block = [0; lead::FIRST_BLOCK];

@@ -14,10 +14,10 @@ use crate::connections::Connections;
 use crate::direct_requests::{DirectRequest, DirectRequests};
 use crate::peer::{ConnectionId, Peer};
 
-/// How long a client has to answer.
+/// Time for a client to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// See the module.
+/// A source of tokens that a client provides.
 pub(super) struct ExternalSource {
     connections: Arc<Connections>,
     requests: Arc<DirectRequests>,

@@ -26,7 +26,7 @@ const CALL_LIMIT: Duration = Duration::from_secs(30);
 pub(crate) struct CallSenders {
     /// Its outcome, which passes the thread's commands.
     pub(crate) answers: mpsc::Sender<MachineInput>,
-    /// How far it has come.
+    /// The receiver of its progress.
     pub(crate) progress: mpsc::Sender<Command>,
 }
 
@@ -97,7 +97,7 @@ impl CallTask {
         Self(Some(cancel))
     }
 
-    /// Whether the call has its outcome.
+    /// Returns whether the call has its outcome.
     pub(crate) fn is_finished(&self) -> bool {
         self.0.as_ref().is_none_or(oneshot::Sender::is_closed)
     }

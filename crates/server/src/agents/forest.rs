@@ -1,5 +1,5 @@
-//! The agents of all trees: who started whom, and what each is doing. Data only; whoever changes it
-//! holds its lock for that moment.
+//! The agents of all trees: who started whom, and what each is doing. Data only; its user
+//! holds its lock while changing it.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ use crate::thread_port::{AgentIdentity, TreeLimits};
 /// remembered.
 pub(super) const MAX_REMEMBERED: usize = 2000;
 
-/// See the module.
+/// The agents of all trees.
 #[derive(Default)]
 pub(super) struct Forest {
     agents: HashMap<String, Agent>,
@@ -44,7 +44,7 @@ struct Agent {
     beginning: usize,
     /// Its turns that run.
     turns: Vec<Id>,
-    /// How its last turn ended. Of a closed agent it is what the store had when it was last read:
+    /// The end of its last turn. Of a closed agent it is what the store had when it was last read:
     /// another server may have taken the thread over since.
     last: Option<AgentState>,
     /// Counts what may have made a report of the store out of date.
@@ -60,12 +60,12 @@ struct Agent {
 }
 
 impl Agent {
-    /// Whether it takes one of the places for agents that work.
+    /// Returns whether it occupies one of the places for agents that work.
     fn works(&self) -> bool {
         self.beginning > 0 || !self.turns.is_empty()
     }
 
-    /// Whether its thread is loaded, or about to be, or not ended yet.
+    /// Returns whether its thread is loaded, or about to be, or not ended yet.
     fn may_be_loaded(&self) -> bool {
         self.works() || !self.closed || self.ending > 0
     }
@@ -178,7 +178,7 @@ impl Forest {
         }
     }
 
-    /// Whether the store need not be read for agents of the tree.
+    /// Returns whether the store need not be read for agents of the tree.
     pub(super) fn is_read(&self, root: &str) -> bool {
         self.trees.get(root).is_some_and(|tree| tree.is_read)
     }
@@ -255,8 +255,8 @@ impl Forest {
         }
     }
 
-    /// Whether the store has to be read for how the last turn of an agent ended, as the version for
-    /// [`Forest::set_last`].
+    /// Returns the version for [`Forest::set_last`] if the store has to be read for the end of an
+    /// agent's last turn.
     pub(super) fn needs_report(&self, id: &str) -> Option<u64> {
         let agent = self.agents.get(id)?;
         let is_stored = !agent.works() && !agent.ephemeral;
@@ -323,7 +323,8 @@ impl Forest {
         named.max_by_key(|(_, agent)| agent.number).map(|(id, _)| id.clone())
     }
 
-    /// Whether `ancestor` started `id`, directly or not; `None` for an agent that is not remembered.
+    /// Returns whether `ancestor` started `id`, directly or not; `None` for an agent that is not
+    /// remembered.
     pub(super) fn descends(&self, id: &str, ancestor: &str) -> Option<bool> {
         self.agents.get(id).map(|agent| agent.identity.descends_from(ancestor))
     }

@@ -170,7 +170,7 @@ fn role<'a>(caller: &AgentCaller, named: Option<&'a str>) -> Result<Option<&'a s
     )))
 }
 
-/// What the call changes of the caller's settings.
+/// Returns the call's changes of the caller's settings.
 fn overrides(agent: &SpawnAgent) -> Result<Overrides, ToolError> {
     if let Some(model) = &agent.model {
         convert::settings::check_model("model", Some(model))

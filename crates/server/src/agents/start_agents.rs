@@ -43,7 +43,7 @@ pub(crate) struct AgentThread {
     pub(crate) ephemeral: bool,
     /// The settings of its parent.
     pub(crate) settings: Allowed<Settings>,
-    /// What the call changes of them.
+    /// The call's changes of them.
     pub(crate) overrides: Overrides,
     pub(crate) config: Arc<Config>,
     pub(crate) origin: ConfigurationOrigin,

@@ -1,5 +1,5 @@
-//! What the threads above an agent may do at present. Each loaded thread publishes its policies here
-//! whenever they change; the machine of an agent reads those above it before every step.
+//! The present permissions of the threads above an agent. Each loaded thread publishes its policies
+//! here whenever they change; the machine of an agent reads those above it before every step.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use session::{BoundedSetting, PolicyBound, Settings};
 use tokio::sync::watch;
 
-/// The policies of all threads that are loaded, or above one that is. See the module.
+/// The policies of all threads that are loaded, or above one that is.
 #[derive(Default)]
 pub(crate) struct PresentPolicies(Mutex<HashMap<String, Weak<Publisher>>>);
 
@@ -18,7 +18,7 @@ type Publisher = watch::Sender<Published>;
 struct Published {
     /// `None`: nothing is known of them.
     bound: Option<PolicyBound>,
-    /// Whether the thread is loaded here. Otherwise the store has its policies.
+    /// True if the thread is loaded here. Otherwise the store has its policies.
     is_loaded: bool,
 }
 

@@ -16,14 +16,14 @@ const NOTICE_FROM: u64 = 80;
 /// Most tokens that are reserved for a request: sums of it do not overflow.
 const MAX_RESERVED: i64 = 1 << 40;
 
-/// See the module. Shared by a turn and the turns of its agents.
+/// A budget. Shared by a turn and the turns of its agents.
 #[derive(Debug)]
 pub(super) struct Budget {
     max_time: Option<Duration>,
     account: Mutex<Account>,
     /// Its clock stopped, or goes on.
     paused: watch::Sender<()>,
-    /// Whether the tokens are used up.
+    /// True if the tokens are used up.
     is_used_up: watch::Sender<bool>,
     /// A request in flight has ended.
     settled: watch::Sender<()>,
@@ -39,7 +39,7 @@ struct Account {
     /// Most that the requests in flight can use.
     reserved: i64,
     in_flight: usize,
-    /// Whether agents share it.
+    /// True if agents share it.
     is_shared: bool,
 }
 
@@ -79,7 +79,7 @@ impl Budget {
         self.account().is_shared = true;
     }
 
-    /// What was used, when agents share it.
+    /// Returns the used tokens, when agents share it.
     pub(super) fn used_with_agents(&self) -> Option<i64> {
         let account = self.account();
         account.is_shared.then_some(account.used)
@@ -201,7 +201,7 @@ impl OpenBudget<'_> {
         }
     }
 
-    /// Whether a request that uses so many tokens passes the limit by itself at most.
+    /// Returns whether a request that uses so many tokens passes the limit by itself at most.
     pub(super) fn has_room(&self, tokens: i64) -> bool {
         let Account { max_tokens, used, reserved, in_flight, .. } = *self.account;
         let Some(max) = max_tokens else { return true };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// See the module.
+/// The time that a budget has used.
 #[derive(Debug)]
 pub(super) struct Stopwatch {
     /// Before `since`.

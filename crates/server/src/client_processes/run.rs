@@ -26,23 +26,24 @@ const GRACE: Duration = Duration::from_millis(500);
 /// Most that is kept of a stream when the client wants all of it. As JSON it may become six times as
 /// long, and both are in memory while the answer is made.
 const MAX_OUTPUT: usize = 32 << 20;
-/// How a process is run.
+/// The parameters of running a process.
 pub(crate) struct ProcessRequest {
     pub(crate) command: CommandLine,
     pub(crate) timeout: Option<Duration>,
     /// Bytes that are kept, or streamed, of each stream; `None`: as many as there may be.
     pub(crate) cap: Option<usize>,
-    /// Whether output is streamed.
+    /// True if output is streamed.
     pub(crate) streams: bool,
 }
 
-/// How a process ended.
+/// The end of a process.
 pub(crate) struct ProcessEnd {
     /// 124 after a timeout, -1 after a termination.
     pub(crate) exit_code: i32,
     /// It was killed because the server ends.
     pub(crate) is_cut: bool,
-    /// What was kept of standard output and standard error, and whether it is less than there was.
+    /// The kept parts of standard output and standard error, and whether each is less than the
+    /// whole.
     pub(crate) kept: [(String, bool); 2],
 }
 

@@ -133,7 +133,7 @@ pub(crate) fn kind(item: &Item) -> &'static str {
     }
 }
 
-/// The status as stored beside the item.
+/// The status as stored with the item.
 pub(crate) fn status_name(status: ItemStatus) -> &'static str {
     match status {
         ItemStatus::InProgress => "inProgress",
@@ -168,7 +168,7 @@ fn text_element(element: &session::TextElement) -> protocol::input::TextElement 
     }
 }
 
-/// The image is in the item itself, so no copy is saved beside it.
+/// The image is in the item itself, so no separate copy is saved.
 fn image_generation(image: &ImageGeneration) -> wire::ImageGenerationItem {
     wire::ImageGenerationItem {
         id: image.id.to_string(),

@@ -69,7 +69,7 @@ pub(crate) fn listed(profile: AdditionalPermissionProfile) -> ShownPermissions {
     }
 }
 
-/// What an answer decides: a part of what was requested is granted, or nothing.
+/// Returns the decision of an answer: a part of the request is granted, or nothing.
 ///
 /// # Errors
 /// `-32602` when it grants what was not requested, or cannot be carried out.

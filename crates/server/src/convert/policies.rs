@@ -78,7 +78,7 @@ pub(crate) fn mode_policy(
     }
 }
 
-/// The policy of a permission profile of the configuration. With any key beside `enabled`, the
+/// The policy of a permission profile of the configuration. With any key besides `enabled`, the
 /// network is the managed one.
 pub(crate) fn profile_policy(
     profile: &config::PermissionProfile,

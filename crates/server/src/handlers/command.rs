@@ -32,7 +32,7 @@ use crate::peer::Caller;
 use crate::server::Server;
 use crate::warnings;
 
-/// How long a command may run when the client does not say.
+/// Time limit of a command when the client names none.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Size of a terminal when the client does not say.
 const DEFAULT_SIZE: Size = Size { rows: 24, cols: 80 };

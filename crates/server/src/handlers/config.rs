@@ -226,7 +226,7 @@ fn warned(resolved: &Resolved, key: &str) -> Option<String> {
     resolved.warnings.iter().find(about).map(|warning| warning.message.clone())
 }
 
-/// Whether `whole` contains everything in `part`.
+/// Returns whether `whole` contains everything in `part`.
 fn holds(whole: &Value, part: &Value) -> bool {
     match (whole, part) {
         (Value::Object(whole), Value::Object(part)) => part.iter().all(|(key, value)| {

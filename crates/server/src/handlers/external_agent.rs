@@ -27,14 +27,15 @@ use crate::warnings;
 
 /// Folders and items of one request.
 const MAX_GIVEN: usize = 64;
-/// How long reading or writing may take.
+/// Time limit for reading or writing.
 const FILES_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Held by an import: two of them must not both add to a file that neither has read since.
 static IMPORTING: Mutex<()> = Mutex::const_new(());
 
 impl ExternalAgentMethods<Caller> for Server {
-    /// What is left to import. Files that cannot be used are reported by `configWarning`.
+    /// Returns the items that are left to import. Files that cannot be used are reported by
+    /// `configWarning`.
     async fn external_agent_config_detect(
         &self,
         caller: Caller,
@@ -101,7 +102,7 @@ impl ExternalAgentMethods<Caller> for Server {
     }
 }
 
-/// What a client asks to import, found again by the server.
+/// A client's choice for an import, found again by the server.
 enum Chosen {
     /// The parts with these names, or all.
     Parts(Box<Offer>, Option<BTreeSet<String>>),
@@ -172,7 +173,7 @@ impl Server {
         Ok(items.into_iter().map(session_item).collect())
     }
 
-    /// What is shown of a session; `None` if it cannot be imported.
+    /// Returns a session as clients see it; `None` if it cannot be imported.
     async fn shown_session(&self, file: &SessionFile) -> Result<Option<SessionMigration>, Error> {
         let (place, of) = (file.path.clone(), file.clone());
         let reading = self.services.files.run(&place, move || sessions::read_head(&of));
@@ -187,7 +188,7 @@ impl Server {
         Ok(Some(SessionMigration { path, cwd, title: head.title }))
     }
 
-    /// What the server itself finds for an item of a client.
+    /// Returns the server's own findings for an item of a client.
     async fn find(&self, roots: &Roots, item: &WireItem) -> Result<Chosen, Error> {
         if item.item_type == ItemType::Sessions {
             return self.find_sessions(roots, item).await;
@@ -247,7 +248,7 @@ impl Server {
         Ok(Chosen::Sessions(files))
     }
 
-    /// What is written for the chosen parts, for the home and each project.
+    /// Returns the changes for the chosen parts, for the home and each project.
     async fn prepare_parts(
         &self,
         roots: &Roots,
@@ -268,7 +269,7 @@ impl Server {
         Ok(all)
     }
 
-    /// Whether the user's file could have the settings.
+    /// Checks that the user's file could have the settings.
     async fn check_settings(&self, roots: &Roots, writes: &[Writes]) -> Result<(), Error> {
         let of_home = writes.iter().find(|writes| writes.project.is_none());
         let edits: Vec<Edit> = of_home.iter().flat_map(|of| imports::edits(&of.plan)).collect();
@@ -305,7 +306,7 @@ impl Server {
         self.write(caller, edits.collect(), None, None).await.map(drop)
     }
 
-    /// Whether each session can be read.
+    /// Checks that each session can be read.
     async fn check_sessions(&self, files: &[SessionFile]) -> Result<(), Error> {
         for file in files {
             let (place, of) = (file.path.clone(), file.clone());
@@ -346,7 +347,7 @@ impl Server {
     }
 }
 
-/// What the chosen parts of the items of one place change.
+/// Returns the changes of the chosen parts of one place's items.
 fn planned(
     chosen: &[(Offer, Option<BTreeSet<String>>)],
     project: Option<&Path>,

@@ -38,7 +38,7 @@ impl FeedbackMethods<Caller> for Server {
             Some(id) => {
                 let include_turns = params.include_logs;
                 let read = ThreadReadParams { thread_id: id.clone(), include_turns };
-                // Also where only the id is part of the report: it must be that of a thread.
+                // Even where only the id is part of the report: it must be that of a thread.
                 let thread = self.thread_read(caller.clone(), read).await?.thread;
                 let thread = serde_json::to_value(thread);
                 let thread = thread.map_err(|error| Error::failed(error.to_string()))?;

@@ -22,10 +22,10 @@ use crate::folders::absolute;
 use crate::peer::Caller;
 use crate::server::Server;
 
-/// How long a copy or the removal of a folder may take. What takes longer ends with an error.
+/// Time limit for a copy or the removal of a folder. What takes longer ends with an error.
 const LONG_LIMIT: Duration = Duration::from_secs(600);
 
-/// How long the folders below a watched path may take to be read.
+/// Time limit for reading the folders below a watched path.
 const WATCH_LIMIT: Duration = Duration::from_secs(60);
 
 impl FsMethods<Caller> for Server {
@@ -170,8 +170,8 @@ impl Server {
         Ok(self.services.long_files.run_within(LONG_LIMIT, &for_pool, work).await??)
     }
 
-    /// Whether clients may change files. Where the requirements confine every command, a change by the
-    /// server would be a way around them.
+    /// Checks that clients may change files. Where the requirements confine every command, a change
+    /// by the server would be a way around them.
     async fn check_writes(&self, path: &Path) -> Result<(), Error> {
         let cwd = &self.services.options.cwd;
         let config = self.services.configurations.in_folder(cwd, None).await?.resolved.config;

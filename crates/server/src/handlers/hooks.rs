@@ -20,7 +20,7 @@ use crate::thread_hooks::{self, LoadedHook, LoadedHooks, Trust};
 const MAX_FOLDERS: usize = 64;
 
 impl HooksMethods<Caller> for Server {
-    /// The hooks of each folder, also those that do not run, and also while the feature is off.
+    /// The hooks of each folder, including those that do not run, even while the feature is off.
     async fn hooks_list(
         &self,
         _caller: Caller,
@@ -55,7 +55,7 @@ impl HooksMethods<Caller> for Server {
     }
 }
 
-/// Whether the hooks of the user, of projects and of plugins run at all.
+/// The switch of the hooks of the user, of projects and of plugins.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Switch {
     On,

@@ -35,7 +35,7 @@ impl ModelMethods<Caller> for Server {
         let mut models: Vec<&ModelInfo> = catalog.models().iter().collect();
         models.retain(|model| includes_hidden || !model.hidden);
         let which = if includes_hidden { "all" } else { "visible" };
-        // Of the list that a cursor belongs to; behind it is the first model of the next page.
+        // Of the list that a cursor belongs to; after it comes the first model of the next page.
         let tag = store::query_tag(&["models", provider, which]);
         let position = |cursor: &str| {
             let id = cursor.strip_prefix(&*tag)?.strip_prefix('.')?;

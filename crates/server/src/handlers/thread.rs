@@ -352,7 +352,7 @@ impl ThreadMethods<Caller> for Server {
 }
 
 impl Server {
-    /// What a client sets when it opens a thread, with its folder checked.
+    /// Returns the client's settings for opening a thread, with its folder checked.
     async fn client_overrides(
         &self,
         given: OpeningOverrides,
@@ -437,12 +437,12 @@ impl Server {
     }
 }
 
-/// How a connection subscribes to a thread.
+/// The parameters of a connection's subscription to a thread.
 pub(crate) struct Attaching {
     pub(crate) overrides: Overrides,
-    /// What the client saw last.
+    /// The last event that the client saw.
     pub(crate) since: Option<EventPosition>,
-    /// Whether it is sent `thread/started`.
+    /// True if it is sent `thread/started`.
     pub(crate) announce: bool,
     /// Holds notifications back until the response is queued.
     pub(crate) gate: Gate,
@@ -506,7 +506,7 @@ fn active_profile(snapshot: &Snapshot) -> Option<ActivePermissionProfile> {
     })
 }
 
-/// Whether and how `thread/rollback` restores files.
+/// Returns the way in which `thread/rollback` restores files, if it does.
 fn file_rollback(params: &ThreadRollbackParams) -> Result<Option<FileRollback>, Error> {
     match (params.restore_files, params.dry_run, params.overwrite_changes) {
         (true, true, _) => Ok(Some(FileRollback::Preview)),

@@ -202,10 +202,10 @@ fn output_schema(schema: &serde_json::Value) -> Result<Arc<str>, Error> {
     Ok(schema.to_string().into())
 }
 
-/// What the images of an input are prepared for.
+/// The target that the images of an input are prepared for.
 struct ImageTarget {
     bounds: Bounds,
-    /// Most bytes of all of them together.
+    /// Maximum total bytes.
     total: usize,
     /// Folder of relative paths.
     cwd: PathBuf,
@@ -250,7 +250,8 @@ async fn user_content(
     Ok(content)
 }
 
-/// What images of mentioned resources are prepared with, and the most bytes of all images of the input.
+/// Returns the settings for preparing images of mentioned resources, and the maximum bytes of all
+/// images of the input.
 async fn resource_images<'s>(
     services: &'s Services,
     handle: &ThreadHandle,

@@ -1,4 +1,4 @@
-//! What a plugin brings, as configurations take it.
+//! The parts of a plugin, as configurations take them.
 
 use std::collections::BTreeMap;
 use std::path::Path;

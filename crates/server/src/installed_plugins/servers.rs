@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 /// The variables that stand for the plugin's folder.
 const ROOTS: [&str; 2] = ["${AGENT_PLUGIN_ROOT}", "${CLAUDE_PLUGIN_ROOT}"];
-/// What a program knows its plugin's folder by.
+/// The variables by which a program knows its plugin's folder.
 const ROOT_VARIABLES: [&str; 2] = ["AGENT_PLUGIN_ROOT", "CLAUDE_PLUGIN_ROOT"];
 /// Keys that are taken as they are, in the spelling of the configuration.
 const KEPT: [&str; 5] = [
@@ -41,7 +41,7 @@ pub(crate) fn entry(definition: &Value, root: &Path) -> Result<Value, String> {
     Ok(entry.into())
 }
 
-/// What a server would run or reach, as a sentence.
+/// Returns the program or address of a server, as a sentence.
 pub(crate) fn action(name: &str, entry: &Value) -> String {
     let words = |key: &str| {
         let all = entry[key].as_array().cloned().unwrap_or_default();

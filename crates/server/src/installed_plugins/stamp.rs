@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp(Vec<Option<Seen>>);
 
-/// What of a file or folder differs after each change. The time of the last change of its metadata cannot be
-/// set, unlike that of its contents.
+/// The metadata of a file or folder that differs after each change. The time of the last change of
+/// its metadata cannot be set, unlike that of its contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Seen {
     file: (u64, u64),

@@ -22,7 +22,7 @@ use crate::peer::{ConnectionId, Peer};
 /// Apps of a notification; `app/list` has all of them.
 const MAX_SENT: usize = 1_000;
 
-/// See the module.
+/// The apps of loaded threads, and their clients' updates.
 pub(super) struct AppUpdates {
     shared: Arc<Shared>,
     /// Begins with the first thread that has servers.
@@ -33,7 +33,7 @@ pub(super) struct AppUpdates {
 #[derive(Clone, Default)]
 pub(super) struct Change(Arc<Notify>);
 
-/// What decides about the apps of a thread.
+/// The configuration that decides about the apps of a thread.
 #[derive(Clone)]
 pub(super) struct AppConfiguration {
     cwd: PathBuf,

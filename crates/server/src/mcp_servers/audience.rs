@@ -15,10 +15,10 @@ use crate::peer::Peer;
 use crate::thread_port::{Command, ServerQuestion, ThreadHandle};
 use crate::warnings;
 
-/// How long a question waits for its answer.
+/// Time that a question waits for its answer.
 const AWAIT_ANSWER: Duration = Duration::from_hours(24);
 
-/// See the module.
+/// The clients of threads, as MCP servers reach them.
 pub(super) struct ThreadClients {
     threads: Arc<LoadedThreads>,
     /// Numbers the questions.

@@ -22,10 +22,10 @@ const MARK: usize = 8;
 /// Longest description for the model, in bytes.
 const MAX_DESCRIPTION: usize = 4096;
 
-/// See the module.
+/// The tools that a thread offers of its MCP servers.
 #[derive(Default)]
 pub(crate) struct Offered {
-    /// What the tools were made of.
+    /// The state that the tools were made from.
     made_of: Option<MadeOf>,
     tools: Arc<[ServerTool]>,
     /// The servers that the turn can call.
@@ -87,8 +87,8 @@ impl Offered {
         skills.flatten().collect()
     }
 
-    /// Whether a server is defined as it was when the tools were offered: another one under its name may be
-    /// trusted less.
+    /// Returns whether a server is defined as it was when the tools were offered: another one under
+    /// its name may be trusted less.
     pub(super) fn is_bound_to(&self, server: &mcp::Server) -> bool {
         self.servers.iter().any(|bound| bound.definition() == server.definition())
     }
@@ -186,8 +186,8 @@ fn skill_reader(
     }
 }
 
-/// What the user says of a server or an app is not meant for one that a project or a client has put in its
-/// place.
+/// Returns the user's choice about approvals. It is not meant for a server or an app that a project
+/// or a client has put in the place of the user's own.
 fn user_approval(chosen: Option<Mode>, is_trusted: bool) -> ToolApproval {
     match approval(chosen) {
         ToolApproval::Approve if !is_trusted => ToolApproval::Auto,
@@ -195,8 +195,8 @@ fn user_approval(chosen: Option<Mode>, is_trusted: bool) -> ToolApproval {
     }
 }
 
-/// What the model calls a tool: `mcp__SERVER__TOOL` where that is a name of a function and can only be
-/// read in one way; otherwise a similar name that ends with a digest of both.
+/// Returns the model's name for a tool: `mcp__SERVER__TOOL` where that is a name of a function and
+/// can only be read in one way; otherwise a similar name that ends with a digest of both.
 fn model_name(server: &str, tool: &str) -> String {
     let plain = format!("mcp__{server}__{tool}");
     let is_unambiguous = !server.contains("__") && !server.ends_with('_') && !server.is_empty();
@@ -214,7 +214,8 @@ fn is_of_name(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-')
 }
 
-/// What a server says of its tool counts against it always, and for it only where it is trusted.
+/// Returns the effect of a tool by its server's description, which counts against it always, and
+/// for it only where the server is trusted.
 fn effect(hints: Hints, is_trusted: bool) -> ToolEffect {
     match (hints.destructive, hints.read_only) {
         (Some(true), _) => ToolEffect::Destructive,

@@ -1,4 +1,5 @@
-//! What the hooks and MCP servers of a plugin would run or reach, in sentences for whoever decides about it.
+//! The actions that the hooks and MCP servers of a plugin would take, in sentences for the person
+//! who decides about it.
 
 use config::PluginParts;
 use hooks::{Handler, Hook, Origin, Source};
@@ -27,7 +28,7 @@ pub(super) fn hooks_of(parts: &PluginParts) -> (Vec<Hook>, Vec<String>) {
     (found, problems)
 }
 
-/// See the module.
+/// Returns the actions that the hooks and MCP servers of a plugin would take, a sentence each.
 pub(super) fn actions(parts: &PluginParts) -> Vec<String> {
     let (hooks, problems) = hooks_of(parts);
     let servers = parts.servers.iter().map(|(name, entry)| servers::action(name, entry));

@@ -94,7 +94,7 @@ impl Known<'_> {
     }
 }
 
-/// What somebody did to the installed files.
+/// Returns the differences between the installed files and the installation.
 fn tampering(plugin: &Installed, home: &Home) -> Vec<String> {
     match home.verify(plugin) {
         Ok(files) => lines([
@@ -106,7 +106,7 @@ fn tampering(plugin: &Installed, home: &Home) -> Vec<String> {
     }
 }
 
-/// What an installation of `new` changes.
+/// Returns the changes that an installation of `new` makes.
 fn changes(old: &InstalledPlugin, new: &Installed, actions: &[String], home: &Home) -> Vec<String> {
     let mut changes = Vec::new();
     if old.record.version != new.version {
@@ -162,8 +162,8 @@ fn actions_of(plugin: &Installed, contents: &Contents) -> Vec<String> {
     sentences(&parts, problems, &skills)
 }
 
-/// What a plugin could do and asks for, then what is wrong with it. Each is one line, so that no text of the
-/// plugin looks like a sentence of its own.
+/// Returns the possible actions and requests of a plugin, then its faults. Each is one line, so
+/// that no text of the plugin looks like a sentence of its own.
 fn sentences(parts: &PluginParts, problems: Vec<String>, skills: &PluginSkills) -> Vec<String> {
     let problems = problems.iter().map(|problem| format!("left out: {problem}"));
     let faults = skills.problems.iter().map(|problem| format!("a skill has a fault: {problem}"));

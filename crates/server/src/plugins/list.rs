@@ -13,7 +13,7 @@ use protocol::plugin::{
 use super::wire::{self, State};
 use crate::installed_plugins::{InstalledPlugin, InstalledSet, is_enabled, sources};
 
-/// What is installed, and what the configuration says of it.
+/// An installed plugin and its configuration.
 pub(super) struct Known<'k> {
     pub(super) installed: &'k InstalledSet,
     pub(super) config: &'k Config,
@@ -90,7 +90,8 @@ impl Known<'_> {
         response.marketplace_load_errors.extend(damaged);
     }
 
-    /// What of a fetched repository keeps a plugin from being installed, and why.
+    /// Returns the part of a fetched repository that keeps a plugin from being installed, and the
+    /// reason.
     fn obstacle(&self, entry: &Entry, marketplace: &Marketplace) -> Option<(&Path, &str)> {
         let Source::Local { path } = &entry.source else { return None };
         let of_home = self.installed.marketplaces.iter();

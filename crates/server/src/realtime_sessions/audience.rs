@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::peer::Peer;
 use crate::thread_port::ThreadHandle;
 
-/// See the module.
+/// The audience of a realtime session.
 #[derive(Clone)]
 pub(super) struct Audience {
     pub(super) thread: String,

@@ -18,7 +18,7 @@ use super::words::Words;
 use super::{Closed, NewSession};
 use crate::thread_port::ThreadHandle;
 
-/// See the module.
+/// The thread on the screen.
 pub(super) struct Session {
     new: NewSession,
     client: Client,

@@ -1,5 +1,5 @@
-//! What was said in a realtime session becomes part of the thread's history, in order, so that the agent
-//! knows it in later turns.
+//! The words of a realtime session, which become part of the thread's history, in order, so that
+//! the agent knows them in later turns.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ const MAX_WAITING: usize = 64;
 /// Longest wait at the end of a session for the thread to take them.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// See the module.
+/// The words of a realtime session on their way to the thread's history.
 pub(super) struct Words {
     waiting: mpsc::Sender<Fragment>,
     task: JoinHandle<()>,

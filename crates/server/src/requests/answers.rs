@@ -1,5 +1,5 @@
-//! What each request of the server asks, and how its answer is read. An answer that does not state
-//! exactly what to do is invalid.
+//! The requests of the server to clients, and the parsing of their answers. An answer that does not
+//! state exactly what to do is invalid.
 
 use std::sync::Arc;
 
@@ -30,15 +30,15 @@ const QUOTED: usize = 200;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Question {
     Command(Amendable),
-    /// Whether a command may reach a host.
+    /// May a command reach a host?
     Network,
     Patch,
-    /// Whether the tool of an MCP server may be called.
+    /// May the tool of an MCP server be called?
     ServerTool {
-        /// Whether the user may allow it for the session.
+        /// True if the user may allow it for the session.
         can_remember: bool,
     },
-    /// Whether commands may have these permissions.
+    /// May commands have these permissions?
     Permissions(Permissions),
     Tool,
     /// Questions of the model to the user.
@@ -50,7 +50,7 @@ pub(crate) enum Question {
 /// The command prefixes that an answer may allow permanently.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Amendable {
-    /// What was proposed.
+    /// The proposed rule.
     pub(crate) proposed: Option<Vec<String>>,
     /// The commands of the request; a prefix of one of them may be allowed too.
     pub(crate) commands: Vec<Vec<String>>,
@@ -59,7 +59,7 @@ pub(crate) struct Amendable {
 /// A valid answer.
 pub(super) struct Usable {
     pub(super) settled: Settled,
-    /// What of it does not count, and why.
+    /// The parts of it that do not count, and the reason.
     pub(super) ignored: Option<String>,
 }
 
@@ -118,7 +118,7 @@ impl Question {
         }
     }
 
-    /// What happens when no client gives a valid answer.
+    /// Returns the consequence of having no valid answer from any client.
     pub(super) fn without_answer(&self) -> &'static str {
         match self {
             Self::Command(_)
@@ -132,7 +132,7 @@ impl Question {
         }
     }
 
-    /// What follows in that case; `fault` describes the last answer.
+    /// Returns the result in that case; `fault` describes the last answer.
     pub(super) fn unanswered(&self, request: u64, fault: &str) -> Settled {
         Settled::Session(match self {
             Self::Elicitation(_) => {
@@ -222,7 +222,7 @@ impl Question {
 }
 
 impl Question {
-    /// Whether an answer may hold a secret of the user: then it is quoted nowhere.
+    /// Returns whether an answer may hold a secret of the user: then it is quoted nowhere.
     pub(super) fn hides_answers(&self) -> bool {
         match self {
             Self::UserInput(questions) => questions.iter().any(|question| question.is_secret),

@@ -1,4 +1,4 @@
-//! Skills that an input uses: by a `skill` part, or by `$name` in a text, also those of the thread's MCP
+//! Skills that an input uses: by a `skill` part, or by `$name` in a text, including those of the thread's MCP
 //! servers. Their texts become part of the thread's history.
 
 use std::collections::HashMap;
@@ -30,7 +30,7 @@ pub(crate) struct SkillInputs<'s> {
     used: Vec<PathBuf>,
 }
 
-/// Whether an input may use skills.
+/// Returns whether an input may use skills.
 pub(crate) fn may_use_skills(input: &[UserInput]) -> bool {
     input.iter().any(|part| match part {
         UserInput::Skill { .. } => true,
@@ -40,7 +40,8 @@ pub(crate) fn may_use_skills(input: &[UserInput]) -> bool {
 }
 
 impl Skills {
-    /// What reads the skills that an input uses, in a thread with this folder and configuration.
+    /// Returns the reader of the skills that an input uses, in a thread with this folder and
+    /// configuration.
     ///
     /// # Errors
     /// It uses too many; the file system does not answer.
@@ -187,7 +188,7 @@ impl<'s> SkillInputs<'s> {
     }
 }
 
-/// Whether the path of a part is the URI of a resource.
+/// Returns whether the path of a part is the URI of a resource.
 fn is_uri(path: &str) -> bool {
     !path.starts_with('/') && path.contains(':')
 }

@@ -1,4 +1,4 @@
-//! What a thread's model is offered of skills: the catalog, written anew only when something changed.
+//! The skills that a thread's model is offered: the catalog, rewritten only when something changed.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use super::{SkillSet, Skills, Switches};
 use crate::allowed::Allowed;
 use crate::error::Error;
 
-/// See the module.
+/// The catalog of skills in a thread.
 pub(crate) struct ThreadSkills {
     skills: Arc<Skills>,
-    /// What the catalog was made from.
+    /// The state that the catalog was made from.
     offered: Option<MadeOf>,
 }
 
@@ -23,7 +23,7 @@ struct MadeOf {
     config: Arc<Config>,
     /// Skills of MCP servers.
     remote: Vec<RemoteSkill>,
-    /// What decides which files the model can read.
+    /// The policy that decides which files the model can read.
     sandbox: SandboxPolicy,
 }
 
@@ -32,7 +32,7 @@ impl ThreadSkills {
         Self { skills, offered: None }
     }
 
-    /// What reads skills.
+    /// Returns the reader of skills.
     pub(crate) fn shared(&self) -> Arc<Skills> {
         self.skills.clone()
     }

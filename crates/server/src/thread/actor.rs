@@ -45,7 +45,8 @@ use crate::thread::trace::ThreadTrace;
 use crate::thread::undo::ThreadUndo;
 use crate::thread_port::{Command, ThreadHandle};
 
-/// How long a thread without subscribers and without activity stays loaded (specification: States).
+/// Time that a thread without subscribers and without activity stays loaded (specification:
+/// States).
 const UNLOAD_AFTER: Duration = Duration::from_secs(30 * 60);
 /// Commands taken together, so that their records share a transaction.
 const BATCH: usize = 64;
@@ -53,7 +54,7 @@ const BATCH: usize = 64;
 /// queued for the clients before they are paced.
 const BATCH_TEXT: usize = 128 * 1024;
 
-/// See the module. Each field owns a part of the thread's state.
+/// A loaded thread's actor. Each field owns a part of the thread's state.
 pub(crate) struct Actor {
     pub(crate) machine: LimitedMachine,
     pub(crate) mailbox: Mailbox,
@@ -75,7 +76,7 @@ pub(crate) struct Actor {
     pub(crate) trace: ThreadTrace,
 }
 
-/// What the actor takes next.
+/// The actor's next input.
 enum Next {
     Unload,
     Soon(MachineInput),

@@ -13,7 +13,7 @@ use crate::panics::{self, Panic};
 use crate::peer::{ConnectionId, Peer};
 use crate::thread_port::{AgentIdentity, Command};
 
-/// See the module.
+/// A thread's calls that concern other agents.
 pub(crate) struct AgentCalls {
     thread: Id,
     agents: Arc<Agents>,
@@ -25,7 +25,7 @@ pub(crate) struct AgentCalls {
     last_report: Option<oneshot::Receiver<()>>,
     /// The root of the tree, when the thread is an agent.
     root: Option<String>,
-    /// What the user wrote in the root's thread, when the thread is an agent.
+    /// The user's messages in the root's thread, when the thread is an agent.
     root_words: Option<watch::Receiver<Option<Arc<str>>>>,
     /// The thread is a root that has called other agents, which follow what its user writes.
     publishes_words: bool,
@@ -135,7 +135,7 @@ impl AgentCalls {
         }
     }
 
-    /// What the user wrote in the root's thread, if that is news to an agent.
+    /// Returns the user's messages in the root's thread, if they are news to an agent.
     pub(super) fn new_root_words(&mut self) -> Option<Arc<str>> {
         let words = self.root_words.as_mut()?;
         let is_new = words.has_changed().unwrap_or(false);
@@ -162,8 +162,8 @@ impl AgentCalls {
         }
     }
 
-    /// Whether the store may have agents of the thread's tree that no call has named since the start
-    /// of the server.
+    /// Returns whether the store may have agents of the thread's tree that no call has named since
+    /// the start of the server.
     pub(super) fn may_have_stored_agents(&self) -> bool {
         self.is_stored || self.root.is_some()
     }
@@ -175,12 +175,12 @@ impl AgentCalls {
         }
     }
 
-    /// Whether agents that the thread started are working.
+    /// Returns whether agents that the thread started are working.
     pub(super) fn are_working(&self) -> bool {
         self.agents.has_working_descendants(&self.thread)
     }
 
-    /// What the store has of threads above that are not loaded.
+    /// Returns the stored policies of threads above that are not loaded.
     ///
     /// # Errors
     /// It cannot be read.
@@ -196,7 +196,8 @@ impl AgentCalls {
         self.root.as_ref().map(|root| self.agents.root_clients(root)).unwrap_or_default()
     }
 
-    /// Whether prompts are open outside the server on the threads that this one works for.
+    /// Returns for each thread that this one works for whether it has open prompts outside the
+    /// server.
     pub(super) fn pauses_above(&self) -> Vec<watch::Receiver<bool>> {
         match self.root {
             Some(_) => self.agents.pauses_above(&self.thread),
@@ -209,7 +210,7 @@ impl AgentCalls {
         self.agents.show_questions(&self.thread, peer);
     }
 
-    /// What to do when the actor has ended, in whatever way.
+    /// Returns the clean-up after the actor has ended, in whatever way.
     pub(super) fn at_end(&self) -> impl FnOnce() + Send + use<> {
         let (agents, thread) = (self.agents.clone(), self.thread.clone());
         move || agents.thread_ended(&thread)

@@ -1,5 +1,5 @@
-//! What clients learn of a thread: its events, in one order for all subscribers, and what hooks of the
-//! user observe of them.
+//! The events of a thread for its clients, in one order for all subscribers, and for hooks of the
+//! user.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -29,7 +29,7 @@ use crate::thread_hooks::HookReport;
 use crate::thread_port::{EventPosition, Snapshot, wire};
 use crate::warnings;
 
-/// See the module.
+/// The events of a thread for its clients.
 pub(crate) struct Broadcast {
     thread: Id,
     subscribers: Subscribers,
@@ -84,12 +84,12 @@ impl Broadcast {
         self.hooks.turn_span()
     }
 
-    /// What the running turn and its agents used together, for the next report of tokens.
+    /// Sets the tokens of the running turn and its agents together, for the next report of tokens.
     pub(super) fn set_tokens_with_agents(&mut self, tokens: Option<i64>) {
         self.events.set_tokens_with_agents(tokens);
     }
 
-    /// What they cost together.
+    /// Sets their cost together.
     pub(super) fn set_cost_with_agents(&mut self, cost: Option<Option<i64>>) {
         self.events.set_cost_with_agents(cost);
     }
@@ -194,7 +194,8 @@ impl Broadcast {
         self.subscribers.set_event_log(EventLog::new(epoch.to_owned(), last_turn, open));
     }
 
-    /// What the clients know is no longer what is stored: those that reconnect get a snapshot.
+    /// Cuts the event log, because the clients' knowledge differs from the store: those that
+    /// reconnect get a snapshot.
     pub(super) fn cut_event_log(&mut self) {
         self.subscribers.cut_event_log();
     }

@@ -14,7 +14,7 @@ use crate::thread_defaults::{ModelName, Parts, ThreadDefaults};
 use crate::thread_port::Extra;
 use crate::warnings;
 
-/// See the module.
+/// The configuration of a thread.
 pub(crate) struct ThreadConfiguration {
     config: Arc<Config>,
     origin: ConfigurationOrigin,
@@ -27,7 +27,7 @@ pub(crate) struct ThreadConfiguration {
     server_tools: Arc<[ServerTool]>,
 }
 
-/// What a changed configuration makes of a thread.
+/// The new state of a thread after a changed configuration.
 pub(super) struct Reconfigured {
     pub(super) configured: Allowed<Configured>,
     pub(super) context_window: Option<i64>,
@@ -56,7 +56,7 @@ impl ThreadConfiguration {
         &self.origin
     }
 
-    /// What reads and changes configurations.
+    /// Returns the reader and editor of configurations.
     pub(super) fn shared(&self) -> Arc<Configurations> {
         self.configurations.clone()
     }

@@ -13,7 +13,7 @@ use crate::thread_port::ElicitationChange;
 /// Prompts that one connection may count.
 const MAX_PROMPTS: u64 = 1_000;
 
-/// See the module.
+/// The prompts to the user that pause a turn.
 pub(crate) struct Elicitations {
     /// By connection, none of them zero.
     open: BTreeMap<ConnectionId, u64>,
@@ -27,7 +27,7 @@ impl Elicitations {
         Self { open: BTreeMap::new(), is_asking: false, paused: watch::Sender::new(false) }
     }
 
-    /// Whether a prompt is open.
+    /// Returns a receiver of whether a prompt is open.
     pub(crate) fn paused(&self) -> watch::Receiver<bool> {
         self.paused.subscribe()
     }
@@ -67,7 +67,7 @@ impl Elicitations {
         Ok(self.count())
     }
 
-    /// Whether a turn waits for the answer to a question of an MCP server.
+    /// Sets whether a turn waits for the answer to a question of an MCP server.
     pub(super) fn set_asking(&mut self, is_asking: bool) {
         self.is_asking = is_asking;
         self.publish();

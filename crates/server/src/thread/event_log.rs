@@ -40,7 +40,7 @@ pub(crate) enum ItemPhase {
     Completed,
 }
 
-/// See the module.
+/// The log of a thread's events.
 pub(crate) struct EventLog {
     /// Unique to this log: positions of different logs cannot be compared.
     epoch: String,
@@ -261,7 +261,8 @@ impl LoggedEvent {
     }
 }
 
-/// Whether the content of a JSON string can be cut at `at`: not inside a character or an escape.
+/// Returns whether the content of a JSON string can be cut at `at`: not inside a character or an
+/// escape.
 fn is_between_characters(text: &[u8], at: usize) -> bool {
     let mut from = 0;
     while from < at {
@@ -281,7 +282,7 @@ fn cursor_at(epoch: &str, position: u64, turn: Option<&Id>) -> String {
     format!("{epoch}.{position}.{}", turn.map_or("", |turn| &**turn))
 }
 
-/// The message with its cursor, as a member beside `method` and `params`. A cursor needs no escaping:
+/// The message with its cursor, as a member next to `method` and `params`. A cursor needs no escaping:
 /// it consists of ids and digits.
 fn with_cursor(message: &Outgoing, cursor: &str) -> Outgoing {
     let append = |bytes: &Bytes| {

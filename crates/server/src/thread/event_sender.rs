@@ -28,7 +28,7 @@ pub(crate) struct EventSender {
     last: Option<(FrameKey, Stream)>,
 }
 
-/// What reports of tokens contain besides the tokens of a response.
+/// The values of a token report besides the tokens of a response.
 #[derive(Clone, Copy, Default)]
 struct UsageContext {
     window: Option<i64>,

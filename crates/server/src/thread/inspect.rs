@@ -41,7 +41,7 @@ const MIXED_PATCH: &str = "`apply_patch` is a tool, not a program: call the tool
     run other commands on their own. A command that is nothing but `apply_patch <<'EOF'`, with \
     quotes around the delimiter, the patch, and `EOF` is understood too.";
 
-/// What inspections need of the server.
+/// The services that inspections use.
 #[derive(Clone)]
 pub(crate) struct InspectionServices {
     pub(crate) files: Pool,
@@ -176,8 +176,8 @@ impl ToolInspector {
         self.patches.turn_ended(turn);
     }
 
-    /// What the user's own command does, for display. It runs outside the sandbox, so the
-    /// requirements have to allow that, and the command rules the command.
+    /// Returns the apparent actions of the user's own command, for display. It runs outside the
+    /// sandbox, so the requirements have to allow that, and the command rules the command.
     ///
     /// # Errors
     /// Why it may not run.
@@ -347,7 +347,8 @@ impl Inspection {
         }
     }
 
-    /// What a request attempts, before it is inspected; `None` for an image and for permissions.
+    /// Returns the attempted action of a request, before it is inspected; `None` for an image and
+    /// for permissions.
     fn attempted(&self, request: &ToolRequest) -> Option<Attempted> {
         let command = |display: String, workdir: &Option<String>| {
             let cwd = self.workdir(workdir.as_deref());
@@ -422,7 +423,7 @@ impl Inspection {
         resolved.granting(&self.settings.granted.folders())
     }
 
-    /// What the user's own script does, for display.
+    /// Returns the apparent actions of the user's own script, for display.
     ///
     /// # Errors
     /// Why it may not run.

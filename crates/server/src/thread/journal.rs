@@ -1,5 +1,5 @@
-//! What is durable of a thread: its records are on disk before anything of them is carried out. Ends
-//! of turns that could not be stored are stored later (`missing`).
+//! The durable part of a thread: its records are on disk before anything of them is carried out.
+//! Ends of turns that could not be stored are stored later (`missing`).
 
 mod missing;
 mod writes;
@@ -19,7 +19,7 @@ use crate::thread_store::ThreadStore;
 
 use missing::MissingEnds;
 
-/// See the module.
+/// The durable part of a thread.
 pub(crate) struct Journal {
     id: Id,
     /// As the store has it.
@@ -271,7 +271,7 @@ impl Journal {
     }
 }
 
-/// Whether [`Journal::note`] changes anything.
+/// Returns whether [`Journal::note`] changes anything.
 fn changes_loaded(record: &Record) -> bool {
     match record {
         Record::TurnStarted { .. }

@@ -23,12 +23,12 @@ const INBOX: usize = 256;
 /// wait.
 const AGENT_ANSWERS: usize = 128;
 
-/// See the module.
+/// The actor's side of its [`ThreadHandle`].
 pub(crate) struct Mailbox {
     thread: String,
     sender: mpsc::Sender<Command>,
     receiver: mpsc::Receiver<Command>,
-    /// Answers to the thread's calls of agents. They pass all commands, and are taken also while the
+    /// Answers to the thread's calls of agents. They pass all commands, and are taken even while the
     /// thread waits for slow clients: `wait_agent` ends in time.
     agent_answers: (mpsc::Sender<MachineInput>, mpsc::Receiver<MachineInput>),
     /// Inputs that the actor's own work produced, taken before any command. Bounded by the tool calls
@@ -76,8 +76,8 @@ impl Mailbox {
         ThreadHandle::new(self.sender.clone(), self.status.subscribe(), clients, paused)
     }
 
-    /// What to do when the actor has ended, in whatever way: waiting callers are woken, and the next
-    /// request for the thread loads it again.
+    /// Returns the clean-up after the actor has ended, in whatever way: waiting callers are woken,
+    /// and the next request for the thread loads it again.
     pub(super) fn at_end(&self) -> impl FnOnce() + Send + use<> {
         let (status, threads) = (self.status.clone(), self.threads.clone());
         let thread = self.thread.clone();

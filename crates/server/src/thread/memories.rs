@@ -17,7 +17,7 @@ use crate::thread::reviewer;
 use crate::thread_port::Command;
 use crate::thread_store::ThreadStore;
 
-/// How often the model is asked before the thread's next turn.
+/// Maximum number of requests to the model before the thread's next turn.
 const ATTEMPTS: u32 = 3;
 /// The wait before the second attempt; later ones are twice as long.
 const RETRY_AFTER: Duration = Duration::from_secs(60);
@@ -26,7 +26,7 @@ const MAX_CONVERSATION: usize = 128 << 10;
 /// Turns of one page, and pages, that are read.
 const PAGE: u32 = 20;
 const MAX_PAGES: usize = 10;
-/// How long one attempt may take.
+/// Time limit of one attempt.
 const LIMIT: Duration = Duration::from_secs(300);
 
 /// The notes of a thread. What runs for them ends with it.
@@ -35,7 +35,7 @@ pub(crate) struct ThreadMemories {
     store: Arc<ThreadStore>,
     sender: mpsc::Sender<Command>,
     running: Option<AbortHandle>,
-    /// Whether the thread takes part or does not, other than its context says.
+    /// True if the thread takes part or does not, other than its context says.
     has_new_mode: bool,
 }
 
@@ -92,7 +92,7 @@ impl ThreadMemories {
         self.has_new_mode = true;
     }
 
-    /// Whether the thread's context has to follow a new mode.
+    /// Returns whether the thread's context has to follow a new mode.
     pub(super) fn take_new_mode(&mut self) -> bool {
         std::mem::take(&mut self.has_new_mode)
     }
@@ -223,7 +223,7 @@ impl LeavingNotes {
         let _ = self.sender.send(Command::Input(MachineInput::Spent { turn, usage })).await;
     }
 
-    /// What was said after the turn `last`, as far as there is room for the end of it.
+    /// Returns the conversation after the turn `last`, as far as there is room for the end of it.
     async fn conversation(&self, last: Option<&str>) -> Result<String, Problem> {
         let store = self.store.get().await.map_err(|error| Problem::Files(error.to_string()))?;
         let mut parts = Vec::new();

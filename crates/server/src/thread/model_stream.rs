@@ -29,7 +29,7 @@ pub(in crate::thread) use response::Response;
 pub(in crate::thread) use sender::Asker;
 use sender::Sender;
 
-/// See the module.
+/// The response that the model streams to a thread.
 pub(crate) struct ModelStream {
     thread: Id,
     client: model::Client,
@@ -50,7 +50,7 @@ pub(crate) struct ModelStream {
     trace: TurnTrace,
 }
 
-/// What the model stream reports.
+/// A report of the model stream.
 pub(super) enum FromModel {
     /// The next events of the response to this request; none when it has ended.
     Events(u64, Vec<ModelEvent>),
@@ -61,9 +61,9 @@ pub(super) enum FromModel {
 struct RunningTurn {
     turn: Id,
     budgets: Budgets,
-    /// Whether the first of them is the turn's own, and not that of a turn above.
+    /// True if the first of them is the turn's own, and not that of a turn above.
     owns_first: bool,
-    /// Whether the turn was stopped.
+    /// True if the turn was stopped.
     is_stopped: bool,
     /// Stops the clocks of the budgets too.
     clock: PausableClock,
@@ -100,7 +100,7 @@ impl ModelStream {
         self.trace = trace;
     }
 
-    /// What is known of `model`, or of the model of the settings.
+    /// Returns the known facts about `model`, or about the model of the settings.
     pub(super) fn describe(
         &self,
         config: &Config,
@@ -138,7 +138,7 @@ impl ModelStream {
             Some(TurnBudget::Own { max_tokens: Some(max_tokens) }) if running.owns_first => {
                 running.budgets.lower(max_tokens);
             }
-            // The limit of one who joins is none for the turns above.
+            // A joining turn's limit does not apply to the turns above it.
             Some(TurnBudget::Own { max_tokens: Some(max_tokens) }) => {
                 let limits = BudgetLimits { tokens: Some(max_tokens), time: None };
                 running.budgets.join(&Budgets::new(limits));
@@ -172,13 +172,13 @@ impl ModelStream {
         self.ended = self.running.take().map(|running| RunningTurn { pause: None, ..running });
     }
 
-    /// What the running turn and its agents used together, when it has agents.
+    /// Returns the tokens of the running turn and its agents together, when it has agents.
     pub(super) fn used_with_agents(&self) -> Option<i64> {
         self.running.as_ref().and_then(|running| running.budgets.used_with_agents())
     }
 
-    /// What the running turn and its agents cost together, when it has agents; `Some(None)`: the
-    /// price of a part is not known.
+    /// Returns the cost of the running turn and its agents together, when it has agents;
+    /// `Some(None)`: the price of a part is not known.
     pub(super) fn cost_with_agents(&self) -> Option<Option<i64>> {
         self.running.as_ref().and_then(|running| running.budgets.cost_with_agents())
     }
@@ -206,7 +206,7 @@ impl ModelStream {
         }
     }
 
-    /// Sends the prompt of an approvals reviewer, beside the current response. Returns the failure
+    /// Sends the prompt of an approvals reviewer, in parallel with the current response. Returns the failure
     /// of one that cannot be sent.
     pub(super) fn review(
         &mut self,
@@ -221,7 +221,7 @@ impl ModelStream {
         self.reviewer.start(review, request.map(Response::begin))
     }
 
-    /// Sends the requests of hooks, beside the current one and within the budgets of the running turn.
+    /// Sends the requests of hooks, in parallel with the current one and within the budgets of the running turn.
     pub(super) fn asker(&self, config: &Arc<Config>, user_agent: Option<&str>) -> Asker {
         Asker {
             sender: self.sender(),
@@ -273,7 +273,7 @@ impl ModelStream {
         self.reviewer.clear();
     }
 
-    /// What the model stream reports next. Cancel safe.
+    /// Returns the next report of the model stream. Cancel safe.
     pub(super) async fn next(&mut self) -> FromModel {
         let Self { current, running, arrival, .. } = self;
         tokio::select! {
@@ -298,7 +298,8 @@ fn own_budget(limits: BudgetLimits, max_tokens: Option<i64>) -> Budgets {
     Budgets::new(BudgetLimits { tokens, ..limits })
 }
 
-/// Whether the event is part of a response, so that its request needs no place in a queue any longer.
+/// Returns whether the event is part of a response, so that its request no longer needs a place in
+/// a queue.
 fn is_response(event: &ModelEvent) -> bool {
     !matches!(event, ModelEvent::Notice(_) | ModelEvent::Sent | ModelEvent::Failed(_))
 }

@@ -12,7 +12,7 @@ use crate::thread_port::PlannedPatch;
 /// Largest file that is patched.
 pub(super) const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 
-/// See the module.
+/// The patches of a thread.
 #[derive(Default)]
 pub(crate) struct Patches {
     planned: HashMap<u64, PlannedPatch>,

@@ -9,12 +9,12 @@ use tokio::time::Instant;
 
 use crate::budget::first::first;
 
-/// See the module.
+/// The pausable clock of a turn.
 #[derive(Clone)]
 pub(crate) struct PausableClock {
-    /// Whether prompts of the thread itself are open. The clock ends with the thread.
+    /// True if prompts of the thread itself are open. The clock ends with the thread.
     own: watch::Receiver<bool>,
-    /// Whether prompts of threads that it works for are open. One that ends has none.
+    /// True if prompts of threads that it works for are open. One that ends has none.
     above: Vec<watch::Receiver<bool>>,
 }
 
@@ -26,7 +26,7 @@ impl PausableClock {
         Self { own, above }
     }
 
-    /// Whether the clock stands still.
+    /// Returns whether the clock stands still.
     pub(crate) fn is_paused(&mut self) -> bool {
         self.above.retain(|paused| paused.has_changed().is_ok());
         // Each is marked as seen, so that `changed` reports what changes from here on.

@@ -13,7 +13,7 @@ use crate::options::Options;
 /// File systems of the kernel: the sandbox makes its own.
 const KERNEL: [&str; 3] = ["/dev", "/proc", "/sys"];
 
-/// What a request is checked against.
+/// The facts that a request is checked against.
 pub(super) struct PermissionChecks<'a> {
     pub(super) options: &'a Options,
     pub(super) config: &'a config::Config,
@@ -146,7 +146,7 @@ impl PermissionChecks<'_> {
         self.is_hidden(real).then(|| "the permission profile hides it".to_owned())
     }
 
-    /// Whether the deepest rule of a profile that covers the path hides it.
+    /// Returns whether the deepest rule of a profile that covers the path hides it.
     fn is_hidden(&self, real: &Path) -> bool {
         let SandboxPolicy::Profile { rules, .. } = &self.settings.sandbox else { return false };
         let real_rule = |(path, access): &(PathBuf, Access)| {

@@ -19,7 +19,7 @@ use crate::requests::{
 use crate::thread::subscribers::Subscribers;
 use crate::thread_port::{Command, QuestionKey, ServerQuestion};
 
-/// See the module.
+/// The open requests to the clients of a thread.
 pub(crate) struct Questions {
     thread: Id,
     sender: mpsc::Sender<Command>,
@@ -52,7 +52,7 @@ struct OpenQuestion {
     asker: Asker,
     /// The number of the wait for a client, while none can answer.
     wait: Option<u64>,
-    /// The clients that it was sent to. They learn when it needs no answer any longer, whatever
+    /// The clients that it was sent to. They learn when it no longer needs an answer, whatever
     /// has become of their subscriptions.
     sent_to: Vec<Weak<Peer>>,
 }
@@ -194,7 +194,7 @@ impl Questions {
         }
     }
 
-    /// Whether a turn waits for the answer to a question of an MCP server.
+    /// Returns whether a turn waits for the answer to a question of an MCP server.
     pub(super) fn has_server_question_of_turn(&self) -> bool {
         let of_turn =
             |question: &OpenQuestion| matches!(question.asker, Asker::Server { in_turn: true, .. });
@@ -217,8 +217,8 @@ impl Questions {
         begun
     }
 
-    /// What follows when a question has waited for a client without success. A wait that ended with
-    /// a client's return does not count.
+    /// Returns the result when a question has waited for a client without success. A wait that
+    /// ended with a client's return does not count.
     pub(super) fn give_up(
         &self,
         (key, wait): (QuestionKey, u64),
@@ -245,17 +245,17 @@ impl Questions {
         open.filter(|(_, question)| !has_client(question)).map(|(key, _)| *key).collect()
     }
 
-    /// The request of the session needs no answer any longer.
+    /// Notes that the session's request no longer needs an answer.
     pub(super) fn resolve_session(&mut self, request: u64, subscribers: &mut Subscribers) {
         self.resolve(QuestionKey::Session(request), subscribers);
     }
 
-    /// An MCP server needs no answer any longer.
+    /// Notes that an MCP server no longer needs an answer.
     pub(super) fn withdraw(&mut self, number: u64, subscribers: &mut Subscribers) {
         self.resolve(QuestionKey::Server(number), subscribers);
     }
 
-    /// The clients that a question was sent to are notified that it needs no answer any longer.
+    /// Notifies the clients that a question was sent to that it no longer needs an answer.
     /// Returns who asked it.
     fn resolve(&mut self, key: QuestionKey, subscribers: &mut Subscribers) -> Option<Asker> {
         let question = self.open.remove(&key)?;
@@ -297,12 +297,12 @@ impl Questions {
         open.map(|question| question.wire_id).collect()
     }
 
-    /// What follows from a client's ending its subscription.
+    /// Returns the results of a client's ending its subscription.
     pub(super) fn unsubscribed(&self, connection: ConnectionId) -> Vec<Settled> {
         self.requests.unsubscribed(&self.thread, connection)
     }
 
-    /// What follows from the end of a connection.
+    /// Returns the results of the end of a connection.
     pub(super) fn disconnected(&self, connection: ConnectionId) -> Vec<Settled> {
         self.requests.disconnected(&self.thread, connection)
     }

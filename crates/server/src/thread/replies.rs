@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::peer::Gate;
 use crate::thread_port::AnswerSender;
 
-/// See the module.
+/// The requests that wait for the machine's reply.
 #[derive(Default)]
 pub(crate) struct Replies {
     waiting: HashMap<u64, WaitingRequest>,

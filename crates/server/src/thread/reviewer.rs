@@ -1,4 +1,4 @@
-//! Requests to the model of an approvals reviewer: they run beside the thread's own response, each in
+//! Requests to the model of an approvals reviewer: they run in parallel with the thread's own response, each in
 //! a task that reports the whole answer. The session decides what an answer means.
 
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use crate::thread_port::Command;
 /// Bytes of one answer; a longer one is a failure.
 const MAX_BYTES: usize = 256 * 1024;
 
-/// See the module. Requests end when it is dropped.
+/// The requests to a reviewer's model. Requests end when it is dropped.
 pub(crate) struct Reviewer {
     sender: mpsc::Sender<Command>,
     tasks: JoinSet<()>,

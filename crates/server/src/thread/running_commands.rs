@@ -33,7 +33,7 @@ const REPORT_BYTES: usize = 64 * 1024;
 /// Initial size of terminals.
 const TERMINAL: Size = Size { rows: 24, cols: 80 };
 
-/// What starting a command needs.
+/// The services for starting a command.
 #[derive(Clone)]
 pub(crate) struct CommandServices {
     pub(crate) options: Arc<Options>,
@@ -41,7 +41,7 @@ pub(crate) struct CommandServices {
     pub(crate) snapshots: Arc<ShellSnapshots>,
 }
 
-/// See the module.
+/// The running commands of a thread.
 pub(crate) struct RunningCommands {
     services: CommandServices,
     sender: mpsc::Sender<Command>,
@@ -52,7 +52,7 @@ pub(crate) struct RunningCommands {
     reaching: HashMap<u64, oneshot::Sender<bool>>,
 }
 
-/// What surrounds a command.
+/// The surroundings of a command.
 pub(super) struct CommandPlace {
     /// That of its time limit.
     pub(super) clock: PausableClock,
@@ -88,7 +88,7 @@ impl RunningCommands {
         &mut self.elicitations
     }
 
-    /// Whether such a prompt is open.
+    /// Returns a receiver of whether such a prompt is open.
     pub(super) fn paused(&self) -> watch::Receiver<bool> {
         self.elicitations.paused()
     }
@@ -214,12 +214,12 @@ fn login_script(request: &ToolRequest, shell: &Path, config: &Config) -> Option<
     is_wanted.then(|| LoginScript { shell: shell.to_owned(), script: script.clone() })
 }
 
-/// Whether scripts run through the user's shell profile without asking for it.
+/// Returns whether scripts run through the user's shell profile without asking for it.
 fn uses_profile(config: &Config) -> bool {
     config.shell_environment_policy.experimental_use_profile && config.allow_login_shell
 }
 
-/// What a login shell is to run.
+/// The script for a login shell.
 struct LoginScript {
     shell: PathBuf,
     script: String,
@@ -341,7 +341,7 @@ async fn follow(
     reporter.end(end).await;
 }
 
-/// What the model and the clients learn of a granted folder that permits nothing.
+/// Returns the note for the model and the clients about a granted folder that permits nothing.
 fn lapsed(folder: &Path) -> String {
     format!(
         "agentd: the granted folder {} is gone or leads elsewhere than when it was granted, so this \
@@ -358,7 +358,7 @@ fn join_more(process: &mut Process, decoder: &mut Decoder, text: &mut String) {
     }
 }
 
-/// How long a command may run.
+/// The time limit of a command.
 struct TimeLimit {
     timeout: Option<Duration>,
     clock: PausableClock,

@@ -17,7 +17,7 @@ use crate::thread::inspect::AnswerImages;
 use crate::thread_port::Command;
 use crate::undo::{self, CallRecorder};
 
-/// See the module.
+/// The calls of MCP servers' tools.
 pub(crate) struct ServerCalls {
     thread: String,
     sender: mpsc::Sender<Command>,
@@ -26,7 +26,7 @@ pub(crate) struct ServerCalls {
     running: HashMap<u64, oneshot::Sender<()>>,
 }
 
-/// What surrounds a call.
+/// The surroundings of a call.
 pub(super) struct CallPlace {
     pub(super) turn: String,
     /// Records what it changes.

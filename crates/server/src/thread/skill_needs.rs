@@ -1,5 +1,5 @@
-//! What skills of a thread need, between the search for it and its use; and the environment variables that
-//! the user gave, which are kept in memory only.
+//! The needs of a thread's skills, between the search for them and their use; and the environment
+//! variables that the user gave, which are kept in memory only.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -15,7 +15,7 @@ const MAX_VARIABLES: usize = 256;
 /// Skills that the model can open with the user being asked for what they need.
 const MAX_OPENED: usize = 256;
 
-/// See the module.
+/// The needs of a thread's skills.
 #[derive(Default)]
 pub(crate) struct SkillNeeds {
     /// By the session's number; `None` while they are looked for.
@@ -60,7 +60,7 @@ impl SecretVariables {
     }
 }
 
-/// What the answers allow.
+/// The needs that the answers allow to meet.
 #[derive(Debug, Default)]
 pub(super) struct Met {
     /// For the model.

@@ -28,11 +28,11 @@ pub(crate) struct Subscribers {
     log: Option<EventLog>,
 }
 
-/// A client with more than this in its queue is behind.
+/// A client with more than this in its queue lags.
 const BEHIND: usize = 1024 * 1024;
 /// A client that reads nothing for this long is not waited for, until it reads again.
 const STALL_TIMEOUT: Duration = Duration::from_millis(100);
-/// Longest wait at a time while every client is behind.
+/// Maximum wait at a time while every client lags.
 const LONGEST_PACE: Duration = Duration::from_millis(500);
 
 impl Subscribers {
@@ -64,7 +64,7 @@ impl Subscribers {
         self.peers.iter()
     }
 
-    /// Whether a connection subscribes.
+    /// Returns whether a connection subscribes.
     pub(crate) fn contains(&self, connection: ConnectionId) -> bool {
         self.peers.iter().any(|peer| peer.id == connection)
     }
@@ -164,7 +164,7 @@ impl Subscribers {
     /// A slow client never delays one that keeps up: messages that it has not read wait in memory and
     /// on disk. The thread waits only
     ///
-    /// - while every client is behind: for the first that catches up, ignoring those that read nothing;
+    /// - while every client lags: for the first that catches up, ignoring those that read nothing;
     /// - for a client that has used up its room on disk too. [`jsonrpc::Outbox::room`] closes it if it
     ///   reads too slowly.
     pub(crate) async fn pace(&mut self) {
@@ -217,12 +217,12 @@ impl Subscribers {
         }
     }
 
-    /// Whether there are no subscribers.
+    /// Returns whether there are no subscribers.
     pub(crate) fn is_empty(&self) -> bool {
         self.peers.is_empty()
     }
 
-    /// Whether events need not be encoded: no client gets them now or later.
+    /// Returns whether events need not be encoded: no client gets them now or later.
     pub(crate) fn has_no_audience(&self) -> bool {
         self.peers.is_empty() && self.log.is_none()
     }

@@ -16,7 +16,7 @@ use crate::telemetry::{OpenSpan, Telemetry, TurnSpan, TurnTrace, model_label};
 /// The name of the agent that users talk to.
 const AGENT: &str = "agentd";
 
-/// See the module.
+/// The spans of a thread.
 pub(crate) struct ThreadTrace {
     thread: Id,
     /// The name of a sub-agent.

@@ -31,7 +31,7 @@ const MAX_READING: u64 = 10;
 /// Stands for the event in a prompt and in the arguments of a tool.
 const ARGUMENTS: &str = "$ARGUMENTS";
 
-/// See the module.
+/// The runner of hooks.
 pub(crate) struct HookRunner {
     commands: CommandRunner,
     options: Arc<Options>,
@@ -56,11 +56,11 @@ pub(crate) struct HookPlace {
 /// A model that is asked, or an agent that works: what it says in the end.
 pub(crate) struct ModelRequest {
     pub(crate) answer: Pin<Box<dyn Future<Output = Result<String, String>> + Send>>,
-    /// What it cost until now.
+    /// The usage until now.
     pub(crate) usage: UsageLog,
 }
 
-/// What the responses of a model cost, also when it does not come to its end.
+/// The cost of a model's responses, even of one that does not end.
 #[derive(Clone, Default)]
 pub(crate) struct UsageLog(Arc<Mutex<Vec<ResponseUsage>>>);
 
@@ -92,7 +92,7 @@ pub(crate) struct EndedHook {
     /// Id of the run.
     pub(crate) id: String,
     pub(crate) answer: Answer,
-    /// What a model cost that was asked.
+    /// The usage of the models that were asked.
     pub(crate) usage: Vec<ResponseUsage>,
     pub(crate) report: HookReport,
 }
@@ -250,7 +250,7 @@ impl HookRunner {
         let policy = match hook.origin.source.is_unconfined() {
             true => Allowed::hook_program(),
             false => {
-                // What others wrote is confined, also where the agent itself is not.
+                // Programs of others are confined, even where the agent itself is not.
                 let sandbox = match sandbox {
                     SandboxPolicy::DangerFullAccess => workspace_write(),
                     confined => confined.clone(),
@@ -334,7 +334,7 @@ fn arguments_with(arguments: &Value, input: &str) -> Map<String, Value> {
     }
 }
 
-/// What the agent of a hook may do: it reads what the thread can.
+/// Returns the policy of a hook's agent: it reads what the thread can.
 fn reading(sandbox: &SandboxPolicy) -> SandboxPolicy {
     let read_only = |read| SandboxPolicy::ReadOnly { read, network: false };
     match sandbox.clone() {

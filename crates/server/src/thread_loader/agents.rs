@@ -109,7 +109,7 @@ impl ThreadLoader {
         Ok((self.start_actor((config, origin), (parts, bound), stored, restored), record))
     }
 
-    /// What bounds the policies of a thread from above.
+    /// Returns the bound on the policies of a thread from above.
     pub(super) async fn bound(&self, id: &str, extra: &Extra) -> Result<ThreadBound, Error> {
         let agent = extra.agent.as_ref();
         let above = agent.map(AgentIdentity::above).unwrap_or_default();
@@ -118,7 +118,8 @@ impl ThreadLoader {
         Ok(self.policies.bound(id, started_with, &above, stored))
     }
 
-    /// What an agent may do at present, loaded or not; `None` for a thread that no other started.
+    /// Returns the present permissions of an agent, loaded or not; `None` for a thread that no
+    /// other started.
     pub(super) async fn present_bound(&self, extra: &Extra) -> Result<Option<PolicyBound>, Error> {
         let Some(agent) = &extra.agent else { return Ok(None) };
         let above = agent.above();
@@ -138,7 +139,7 @@ impl ThreadLoader {
         let Some(role) = role else { return Ok((config, origin)) };
         if !config.agents.roles.contains_key(role) {
             let message =
-                format!("there is no role `{role}` any longer: its agent goes on without its file");
+                format!("the role `{role}` no longer exists: its agent continues without its file");
             clients.iter().for_each(|peer| warnings::send_plain(peer, message.clone()));
             return Ok((config, origin));
         }

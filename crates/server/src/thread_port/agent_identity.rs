@@ -1,11 +1,11 @@
-//! What makes a thread an agent. It is stored with the thread.
+//! The identity of an agent's thread. It is stored with the thread.
 
 use session::PolicyBound;
 
 use crate::stored::{StoredAgent, StoredBound, StoredLimits};
 use crate::thread_port::TreeLimits;
 
-/// See the module.
+/// The facts that make a thread an agent.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct AgentIdentity {
     /// The thread that started it.
@@ -23,7 +23,7 @@ pub(crate) struct AgentIdentity {
     pub(crate) role: Option<String>,
     /// The job whose row it works on.
     pub(crate) job: Option<String>,
-    /// Whether it began with the history of its parent.
+    /// True if it began with the history of its parent.
     pub(crate) has_parents_history: bool,
     /// The policies of its parent when it was started: no configuration gives it more.
     pub(crate) bound: PolicyBound,
@@ -41,7 +41,7 @@ impl AgentIdentity {
         }
     }
 
-    /// Whether `thread` started it, directly or not.
+    /// Returns whether `thread` started it, directly or not.
     pub(crate) fn descends_from(&self, thread: &str) -> bool {
         self.above().contains(&thread)
     }

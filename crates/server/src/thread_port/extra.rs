@@ -1,4 +1,4 @@
-//! What is stored with a thread beyond its settings.
+//! The stored state of a thread beyond its settings.
 
 use std::sync::Arc;
 
@@ -14,8 +14,7 @@ use crate::stored::{
 };
 use crate::thread_port::AgentIdentity;
 
-/// Facts about a thread, such as its goal and what makes it an agent. `stored` has their stored
-/// shape.
+/// The stored state of a thread beyond its settings.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Extra {
     pub(crate) base_instructions: Option<String>,
@@ -33,7 +32,7 @@ pub(crate) struct Extra {
     pub(crate) documents: Vec<String>,
     /// Tools that the client runs.
     pub(crate) dynamic_tools: Arc<[DynamicTool]>,
-    /// What makes the thread an agent.
+    /// The identity that makes the thread an agent.
     pub(crate) agent: Option<AgentIdentity>,
 }
 
@@ -46,8 +45,8 @@ impl Extra {
         Ok(stored::extra(record)?.into())
     }
 
-    /// Whether the thread leaves notes and gets those of others. Agents, and threads that a client
-    /// starts to work on notes, do not.
+    /// Returns whether the thread leaves notes and gets those of others. Agents, and threads that a
+    /// client starts to work on notes, do not.
     pub(crate) fn takes_part_in_memories(&self, config: &Config) -> bool {
         let is_own = !matches!(
             self.thread_source,

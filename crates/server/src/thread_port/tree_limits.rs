@@ -1,9 +1,9 @@
-//! How many agents may work at once in a tree, and how deep it may grow.
+//! Limits of a tree: the number of agents that work at once, and its depth.
 
 use config::Config;
 use session::ToolError;
 
-/// See the module.
+/// The limits of a tree of agents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TreeLimits {
     /// `agents.max_threads`.
@@ -41,7 +41,7 @@ impl TreeLimits {
         )))
     }
 
-    /// Refuses a further agent that works, beside `working` others.
+    /// Refuses a further agent that works, in addition to `working` others.
     pub(crate) fn check_threads(self, working: usize) -> Result<(), ToolError> {
         if working < self.max_threads {
             return Ok(());

@@ -22,7 +22,7 @@ use crate::{StoreError, Synchronous};
 /// read of another process.
 const NEEDED_SQLITE: (i32, &str) = (3_051_003, "3.51.3");
 
-/// How long a write waits for a write of another process.
+/// Maximum wait of a write for a write of another process.
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Page cache of a connection, in KiB. A store has at most three connections.
@@ -44,7 +44,7 @@ pub(crate) struct Target {
     /// Pages in the write-ahead log after the latest commit of this process; at least 1 after it
     /// created the tables.
     pub(crate) log_pages: Arc<AtomicU32>,
-    /// Whether damage was found and noted in the lock file.
+    /// True once damage was found and noted in the lock file.
     pub(crate) damage_noted: Arc<AtomicBool>,
     /// The identity of the opened files.
     pub(crate) identity: Arc<Identity>,

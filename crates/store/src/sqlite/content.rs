@@ -105,7 +105,7 @@ pub(crate) fn references(packed: &[u8]) -> Vec<i64> {
     }
 }
 
-/// Whether a chunk exists and its text matches its hash.
+/// Returns whether a chunk exists and its text matches its hash.
 pub(crate) fn is_readable(conn: &Connection, id: i64) -> bool {
     let hash: Result<Vec<u8>, _> =
         conn.query_row("SELECT hash FROM chunk WHERE id = ?1", [id], |row| row.get(0));
@@ -113,7 +113,7 @@ pub(crate) fn is_readable(conn: &Connection, id: i64) -> bool {
     Sha256::digest(bytes).as_slice() == hash
 }
 
-/// Whether the text of a chunk with these columns matches its hash.
+/// Returns whether the text of a chunk with these columns matches its hash.
 pub(crate) fn is_chunk(hash: &[u8], size: i64, data: &[u8]) -> bool {
     let size = u64::try_from(size).unwrap_or(u64::MAX);
     let text = if data.len() as u64 == size { Ok(data.to_vec()) } else { expand(data, size) };
@@ -189,7 +189,7 @@ pub(crate) fn expand_piece(packed: &[u8], most: usize) -> Result<Vec<u8>, Failur
     decompress(data, size.ok_or_else(|| damaged("a piece of text"))?)
 }
 
-/// Whether a packed value refers to chunks.
+/// Returns whether a packed value refers to chunks.
 pub(crate) fn is_chunked(packed: &[u8]) -> bool {
     packed.first() == Some(&CHUNKED)
 }

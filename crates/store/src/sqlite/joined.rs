@@ -4,7 +4,7 @@
 //!
 //! A piece is a compressed text with a checksum. For each fragment it has a mark, a byte that
 //! distinguishes text from a packed value, a length, and the bytes. Reading starts where the
-//! history begins anew, so no piece spans such a position.
+//! history starts over, so no piece spans such a position.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -168,7 +168,7 @@ pub(crate) fn check_all(conn: &Connection) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Loose fragments with their keys, and whether the history begins anew at each.
+/// Loose fragments with their keys, and whether the history starts over at each.
 pub(crate) fn fragments_between(
     conn: &Connection,
     range: Range<i64>,

@@ -30,13 +30,13 @@ pub(crate) struct Opening {
     path: PathBuf,
     database: PathBuf,
     owners: PathBuf,
-    /// Whether no other store has the database open.
+    /// True if no other store has the database open.
     pub(crate) alone: bool,
     /// See [`Damage::lost_unnamed`].
     lost_unnamed: bool,
 }
 
-/// How the last store ended.
+/// The end of the last store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LastUse {
     /// It closed the database, which has not changed since.
@@ -52,12 +52,12 @@ enum LastUse {
 }
 
 impl LastUse {
-    /// Whether there was a database with tables.
+    /// Returns whether there was a database with tables.
     fn had_tables(self) -> bool {
         self != Self::Unknown
     }
 
-    /// Whether nothing indicates damage except that the end is unknown.
+    /// Returns whether nothing indicates damage except that the end is unknown.
     fn is_crash(self) -> bool {
         matches!(self, Self::Killed | Self::Unknown)
     }
@@ -319,8 +319,8 @@ enum Content {
     None,
 }
 
-/// Whether a header differs from that of a store: page size, write-ahead log, no reserved space,
-/// format 4, UTF-8.
+/// Returns whether a header differs from that of a store: page size, write-ahead log, no reserved
+/// space, format 4, UTF-8.
 fn is_foreign_header(header: &[u8]) -> bool {
     let at =
         |from: usize, bytes: &[u8]| header.get(from..).is_some_and(|rest| rest.starts_with(bytes));

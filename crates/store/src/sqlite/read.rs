@@ -200,7 +200,7 @@ pub(crate) fn items_page(
     Ok(page.map(|(key, item)| (ids.get(&keys::turn_of(key)).cloned().unwrap_or_default(), item)))
 }
 
-/// The model items of a thread in order, from where its history last began anew, and whether many
+/// The model items of a thread in order, from where its history last started over, and whether many
 /// of them are outside of pieces.
 pub(crate) fn history(conn: &Connection, thread: &str) -> Result<(Vec<Fragment>, bool), Failure> {
     let lineage = Lineage::of(conn, find_thread(conn, thread)?)?;

@@ -53,7 +53,7 @@ pub(crate) struct Damage {
 /// The result of a salvage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Salvage {
-    /// The new name of the damaged file. Its log is beside it.
+    /// The new name of the damaged file. Its log is next to it.
     pub kept: PathBuf,
     /// The damaged files of the database and its log.
     pub files: Vec<PathBuf>,
@@ -65,7 +65,7 @@ pub struct Salvage {
     pub threads: u64,
     /// The incomplete ones.
     pub lost: Vec<ThreadLoss>,
-    /// Whether a file, or part of it, is missing whose threads and turns nothing else names.
+    /// True if a file, or part of it, is missing whose threads and turns nothing else names.
     pub lost_unnamed: bool,
 }
 
@@ -125,7 +125,7 @@ pub(crate) fn salvage(
     Ok(salvage)
 }
 
-/// Whether an exchange of databases was interrupted, which [`finish`] completes.
+/// Returns whether an exchange of databases was interrupted, which [`finish`] completes.
 pub(crate) fn is_begun(path: &Path) -> Result<bool, StoreError> {
     let dir = path.parent().unwrap_or(Path::new("."));
     let failed = |error| StoreError::io("read", dir, error);
@@ -256,7 +256,7 @@ fn free_name(path: &Path, now_ms: i64) -> Result<String, StoreError> {
             return Ok(name);
         }
     }
-    let source = io::Error::other("too many damaged files are beside it; remove old ones");
+    let source = io::Error::other("too many damaged files are next to it; remove old ones");
     Err(StoreError::io("set aside", path, source))
 }
 

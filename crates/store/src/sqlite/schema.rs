@@ -123,7 +123,7 @@ CREATE TABLE history (
 // A thread shows the turns of its *segments*, in order, and then its own from `open_from` on: see
 // `lineage`. Long text is in `packed`, with an empty text column: see `content`. `lease` names the
 // open store that may write to the thread: see `lease`. `mark` belongs to the caller; with `anew`
-// the model's history begins anew at the fragment.
+// the model's history starts over at the fragment.
 //
 // `thread_text` contains case-folded names and previews; its index is created with the first of
 // them: see `search`.
@@ -246,7 +246,7 @@ FROM (
 ";
 
 // The index of names and previews has their last letters at the beginning of a trigram, too, so that it
-// is made anew: see `search`.
+// is rebuilt: see `search`.
 const VERSION_6: &str = "
 DROP TABLE IF EXISTS thread_search;
 DROP TABLE thread_text;
@@ -256,7 +256,7 @@ CREATE TABLE searched_text (
 ) STRICT;
 ";
 
-/// Whether the file has the latest version.
+/// Returns whether the file has the latest version.
 ///
 /// # Errors
 /// The file is not a store, is newer, or is damaged: its header and its tables do not agree.
@@ -360,7 +360,7 @@ pub(crate) fn probe(conn: &Connection) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether the file is new.
+/// Returns whether the file is new.
 pub(crate) fn has_no_tables(conn: &Connection) -> Result<bool, Failure> {
     Ok(conn.query_row("SELECT count(*) = 0 FROM sqlite_schema", [], |row| row.get(0))?)
 }

@@ -133,7 +133,7 @@ pub(crate) fn find(conn: &Connection, term: &str) -> Result<Matches, Failure> {
     })
 }
 
-/// Whether many of the latest threads match a term.
+/// Returns whether many of the latest threads match a term.
 fn is_common(conn: &Connection, term: &str) -> Result<bool, Failure> {
     let mut counting = conn.prepare_cached(
         "SELECT count(*) FROM (

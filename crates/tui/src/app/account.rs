@@ -33,7 +33,7 @@ impl App {
         });
     }
 
-    /// What is left, a line for each limit.
+    /// Returns the remaining amounts, a line for each limit.
     fn limit_lines(&self, limits: &RateLimitSnapshot) -> Vec<String> {
         let windows = [&limits.primary, &limits.secondary].into_iter().flatten();
         let mut lines: Vec<String> = windows.map(|window| self.window(window)).collect();
@@ -76,7 +76,7 @@ impl App {
                 Err(error) => return app.error(&format!("Not logged out: {}", error.message)),
             };
             if !is_logged_in {
-                return app.info("Nobody is logged in. /login logs in.");
+                return app.info("No account is logged in. /login logs in.");
             }
             let facts = vec![
                 Line::plain(format!("Account: {account}.")),
@@ -136,8 +136,8 @@ fn who(read: &AccountReadResponse) -> (String, bool) {
         Some(account) => (described(account), true),
         None => {
             let text = match read.requires_default_auth {
-                true => "nobody is logged in, and the provider needs an account: /login",
-                false => "nobody is logged in; the provider needs no account",
+                true => "no account is logged in, and the provider needs one: /login",
+                false => "no account is logged in; the provider needs none",
             };
             (text.to_owned(), false)
         }

@@ -1,4 +1,4 @@
-//! How the program asks the user: dialogs of its own, after the questions of the server.
+//! Questions of the program to the user: dialogs of its own, after the questions of the server.
 
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ impl App {
         id
     }
 
-    /// Opens a dialog by itself: behind the others, and its first key has to be meant for it.
+    /// Opens a dialog by itself: after the others, and its first key has to be meant for it.
     pub(super) fn open_dialog_later(
         &mut self,
         ask: Ask,
@@ -43,7 +43,7 @@ impl App {
         self.dialogs.push_front(dialog);
     }
 
-    /// Whether an open dialog takes the key.
+    /// Returns whether an open dialog takes the key.
     pub(super) fn dialog_key(&mut self, key: Key) -> bool {
         let Some(dialog) = self.dialogs.front_mut() else { return false };
         let answer = dialog.ask.key(key, self.now);
@@ -62,7 +62,7 @@ impl App {
         true
     }
 
-    /// Whether an open dialog takes what is pasted.
+    /// Returns whether an open dialog takes the pasted text.
     pub(super) fn dialog_paste(&mut self, text: &str) -> bool {
         let Some(dialog) = self.dialogs.front_mut() else { return false };
         dialog.ask.paste(text, self.now);

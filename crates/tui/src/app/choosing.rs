@@ -13,8 +13,8 @@ use crate::highlight;
 use crate::picker::{Need, Outcome, PAGE, Picker, Row};
 use crate::terminal::input::{Code, Key};
 
-/// How long the rows of the search before stay as they are, in milliseconds: those of the next usually come
-/// within a few.
+/// Time for which the rows of the previous search stay as they are, in milliseconds: those of the
+/// next usually arrive within a few.
 const LATE: u64 = 150;
 
 impl App {
@@ -104,7 +104,7 @@ impl App {
         self.provide();
     }
 
-    /// Whether an open list takes the key.
+    /// Returns whether an open list takes the key.
     pub(super) fn chooses(&mut self, key: Key) -> bool {
         let Some(choosing) = &mut self.choosing else { return false };
         match choosing.picker.key(key) {

@@ -1,4 +1,4 @@
-//! What can be typed after a slash.
+//! The commands after a slash.
 
 use protocol::{
     AskForApproval, ConfigValueWriteParams, HooksListParams, MergeStrategy, OpeningOverrides,
@@ -19,7 +19,7 @@ struct Entry {
     name: &'static str,
     argument: &'static str,
     what: &'static str,
-    /// Whether it works while a turn runs.
+    /// True if it works while a turn runs.
     any_time: bool,
     run: fn(&mut App, &str),
 }
@@ -119,7 +119,7 @@ const COMMANDS: &[Entry] = &[
         true,
         App::plan,
     ),
-    entry("ps", "", "list the commands that run, with their output", true, App::show_terminals),
+    entry("ps", "", "list running commands, with their output", true, App::show_terminals),
     entry("queue", "", "list, edit and remove the messages that wait", true, App::show_queue),
     entry("quit", "", "quit", true, |app, _| app.quit()),
     entry(
@@ -158,7 +158,7 @@ const NO_HOOKS: &str = "There are no hooks. They are written in hooks.json, in t
                         project's .agent folder; `agentd hooks --help` tells more.";
 
 impl App {
-    /// What the composer completes.
+    /// Returns the commands that the composer completes.
     pub(super) fn command_list() -> Vec<Command> {
         COMMANDS
             .iter()
@@ -202,7 +202,7 @@ impl App {
         (command.run)(self, rest.trim());
     }
 
-    /// Whether the command works while a turn runs, so that it begins none.
+    /// Returns whether the command works while a turn runs, so that it begins none.
     pub(super) fn is_for_any_time(name: &str) -> bool {
         COMMANDS.iter().any(|it| it.name == name && it.any_time)
     }
@@ -397,7 +397,7 @@ impl App {
             ),
             "clear" => self
                 .call_and_show::<protocol::ThreadGoalClear>(&ThreadIdParams { thread_id }, |_| {
-                    "This thread has no goal any more.".to_owned()
+                    "This thread no longer has a goal.".to_owned()
                 }),
             goal => {
                 let objective = Some(goal.to_owned());

@@ -1,4 +1,4 @@
-//! What the composer completes and the server knows: files and skills.
+//! The completions of the composer that the server knows: files and skills.
 
 use protocol::{
     FuzzyFileSearchParams, FuzzyFileSearchResult, SkillMetadata, SkillsListParams,

@@ -63,7 +63,7 @@ impl<A> Dialogs<A> {
         self.open.push_front(dialog);
     }
 
-    /// Opens a dialog behind the others.
+    /// Opens a dialog after the others.
     pub(super) fn push_back(&mut self, dialog: Dialog<A>) {
         self.open.push_back(dialog);
     }

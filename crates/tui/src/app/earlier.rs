@@ -173,7 +173,7 @@ impl App {
         });
     }
 
-    /// What would be done is known.
+    /// Takes the plan of an undo.
     fn undo_planned(&mut self, files: Option<&RestoredFiles>) {
         let (restored_count, conflicts, not_restored) = match files {
             Some(files) => (files.restored.len(), &*files.conflicts, &*files.not_restored),
@@ -276,7 +276,7 @@ fn files_of(count: usize) -> String {
     }
 }
 
-/// What the user wrote.
+/// Returns the user's text.
 fn written(content: &[UserInput]) -> String {
     let texts = content.iter().filter_map(|input| match input {
         UserInput::Text { text, .. } => Some(text.as_str()),

@@ -1,5 +1,5 @@
-//! What changes on the screen by time alone, while a turn runs (`tui.animations`): a mark and the seconds.
-//! Without it, nothing does: a screen reader reads each change aloud.
+//! The parts of the screen that change by time alone, while a turn runs (`tui.animations`): a mark
+//! and the seconds. Without it, nothing does: a screen reader reads each change aloud.
 
 use crate::app::App;
 use crate::palette::Palette;
@@ -7,7 +7,7 @@ use crate::text::Style;
 
 /// Milliseconds between two changes.
 const BEAT: u64 = 500;
-/// What the empty composer says.
+/// The text of the empty composer.
 const HINT: &str = "Write what is to be done, or / for commands";
 const HINT_IN_TURN: &str = "Enter adds to the turn, Tab sends at its end";
 
@@ -18,8 +18,8 @@ impl App {
         Some(self.now + BEAT - self.now.saturating_sub(turn.started_ms) % BEAT)
     }
 
-    /// How long something has lasted, in milliseconds, where that is shown. `before_ms` is how long it had
-    /// lasted when it was first seen.
+    /// Returns the elapsed time of something, in milliseconds, where that is shown. `before_ms` is
+    /// how long it had lasted when it was first seen.
     pub(super) fn elapsed(&self, started_ms: u64, before_ms: u64) -> Option<u64> {
         let elapsed = || self.now.saturating_sub(started_ms).saturating_add(before_ms);
         self.settings.animations.then(elapsed)

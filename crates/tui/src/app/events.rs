@@ -1,4 +1,4 @@
-//! What goes into the state machine and what comes out of it, beside frames.
+//! The inputs of the state machine, and its outputs besides frames.
 
 use std::path::PathBuf;
 
@@ -44,7 +44,7 @@ pub enum StartThread {
     ForkLatest,
 }
 
-/// What goes in.
+/// An input.
 #[derive(Debug)]
 pub enum Event {
     /// From the terminal.
@@ -59,7 +59,7 @@ pub enum Event {
     Lost {
         /// Why, for people.
         why: String,
-        /// Whether the server may still be there.
+        /// True if the server may still exist.
         can_return: bool,
     },
     /// The call could not be sent: there is no connection.
@@ -72,7 +72,7 @@ pub enum Event {
     Unopened(String),
     /// The thread was written into this file, or why not.
     Exported(Result<PathBuf, String>),
-    /// What was found out on the machine of the server.
+    /// A discovery on the machine of the server.
     Found(Found),
     /// The editor was closed: what it saved, or why there is nothing.
     Edited(Result<String, String>),
@@ -82,7 +82,7 @@ pub enum Event {
     Tick,
 }
 
-/// What is to be done.
+/// A requested action.
 #[derive(Debug)]
 pub enum Effect {
     /// Send a call.
@@ -115,7 +115,7 @@ pub enum Effect {
     Export {
         /// Where.
         path: PathBuf,
-        /// What.
+        /// The text.
         text: String,
     },
     /// Read the messages of earlier sessions.

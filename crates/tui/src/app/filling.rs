@@ -1,4 +1,4 @@
-//! What fills the screen: a list to choose from, or a text.
+//! The content that fills the screen: a list to choose from, or a text.
 
 use crate::pager::Pager;
 use crate::picker::Picker;
@@ -16,7 +16,7 @@ pub(super) struct Choosing {
     pub(super) late_at: Option<u64>,
 }
 
-/// What is chosen.
+/// The choice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum What {
     Threads,
@@ -52,7 +52,7 @@ pub(super) struct Reading {
     pub(super) of: Of,
 }
 
-/// What it is.
+/// The kind of content.
 #[derive(Debug)]
 pub(super) enum Of {
     /// Lines that are complete.
@@ -61,7 +61,7 @@ pub(super) enum Of {
     Thread {
         id: String,
         cursor: Option<String>,
-        /// Whether its events come for this view alone.
+        /// True if its events arrive for this view alone.
         is_subscribed: bool,
     },
 }

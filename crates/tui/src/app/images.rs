@@ -1,5 +1,5 @@
 //! Images in a message: from a pasted path, from `/image PATH`, and from the clipboard. The files are
-//! examined outside of the state machine, which meanwhile holds what is typed behind a pasted path.
+//! examined outside of the state machine, which holds the text typed after a pasted path until then.
 
 use std::path::{Path, PathBuf};
 
@@ -31,7 +31,7 @@ impl App {
         self.effects.push_back(Effect::FindImage(ImageSource::Pasted { text, path }));
     }
 
-    /// Whether an input has to wait until it is known what a paste before it is.
+    /// Returns whether an input has to wait until the kind of a paste before it is known.
     pub(super) fn holds(&mut self, input: &Input) -> bool {
         if self.images.pasted.is_none() || matches!(input, Input::Reply(_) | Input::Focus(_)) {
             return false;
@@ -120,7 +120,7 @@ impl App {
         self.keep_soon();
     }
 
-    /// What came behind the paste.
+    /// Releases the text that was typed after the paste.
     fn release(&mut self) {
         for input in std::mem::take(&mut self.images.held) {
             self.input(input);

@@ -1,4 +1,4 @@
-//! The thread as it is when it is opened, also in the middle of a turn, and again after a reconnection:
+//! The thread as it is when it is opened, even in the middle of a turn, and again after a reconnection:
 //! what runs comes with the answer that opens it, as it is at that place among the events, and the finished
 //! turns come page by page. Until the last page has come, nothing else is printed.
 
@@ -17,7 +17,7 @@ const PAGE: u32 = 100;
 
 impl App {
     /// Takes the turns in progress from the answer that opened the thread. What is being written has its
-    /// text so far; the additions that follow the answer belong behind it.
+    /// text so far; the additions that follow the answer belong after it.
     pub(super) fn join(&mut self, turns: &[Turn]) {
         for turn in turns.iter().filter(|turn| turn.status == TurnStatus::InProgress) {
             self.turn_started(turn);
@@ -66,7 +66,7 @@ impl App {
 
     fn turns(&mut self, page: ThreadTurnsListResponse) {
         self.session.is_loading = false;
-        // What is printed in part comes first, and what has come since the opening behind all turns.
+        // What is printed in part comes first, and what has come since the opening after all turns.
         let open = std::mem::take(&mut self.session.open);
         let (open, mut newer): (Vec<Open>, Vec<Open>) =
             open.into_iter().partition(|open| open.running.has_begun());
@@ -113,7 +113,7 @@ impl App {
     /// All turns are there, or cannot be read.
     fn loaded(&mut self) {
         self.session.is_loading = false;
-        // What the server does not know any longer was cut off by its end.
+        // Items that the server no longer knows were cut off by its end.
         for open in self.session.open.iter_mut().filter(|open| !open.is_confirmed) {
             open.running.end();
             (open.is_complete, open.is_undecided) = (true, false);

@@ -1,13 +1,13 @@
-//! What keys do: the question in front takes them first, then the composer, then the program.
+//! Handling of keys: the question in front takes them first, then the composer, then the program.
 
 use crate::app::{App, Effect};
 use crate::composer::{Draft, Outcome};
 use crate::history::{History, Search, SearchOutcome};
 use crate::terminal::input::{Code, Key};
 
-/// How long a message rests before it is kept, in milliseconds.
+/// Time that a message rests before it is kept, in milliseconds.
 const KEEP_AFTER: u64 = 1_000;
-/// How long Ctrl+C and Esc are remembered, in milliseconds.
+/// Time for which Ctrl+C and Esc are remembered, in milliseconds.
 const QUIT_WITHIN: u64 = 2_000;
 
 impl App {
@@ -68,7 +68,7 @@ impl App {
         }
     }
 
-    /// What is written is kept in the agent's home after a rest.
+    /// Keeps the composed text in the agent's home after a rest.
     pub(super) fn keep_soon(&mut self) {
         self.keep_at = Some(self.now + KEEP_AFTER);
     }
@@ -120,7 +120,7 @@ impl App {
         }
     }
 
-    /// The message before or behind the one in the composer.
+    /// The message before or after the one in the composer.
     fn walk(&mut self, code: Code) {
         let current = self.composer.draft();
         let Some(history) = &mut self.history else {
@@ -137,7 +137,7 @@ impl App {
         }
     }
 
-    /// Whether the search through earlier messages takes the key.
+    /// Returns whether the search through earlier messages takes the key.
     fn searching(&mut self, key: Key) -> bool {
         if let (Some(search), Some(history)) = (&mut self.search, &self.history) {
             let (draft, takes) = match search.key(history, key) {

@@ -47,7 +47,7 @@ impl App {
         (lines, view.cursor.map(|(row, column)| (first + row, column)))
     }
 
-    /// What stands above the composer, in at most `rows` rows: the most important last.
+    /// Returns the lines above the composer, in at most `rows` rows: the most important last.
     fn above(&self, rows: usize) -> Vec<Line> {
         let mut tail = Vec::new();
         tail.extend(self.background());
@@ -91,7 +91,7 @@ impl App {
         if open.running.is_text() {
             return open.running.open(context, rows);
         }
-        // A message that was sent into the turn, and stands behind the answer that is being written.
+        // A message that was sent into the turn, and stands after the answer that is being written.
         if let (ThreadItem::UserMessage(_), true) = (open.running.item(), open.is_complete) {
             let lines = cells::finished(open.running.item(), context);
             return lines.into_iter().take(rows.min(3)).collect();

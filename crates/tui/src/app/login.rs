@@ -143,7 +143,7 @@ impl App {
             Some("offline") => self.use_provider("offline", None),
             _ => {
                 if std::mem::take(&mut self.login.hold) != Hold::None {
-                    self.info("No model can be asked yet. /login opens the choice again.");
+                    self.info("No model provider is set up. /login opens the choice again.");
                     match self.login.first.take() {
                         Some(first) if self.composer.is_empty() => {
                             self.composer.restore(Draft::plain(first));
@@ -297,7 +297,7 @@ impl App {
     /// Looks for model servers, which only a program on the same machine can.
     fn look_for_servers(&mut self) {
         if !self.environment.server_is_here {
-            let text = "The server runs elsewhere, and this program does not see what runs beside it. \
+            let text = "The server runs elsewhere, and this program does not see what runs next to it. \
                         Set `model_provider` to `ollama` or `lmstudio` in its config.toml.";
             return self.open_chooser(Some(text.to_owned()), false);
         }
@@ -312,7 +312,7 @@ impl App {
         self.effects.push_back(Effect::FindServers);
     }
 
-    /// What was found, unless the user has gone back meanwhile.
+    /// Takes the found servers, unless the user has gone back in the meantime.
     pub(super) fn servers_found(&mut self, servers: &[LocalServer]) -> bool {
         let Some(dialog) = self.login.looking.take() else { return false };
         self.dialogs.close(dialog);

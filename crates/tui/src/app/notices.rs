@@ -127,7 +127,7 @@ impl App {
         hints || is_shown
     }
 
-    /// What the status line says about limits.
+    /// Returns the status line's text about limits.
     pub(super) fn limits_left(&self) -> Option<String> {
         let limits = self.notices.limits.as_ref()?;
         let left = |window: &RateLimitWindow| {

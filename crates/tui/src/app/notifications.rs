@@ -1,4 +1,4 @@
-//! What the server sends by itself.
+//! Notifications of the server.
 
 use std::borrow::Cow;
 
@@ -236,7 +236,7 @@ impl App {
 
     /// Prints what can be: finished items, and the finished part of a text that is being written. While
     /// such a text stands half in the terminal, others wait, so that it stays in one piece; and what began
-    /// after a text comes behind it, as in the thread.
+    /// after a text comes after it, as in the thread.
     pub(super) fn print_finished(&mut self) {
         if self.session.is_loading {
             return;
@@ -328,7 +328,7 @@ impl App {
         if turn.is_some_and(|turn| std::mem::take(&mut turn.has_message)) {
             // The message counts, and the model may say the same again.
             self.print_finished();
-            self.info("The response broke off behind this message: the model is asked to go on.");
+            self.info("The response broke off after this message: the model is asked to continue.");
         }
         if let Some(turn) = &mut self.session.turn {
             let attempt = it

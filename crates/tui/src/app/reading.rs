@@ -1,4 +1,4 @@
-//! What is read on the whole screen: the transcript of a thread or of an agent, a long diff.
+//! A text that is read on the whole screen: the transcript of a thread or of an agent, a long diff.
 
 use protocol::{
     SortDirection, ThreadIdParams, ThreadItem, ThreadResumeParams, ThreadTurnsListParams,
@@ -44,7 +44,7 @@ impl App {
         self.reading = Some(Reading { pager: Pager::of_lines(title, lines), of: Of::Lines });
     }
 
-    /// Whether the open view takes the key.
+    /// Returns whether the open view takes the key.
     pub(super) fn reads(&mut self, key: Key) -> bool {
         let context = self.context();
         let Some(reading) = &mut self.reading else { return false };

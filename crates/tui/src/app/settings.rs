@@ -1,18 +1,18 @@
-//! What the user's shell and the configuration say about the terminal program.
+//! The settings of the user's shell and the configuration for the terminal program.
 
 use std::path::PathBuf;
 
 use crate::app::configuration::Configuration;
 use crate::palette::Depth;
 
-/// What the user's shell says.
+/// The settings of the user's shell.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
-    /// How many colours may be used (`NO_COLOR`, `COLORTERM`, `TERM`).
+    /// The number of colours that may be used (`NO_COLOR`, `COLORTERM`, `TERM`).
     pub depth: Depth,
-    /// Whether the terminal breaks rows that are too long after a resize, as most do.
+    /// True if the terminal breaks rows that are too long after a resize, as most do.
     pub reflows: bool,
-    /// Whether it is tmux.
+    /// True if it is tmux.
     pub is_tmux: bool,
     /// `VISUAL` or `EDITOR`.
     pub editor: Option<String>,
@@ -20,7 +20,7 @@ pub struct Environment {
     pub started_at: i64,
     /// The user's home folder, which is written `~`.
     pub home: Option<PathBuf>,
-    /// Whether the server is on this machine, in this process.
+    /// True if the server is on this machine, in this process.
     pub server_is_here: bool,
 }
 
@@ -59,7 +59,7 @@ impl Environment {
     }
 }
 
-/// What the configuration says.
+/// The configuration's settings.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     /// `tui.alternate_screen` is `always`.
@@ -88,7 +88,7 @@ pub(super) struct Settings {
     pub(super) undoes: bool,
     /// `feedback.enabled`.
     pub(super) feedback: bool,
-    /// Whether messages are shown as they were written (`/raw`).
+    /// True if messages are shown as they were written (`/raw`).
     pub(super) raw: bool,
 }
 
@@ -110,7 +110,7 @@ impl Notify {
     }
 }
 
-/// What the status line shows unless the configuration says otherwise.
+/// The items of the status line unless the configuration names others.
 const STATUS_LINE: &[&str] = &["model", "folder", "branch", "context", "cost", "agents"];
 
 impl Default for Settings {

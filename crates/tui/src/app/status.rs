@@ -30,12 +30,12 @@ const ALIASES: &[(&str, &str)] = &[
     ("session-id", "thread"),
 ];
 
-/// Whether both names are of the same item.
+/// Returns whether both names are of the same item.
 pub(super) fn is_same(one: &str, other: &str) -> bool {
     usual(one) == usual(other)
 }
 
-/// What an item shows; none where there is no such item.
+/// Returns the description of an item; none where there is no such item.
 pub(super) fn detail(item: &str) -> Option<&'static str> {
     let name = usual(item);
     ITEMS.iter().find(|(id, _)| *id == name).map(|(_, detail)| *detail)

@@ -1,4 +1,4 @@
-//! What is taken out of the thread: the latest answer or a block of its code, into the clipboard, and the
+//! Copies out of the thread: the latest answer or a block of its code, into the clipboard, and the
 //! whole thread as Markdown, into a file.
 
 use std::path::PathBuf;

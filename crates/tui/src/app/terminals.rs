@@ -27,7 +27,7 @@ impl App {
         })
     }
 
-    /// Whether a command outlived the turn that began it.
+    /// Returns whether a command outlived the turn that began it.
     pub(super) fn is_in_background(&self, open: &Open) -> bool {
         let is_command = matches!(open.running.item(), ThreadItem::CommandExecution(_));
         is_command && !open.is_complete && self.session.turn_id() != Some(&*open.turn_id)

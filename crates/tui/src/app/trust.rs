@@ -15,7 +15,7 @@ use crate::ask::{Ask, Offer};
 use crate::palette::Palette;
 use crate::text::Line;
 
-/// What counts only in a trusted folder, and what that means.
+/// The parts that count only in a trusted folder, and their meaning.
 const PARTS: &[(&str, &str)] = &[
     (
         ".agent/config.toml",
@@ -121,7 +121,7 @@ impl App {
             }));
         }
         facts.push(Line::plain(
-            "If you trust it, all of this counts for threads that work here, also when a file of it \
+            "If you trust it, all of this counts for threads that work here, even when a file of it \
              changes later. Subfolders need a trust of their own.",
         ));
         facts.push(Line::plain(

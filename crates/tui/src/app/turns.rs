@@ -12,7 +12,7 @@ use crate::session::ActiveTurn;
 use crate::text::{Line, Style};
 
 impl App {
-    /// What is shown before a thread's first item.
+    /// Shows the text before a thread's first item.
     pub(super) fn greet(&mut self, model: &str, cwd: &str, thread: &Thread, has_turns: bool) {
         let folder = self.folder(cwd);
         let title = Line::new("agentd", Style::BOLD)

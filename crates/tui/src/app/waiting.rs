@@ -1,5 +1,5 @@
-//! What happens to messages that wait for the end of the turn. They are shown, listed, edited and removed, and
-//! come back into the composer when the turn does not end by itself.
+//! The treatment of messages that wait for the end of the turn. They are shown, listed, edited and
+//! removed, and come back into the composer when the turn does not end by itself.
 
 use protocol::{UserInput, UserMessageItem};
 
@@ -90,7 +90,7 @@ impl App {
         self.sent.received(text.unwrap_or_default());
     }
 
-    /// What the server turned out not to have is in the composer again.
+    /// Puts messages that the server turned out not to have back into the composer.
     pub(super) fn return_unanswered(&mut self) {
         let drafts = self.sent.take_unanswered();
         self.give_back(drafts);
@@ -139,7 +139,7 @@ impl App {
         self.keep_soon();
     }
 
-    /// What waits, above the composer.
+    /// Returns the waiting messages, above the composer.
     pub(super) fn queued(&self) -> Vec<Line> {
         let first = |draft: &Draft| draft.shown().lines().next().unwrap_or_default().to_owned();
         let unanswered = self.sent.unanswered().iter().map(|draft| {

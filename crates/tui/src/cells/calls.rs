@@ -34,7 +34,7 @@ pub(super) fn line(
     lines
 }
 
-/// What happened to which files, and the changes.
+/// Returns the changed files, the kind of each change, and the changes.
 pub(super) fn file_change(item: &FileChangeItem, context: &Context) -> Vec<Line> {
     with_changes(item, LINES, context)
 }

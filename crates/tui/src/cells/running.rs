@@ -9,7 +9,7 @@ use crate::output::Output;
 use crate::palette::Palette;
 use crate::text::Line;
 
-/// See the module.
+/// An item while it runs.
 #[derive(Debug)]
 pub struct Running {
     item: ThreadItem,
@@ -24,15 +24,15 @@ enum Body {
         stream: Stream,
         /// Bytes that the stream was given.
         length: usize,
-        /// Whether any line was given.
+        /// True if any line was given.
         has_begun: bool,
-        /// Whether all were.
+        /// True if all were.
         is_over: bool,
-        /// Whether another response takes its place.
+        /// True if another response takes its place.
         is_replaced: bool,
         is_quiet: bool,
     },
-    /// What a command printed last, or how far a tool is.
+    /// The last output of a command, or the progress of a tool.
     Output {
         output: Output,
         /// Bytes that it was given.
@@ -113,7 +113,7 @@ impl Running {
                     self.push(rest);
                 }
             }
-            // Nothing of it is printed before the end, so it is shown anew.
+            // Nothing of it is printed before the end, so it is shown again.
             Body::Output { length, .. } if !self.is_complete && whole.len() > length => {
                 self.body = output_of(item);
             }
@@ -144,13 +144,13 @@ impl Running {
         }
     }
 
-    /// Whether its lines are printed while it is written.
+    /// Returns whether its lines are printed while it is written.
     #[must_use]
     pub fn is_text(&self) -> bool {
         matches!(self.body, Body::Text { .. })
     }
 
-    /// Whether some of its lines were given, and not yet all.
+    /// Returns whether some of its lines were given, and not yet all.
     #[must_use]
     pub fn has_begun(&self) -> bool {
         matches!(self.body, Body::Text { has_begun: true, is_over: false, .. })
@@ -162,7 +162,7 @@ impl Running {
         &self.item
     }
 
-    /// The lines that will not change any more, each given once: of a text as it is written, of anything
+    /// The lines that are final, each given once: of a text as it is written, of anything
     /// else when it is complete.
     pub fn finished(&mut self, context: &Context) -> Vec<Line> {
         match &mut self.body {
@@ -229,7 +229,7 @@ impl Running {
     }
 }
 
-/// What came of the output of a command.
+/// Returns the output of a command.
 fn output_of(item: &ThreadItem) -> Body {
     let mut output = Output::default();
     if let ThreadItem::CommandExecution(it) = item {

@@ -169,7 +169,7 @@ fn a_response_that_breaks_off_behind_a_whole_message_says_so() {
     failed(&mut bench, true);
     bench.item("item/started", text("m2", ""));
     bench.item("item/completed", text("m2", "The answer."));
-    let said = "· The response broke off behind this message: the model is asked to go on.";
+    let said = "· The response broke off after this message: the model is asked to continue.";
     let expected = format!("The answer.\n\n{said}\n\nThe answer.\n\n");
     assert_eq!(after(&bench, "The answer."), expected);
 }

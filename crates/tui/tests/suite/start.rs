@@ -258,7 +258,7 @@ fn the_offline_model_is_chosen_and_a_start_without_a_model_is_possible() {
     let start = Start { prompt: Some("do it".to_owned()), ..Start::default() };
     let mut bench = without_account(80, 24, json!({}), start);
     bench.key(Key::plain(Code::Esc));
-    assert!(bench.printed.contains("No model can be asked yet."), "{}", bench.printed);
+    assert!(bench.printed.contains("No model provider is set up."), "{}", bench.printed);
     assert!(bench.shown().contains("› do it"), "{}", bench.shown());
     assert!(bench.calls.is_empty());
 }
@@ -301,7 +301,7 @@ fn logging_out_asks_and_says_what_happened() {
     let mut bench = Bench::open(80, 24);
     bench.send("/logout");
     bench.answer("account/read", json!({ "account": null, "requiresDefaultAuth": false }));
-    assert!(bench.printed.contains("Nobody is logged in."), "{}", bench.printed);
+    assert!(bench.printed.contains("No account is logged in."), "{}", bench.printed);
 }
 
 fn untrusted(entry: Value) -> Value {
@@ -339,7 +339,7 @@ Do you trust this folder?
   asking, and MCP servers, which are programs that run with your rights
   .agent/hooks.json  programs that run during turns, each only after you trust
   it by itself
-If you trust it, all of this counts for threads that work here, also when a file
+If you trust it, all of this counts for threads that work here, even when a file
   of it changes later. Subfolders need a trust of their own.
 If not, none of it is read or run. Everything else works the same: the agent
   reads and writes files here as the sandbox and your approvals allow.

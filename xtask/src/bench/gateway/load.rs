@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::message::Response;
 
-/// What to send, over how many connections and for how long.
+/// The load: the requests to send, over how many connections and for how long.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Load {
     pub(crate) address: SocketAddr,
@@ -219,7 +219,7 @@ impl Client {
         }
     }
 
-    /// Whether the response in progress is now complete.
+    /// Returns whether the response in progress is now complete.
     fn take(&mut self, content: &mut Vec<u8>) -> Result<bool> {
         let mut used = 0;
         if self.reading.is_none() {

@@ -8,7 +8,7 @@ use anyhow::Result;
 use super::contestant::ContestantName;
 use crate::bench::options::{check_scenarios, seconds};
 
-/// Measure the gateway beside nginx and LiteLLM. Needs two cores that nothing else uses.
+/// Measure the gateway against nginx and LiteLLM. Needs two cores that nothing else uses.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     /// The program to measure [default: a `dist` build of this checkout]

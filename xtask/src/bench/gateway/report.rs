@@ -54,7 +54,7 @@ impl Goal {
         }
     }
 
-    /// Whether the goal is missed; a value that cannot be compared misses it.
+    /// Returns whether the goal is missed; a value that cannot be compared misses it.
     fn is_missed(self, value: f64) -> bool {
         match self {
             Goal::None => false,

@@ -1,5 +1,5 @@
-//! The environment of the contestants: the cores for them and for the load, the upstream behind
-//! them, and measurements in rotation.
+//! The environment of the contestants: the cores for them and for the load, their upstream, and
+//! measurements in rotation.
 
 use std::net::SocketAddr;
 use std::path::Path;

@@ -44,7 +44,7 @@ pub(crate) fn start(starter: &Starter, root: &Path, agentd: &Path) -> Result<Gat
     std::fs::copy(&source, &file).with_context(|| source.display().to_string())?;
     let mut command = Command::new(agentd);
     command.args(["gateway", "--config"]).arg(&file).current_dir(folder.path());
-    // The configuration of whoever runs this is not to be read.
+    // The configuration of the user who runs this must not be read.
     command.env("HOME", folder.path());
     let mut process = starter.start(CORE, &command)?;
     let (url, _) = process

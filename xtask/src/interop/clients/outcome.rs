@@ -1,4 +1,4 @@
-//! What a script says: the client it runs, a line for each check, and a count at the end.
+//! The output of a script: the client it runs, a line for each check, and a count at the end.
 
 use anyhow::{Result, ensure};
 
@@ -49,7 +49,7 @@ fn count(line: &str) -> Option<Line> {
     Some(Line::Count { passed: passed.parse().ok()?, failed: failed.parse().ok()? })
 }
 
-/// What one client showed.
+/// The results of one client.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) language: &'static str,

@@ -1,4 +1,4 @@
-//! What is shown of the trial: a table on the terminal, and `docs/gateway-clients.md`.
+//! The report of the trial: a table on the terminal, and `docs/gateway-clients.md`.
 
 use std::fmt::Write;
 

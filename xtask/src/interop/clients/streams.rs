@@ -28,7 +28,7 @@ struct Case {
     group: &'static str,
     name: String,
     base_url: String,
-    /// Whether the client accumulates the response itself, rather than to return its events.
+    /// True if the client accumulates the response itself, rather than returning its events.
     helper: bool,
 }
 

@@ -1,5 +1,5 @@
 //! The clients, each in a folder below the target folder: a virtual environment of Python and a
-//! folder of npm, with the versions that stand beside the scripts.
+//! folder of npm, with the versions that stand next to the scripts.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,7 +16,7 @@ pub(crate) struct Kit {
     pub(crate) versions: &'static str,
     /// Where they are installed, below the target folder.
     pub(crate) folder: &'static str,
-    /// Whether packages that are not needed here are left out: the programs that the clients come
+    /// True if packages that are not needed here are left out: the programs that the clients come
     /// with. The lists of versions are complete without them.
     pub(crate) alone: bool,
 }
@@ -74,14 +74,14 @@ pub(crate) const WEB_CLIENT: Kit = Kit {
     folder: "web-client",
     alone: false,
 };
-/// What checks and tests the Python SDK; Python alone.
+/// The kit that checks and tests the Python SDK; Python alone.
 pub(crate) const PYTHON_SDK: Kit = Kit {
     scripts: "sdk/python/tests",
     versions: "sdk/python/tests",
     folder: "python-sdk",
     alone: true,
 };
-/// What checks and tests the TypeScript SDK; JavaScript alone.
+/// The kit that checks and tests the TypeScript SDK; JavaScript alone.
 pub(crate) const TYPESCRIPT_SDK: Kit = Kit {
     scripts: "sdk/typescript/tests",
     versions: "sdk/typescript",
@@ -102,7 +102,7 @@ pub(crate) const COLLECTOR: Kit = Kit {
     folder: "collector",
     alone: false,
 };
-/// What was installed last: when it is no longer what is wanted, it is installed anew.
+/// The file that names the last installation: when it is outdated, everything is installed again.
 const STAMP: &str = "installed";
 
 /// A client that is installed.
@@ -120,7 +120,7 @@ impl Client {
         let mut command = Command::new(&self.program);
         command.arg(&self.script).current_dir(&self.folder);
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
-        // Settings of whoever runs this would lead the clients elsewhere.
+        // Settings of the user who runs this would lead the clients elsewhere.
         for name in ["BASE_URL", "API_KEY", "ADMIN_KEY", "ORG_ID", "PROJECT_ID", "LOG"] {
             command.env_remove(format!("OPENAI_{name}"));
         }

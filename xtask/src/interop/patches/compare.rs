@@ -1,4 +1,4 @@
-//! What both implementations make of a case, and why they may differ.
+//! Both implementations' outcomes of a case, and the reasons why they may differ.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ pub(crate) enum TheirOutcome {
 /// The text after the patch, or why the patch fails.
 pub(crate) type OurOutcome = Result<String, patch::Error>;
 
-/// How the outcomes compare. All but `Unexplained` are in order.
+/// The result of comparing the outcomes. All but `Unexplained` are in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Verdict {
     Same,
@@ -53,7 +53,7 @@ pub(crate) enum Verdict {
     Unexplained,
 }
 
-/// What our crate makes of a case.
+/// Returns our crate's outcome of a case.
 pub(crate) fn ours(case: &Case) -> OurOutcome {
     // The other one takes one line end at the end for that of the last line.
     let diff = case.diff.strip_suffix('\n').unwrap_or(&case.diff);
@@ -130,7 +130,7 @@ struct Hunk {
 }
 
 impl Hunk {
-    /// Whether nothing but blank lines says where it stands.
+    /// Returns whether its position follows from nothing but blank lines.
     fn is_unplaced(&self) -> bool {
         let old = self.lines.iter().filter(|line| !line.starts_with('+'));
         old.clone().all(|line| line.is_empty()) && !self.lines.is_empty()

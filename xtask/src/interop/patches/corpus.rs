@@ -62,7 +62,7 @@ fn size(case: &Case) -> usize {
     case.before.len() + case.diff.len()
 }
 
-/// What is in a patch, a letter each.
+/// Returns the parts of a patch, a letter each.
 fn kind(case: &Case) -> String {
     let lines: Vec<&str> = case.diff.split('\n').collect();
     let count = |start: &str| lines.iter().filter(|line| line.starts_with(start)).count();

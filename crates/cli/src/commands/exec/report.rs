@@ -19,7 +19,7 @@ use crate::commands::transcript::{Style, Transcript, sandbox_name};
 /// Follows a turn.
 pub(super) struct Report {
     pub(super) answer: Answer,
-    /// Whether something was refused because no approval can be requested.
+    /// True if something was refused because no approval can be requested.
     pub(super) has_declined: bool,
     /// The last reasons of hooks: why a prompt was not sent, or a turn ended or went on.
     pub(super) hook_reasons: Option<String>,

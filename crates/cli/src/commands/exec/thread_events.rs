@@ -13,7 +13,7 @@ use protocol::{
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-/// See the module.
+/// The writer of a run's events.
 pub(super) struct ThreadEvents<W> {
     out: W,
     /// The first event is that of the thread: earlier ones wait. `None` afterwards.
@@ -26,7 +26,7 @@ pub(super) struct ThreadEvents<W> {
     /// The last message of a review, unless something follows: the review's result contains it.
     held: Option<Value>,
     is_reviewing: bool,
-    /// Whether the turn has a message.
+    /// True if the turn has a message.
     has_message: bool,
     /// The last reasons of hooks, which kept the turn from a message when it has none.
     hook_reasons: Option<String>,
@@ -270,7 +270,7 @@ fn less(total: TokenUsageBreakdown, part: TokenUsageBreakdown) -> TokenUsageBrea
     }
 }
 
-/// Whether the beginning of an item is an event too.
+/// Returns whether the beginning of an item is an event too.
 fn is_observable(item: &ThreadItem) -> bool {
     matches!(
         item,

@@ -57,7 +57,7 @@ pub(crate) fn seconds(ms: i64) -> String {
     format!("{}.{} s", ms / 1000, ms % 1000 / 100)
 }
 
-/// How many files.
+/// Returns the number of files in words.
 pub(super) fn files(count: usize) -> String {
     if count == 1 { "1 file".to_owned() } else { format!("{count} files") }
 }

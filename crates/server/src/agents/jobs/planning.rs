@@ -1,4 +1,4 @@
-//! Reads what a job is to do for the two who need it: whoever decides about the file that it writes,
+//! Reads a job's task for the two who need it: the one who decides about the file that it writes,
 //! before it begins, and the job itself.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! How far a job has come, for its clients.
+//! The progress of a job, for its clients.
 
 use serde_json::{Value, json};
 use store::JobItemCounts;

@@ -32,14 +32,14 @@ const SHOWN_ROWS: u32 = 5;
 /// Characters of an error that the output shows.
 const MAX_SHOWN_ERROR: usize = 500;
 
-/// What the model can do about stopped rows.
+/// The advice for the model about stopped rows.
 const GO_ON: &str = "Call this again with the same arguments to run the stopped rows; the others do \
                      not run again.";
 
-/// How often clients are sent the progress.
+/// Interval at which clients are sent the progress.
 const PROGRESS: Duration = Duration::from_secs(1);
 
-/// See the module.
+/// The run of a job.
 pub(super) struct JobRun {
     pub(super) agents: Arc<Agents>,
     pub(super) caller: Arc<AgentCaller>,
@@ -52,7 +52,7 @@ pub(super) struct JobRun {
     /// Where the job is stored.
     pub(super) store: Store,
     concurrency: usize,
-    /// What the job wrote earlier.
+    /// The earlier output of the job.
     written: WrittenOutputs,
     tally: Mutex<Tally>,
 }

@@ -18,16 +18,16 @@ use crate::agents::start_error::StartError;
 /// Longest instruction of a worker in bytes.
 const MAX_PROMPT: usize = 1 << 20;
 
-/// How long the turn of a worker that has reported may take to end.
+/// Time for the turn of a worker that has reported to end.
 const TURN_END: Duration = Duration::from_secs(10);
 
 /// Characters of a worker's last message that an error shows.
 const MAX_MESSAGE: usize = 500;
 
-/// How long the start of a worker may take.
+/// Time limit for the start of a worker.
 const START: Duration = Duration::from_secs(60);
 
-/// What a worker came to.
+/// The outcome of a worker.
 enum End {
     /// It reported.
     Reported,
@@ -182,8 +182,8 @@ impl JobRun {
         }
     }
 
-    /// What became of a worker that ended without a result. Only what the row itself causes is final:
-    /// another worker would do no better.
+    /// Returns the outcome of a worker that ended without a result. Only what the row itself causes
+    /// is final: another worker would do no better.
     fn without_report(&self, state: &AgentState, failure: Option<FailureKind>) -> End {
         match state {
             AgentState::Completed(message) => {
@@ -241,7 +241,7 @@ impl JobRun {
     }
 }
 
-/// What the failure of a worker's turn is due to.
+/// The cause of the failure of a worker's turn.
 #[derive(Clone, Copy)]
 enum Cause {
     /// The row: another worker would fail, too.

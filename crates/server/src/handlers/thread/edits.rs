@@ -109,7 +109,7 @@ impl Server {
         written.map(|()| Empty {})
     }
 
-    /// The thread was deleted, so that what it changed cannot be undone any more.
+    /// Forgets the changes of a deleted thread, which can no longer be undone.
     async fn forget_changes(&self, id: &str) {
         let home = match self.services.configurations.own() {
             Ok(loaded) => loaded.resolved.config.sqlite_home,

@@ -24,7 +24,7 @@ use crate::thread_port::{Extra, ThreadHandle};
 
 /// Largest file that a thread is read from: a file is held in memory until all of it is stored.
 const MAX_FILE_BYTES: u64 = 512 << 20;
-/// How long reading it may take.
+/// Time limit for reading it.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Refuses members that are set together.

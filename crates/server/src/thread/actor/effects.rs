@@ -272,7 +272,7 @@ impl Actor {
         }
     }
 
-    /// Carries out what claims no record of a batch that could not be stored; then the turn fails.
+    /// Performs the effects that do not depend on the lost records, then fails the turn.
     pub(super) async fn execute_unstored(&mut self, steps: Vec<Step>, error: &Error) {
         let mut batch = UnstoredBatch::new(format!("the thread cannot be stored: {error}"));
         tracing::warn!(target: "server::store", "{}", batch.message());

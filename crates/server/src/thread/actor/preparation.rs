@@ -294,7 +294,7 @@ impl Actor {
         }
     }
 
-    /// What tasks have found or done.
+    /// Takes the results of tasks.
     pub(super) async fn skills_reported(&mut self, report: SkillReport, steps: &mut Vec<Step>) {
         match report {
             SkillReport::Found { request, needs } => self.skill_needs_found(request, needs, steps),
@@ -419,7 +419,8 @@ async fn warn(sender: &Sender<Command>, note: &str) {
     let _ = sender.send(Command::Warn { message: note.to_owned() }).await;
 }
 
-/// What the model learns of a server that was added, when it is ready or, as an error, has failed.
+/// Returns the note for the model about an added server, when it is ready or, as an error, has
+/// failed.
 async fn started(name: &str, server: Option<&mcp::Server>, since: &str) -> Result<String, String> {
     let Some(server) = server else {
         return Err(format!(

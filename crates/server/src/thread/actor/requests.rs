@@ -21,7 +21,7 @@ use crate::thread_port::{
     ServerQuestion, Snapshot, TurnStart,
 };
 
-/// How long a question to the user waits for a client after the last one that could answer has
+/// Time that a question to the user waits for a client after the last one that could answer has
 /// gone: long enough for one that lost its connection to return.
 const AWAIT_CLIENT: Duration = Duration::from_secs(30);
 
@@ -376,8 +376,8 @@ impl Actor {
         was_subscribed
     }
 
-    /// What follows from a client's leaving. Questions to the user that no other client can answer
-    /// wait a while for one.
+    /// Applies the effects of a client's leaving. Questions to the user that no other client can
+    /// answer wait a while for one.
     fn client_left(&mut self, settled: Vec<Settled>, steps: &mut Vec<Step>) {
         settled.into_iter().for_each(|settled| self.settle(settled, steps));
         self.begin_waits();

@@ -10,8 +10,8 @@ use crate::allowed::MachineInput;
 use crate::project_doc::nested::{self, NestedDocs};
 use crate::thread_port::Command;
 
-/// What an inspection found, with the documents of the folders that the call works in and the definition files of
-/// skills that it names.
+/// The result of an inspection, with the documents of the folders that the call works in and the
+/// definition files of skills that it names.
 pub(super) struct Inspected {
     pub(super) skills: Vec<PathBuf>,
     /// `None` when there is nothing to report.

@@ -12,12 +12,12 @@ use crate::error::Error;
 use crate::image_reader::{self, ImageReader};
 use crate::thread_port::Command;
 
-/// Images of one answer of a client's tool; the model is told of further ones.
+/// Images of one answer of a client's tool; the model gets a note about further ones.
 const ANSWER_IMAGES: usize = 20;
 
-/// What an inspection found.
+/// The result of an inspection.
 pub(super) enum Found {
-    /// What the thread is to be sent.
+    /// The command for the thread.
     Command(Box<Command>),
     /// An image, which is prepared for the model next.
     Image(ReadImage),
@@ -38,7 +38,7 @@ pub(super) struct ReadImage {
 }
 
 impl ReadImage {
-    /// What the thread is to be sent.
+    /// Returns the command for the thread.
     pub(super) async fn prepared(self, images: &ImageReader) -> Command {
         let Self { call, path, contents, bounds } = self;
         let image = images.of_file(&path, contents, bounds).await;

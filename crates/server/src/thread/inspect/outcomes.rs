@@ -1,4 +1,4 @@
-//! What inspections report, in the words of the session.
+//! The results of inspections, in the words of the session.
 
 use std::path::{Path, PathBuf};
 

@@ -9,7 +9,7 @@ use crate::stored::{self, Totals};
 use crate::thread_port::Extra;
 
 /// The write that stores `record` of `thread`; `json` is the item's, when the record is one, and
-/// `extra` what is kept beside the settings, the record taken in.
+/// `extra` the values that are stored with the settings, this record included.
 pub(super) fn write(
     thread: &str,
     record: &Record,

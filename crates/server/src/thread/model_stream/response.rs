@@ -18,7 +18,7 @@ const BYTES_PER_TOKEN: i64 = 4;
 /// Fewest bytes of text for each token: what is reserved for a request rests on it.
 const MIN_BYTES_PER_TOKEN: i64 = 2;
 
-/// See the module. Dropped, the request is cut off, and charged what it is likely to have used.
+/// A response in progress. Dropped, the request is cut off, and charged its likely usage.
 pub(in crate::thread) struct Response(State);
 
 enum State {
@@ -39,7 +39,7 @@ pub(super) struct Unsent {
     pub(super) info: ModelInfo,
     pub(super) meter: Meter,
     pub(super) budgets: Budgets,
-    /// Whether the model is informed when little is left of a budget.
+    /// True if the model is informed when little is left of a budget.
     pub(super) takes_notice: bool,
     pub(super) trace: TurnTrace,
 }
@@ -50,7 +50,7 @@ struct Streaming {
     budgets: Budgets,
     /// Until the end of the response.
     admission: Option<Admission>,
-    /// Whether the provider has begun to answer.
+    /// True if the provider has begun to answer.
     has_begun: bool,
     /// The request is not sent yet.
     is_queued: bool,

@@ -15,7 +15,7 @@ use crate::models::Models;
 use crate::provider::provider;
 use crate::telemetry::TurnTrace;
 
-/// See the module.
+/// The sender of a turn's requests.
 #[derive(Clone)]
 pub(super) struct Sender {
     pub(super) client: model::Client,
@@ -25,7 +25,7 @@ pub(super) struct Sender {
     pub(super) trace: TurnTrace,
 }
 
-/// Sends requests beside the response of the thread, also after the step that made it.
+/// Sends requests in parallel with the response of the thread, even after the step that made it.
 #[derive(Clone)]
 pub(in crate::thread) struct Asker {
     pub(super) sender: Sender,

@@ -210,7 +210,7 @@ impl Filling<'_> {
         Ok(())
     }
 
-    /// The caller can create a job anew, so a lost one is not counted.
+    /// The caller can create a job again, so a lost one is not counted.
     fn job(&mut self, key: i64, mut values: Vec<Value>) -> Result<(), Failure> {
         if !is_json(&values[7]) {
             return Ok(());
@@ -332,7 +332,7 @@ impl Filling<'_> {
         }
     }
 
-    /// Whether a text is readable.
+    /// Returns whether a text is readable.
     fn is_whole(&self, text: &Value, packed: &Value) -> Result<bool, Failure> {
         let Value::Blob(packed) = packed else { return Ok(is_json(text)) };
         match content::load(self.conn, String::new(), Some(packed.clone())) {
@@ -361,7 +361,7 @@ fn references(packed: &Value) -> Vec<i64> {
     }
 }
 
-/// Whether a value is complete JSON, which clients require.
+/// Returns whether a value is complete JSON, which clients require.
 fn is_json(value: &Value) -> bool {
     matches!(value, Value::Text(text) if serde_json::from_str::<IgnoredAny>(text).is_ok())
 }

@@ -1,4 +1,4 @@
-//! What is known about the way to a model.
+//! The known facts about the way to a model.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::app::configuration::Configuration;
 use crate::app::dialogs::DialogId;
 
-/// What is known about the way to a model.
+/// The known facts about the way to a model.
 #[derive(Debug, Default)]
 pub(crate) struct Login {
     pub(crate) configured: Configured,
@@ -22,7 +22,7 @@ pub(crate) struct Login {
     pub(crate) looking: Option<DialogId>,
 }
 
-/// Whether messages wait.
+/// The hold on messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Hold {
     #[default]
@@ -33,7 +33,7 @@ pub(crate) enum Hold {
     Choosing,
 }
 
-/// What the configuration says.
+/// The configuration's settings.
 #[derive(Debug, Default)]
 pub(crate) struct Configured {
     pub(crate) provider: String,
@@ -66,12 +66,12 @@ impl Login {
         };
     }
 
-    /// Whether messages wait until it is known how a model can be asked.
+    /// Returns whether messages wait until the way to a model is known.
     pub(crate) fn holds(&self) -> bool {
         self.hold != Hold::None
     }
 
-    /// Whether the first frame waits for the server's word on who is logged in.
+    /// Returns whether the first frame waits for the server's answer on who is logged in.
     pub(crate) fn is_asking(&self) -> bool {
         self.hold == Hold::Asked
     }
@@ -86,7 +86,8 @@ impl Login {
         &self.provider
     }
 
-    /// Whether the thread has the provider of the configuration, whose models `model/list` lists.
+    /// Returns whether the thread has the provider of the configuration, whose models `model/list`
+    /// lists.
     pub(crate) fn is_configured_provider(&self) -> bool {
         self.provider == self.configured.provider
     }

@@ -7,7 +7,7 @@ use protocol::RateLimitSnapshot;
 
 use crate::app::configuration::Configuration;
 
-/// What was acknowledged, and what was shown since the start.
+/// The acknowledged notices, and those that were shown since the start.
 #[derive(Debug, Default)]
 pub(crate) struct Notices {
     /// `notice.hide_full_access_warning`, or acknowledged since the start.

@@ -1,10 +1,10 @@
-//! What is known about trust. `A` is what goes on when the user has answered.
+//! The known facts about trust. `A` is what goes on when the user has answered.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use protocol::ConfigWarningNotification;
 
-/// What is known about trust.
+/// The known facts about trust.
 #[derive(Debug)]
 pub(crate) struct Trust<A> {
     /// Working folders that were looked at.
