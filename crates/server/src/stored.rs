@@ -27,7 +27,7 @@ pub(crate) use totals::Totals;
 /// module reads both.
 const VERSION: u64 = 1;
 
-/// What is read of a text before its shape.
+/// The part of a text that is read before its shape.
 #[derive(Deserialize)]
 struct Versioned {
     version: Option<u64>,
@@ -62,7 +62,7 @@ pub(crate) fn settings(id: &str, json: &str) -> Result<session::Settings, Error>
     Ok(settings)
 }
 
-/// What is stored with a thread beyond its settings; the default for a thread without.
+/// The stored facts of a thread; the default for a thread without.
 ///
 /// # Errors
 /// It cannot be read. Then the thread is not used as if it had none: an agent would come back as a

@@ -43,7 +43,7 @@ struct Tables {
 struct Thread {
     record: ThreadRecord,
     turn_count: u32,
-    /// Whether the store has its lease.
+    /// True while the store has its lease.
     leased: bool,
     /// The newest place; the next turn follows it.
     last_ordinal: u32,

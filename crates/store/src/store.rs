@@ -69,7 +69,7 @@ impl Store {
         Self(Backend::Memory(Arc::new(Memory::new())))
     }
 
-    /// What people are to know of the opening.
+    /// The messages about the opening.
     #[must_use]
     pub fn notices(&self) -> &[Notice] {
         match &self.0 {

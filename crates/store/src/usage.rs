@@ -2,7 +2,7 @@
 //! deleted, without the thread's name. Threads that are older than this table have one row with
 //! what is known of them.
 
-/// What a response used. Token counts and cost are `None` where they are not known.
+/// The usage of a response. Token counts and cost are `None` where they are not known.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct UsageRecord {
     /// Id of the turn.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use session::Usage;
 
-/// What a thread has used so far, and its last response.
+/// The tokens and the cost of a thread so far, and the tokens of its last response.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Totals {

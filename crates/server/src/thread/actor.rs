@@ -85,7 +85,7 @@ enum Next {
     Closed,
 }
 
-/// How an actor that did not panic has ended.
+/// The end of an actor that did not panic.
 enum Served {
     /// The thread was unloaded, and its lease released.
     ToItsEnd,

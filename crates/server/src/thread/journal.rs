@@ -121,7 +121,7 @@ impl Journal {
         }
     }
 
-    /// Whether this server may no longer write to the thread.
+    /// Returns whether this server may no longer write to the thread.
     pub(super) fn has_lost_lease(&self) -> bool {
         self.lost_lease
     }

@@ -25,7 +25,7 @@ impl OtherServer {
         Self { database, _lock: lock }
     }
 
-    /// What this server has stored: turns, items, parts of the history.
+    /// The stored rows: turns, items, parts of the history; and the lease.
     fn stored(&self) -> (u32, u32, u32, String) {
         let sql = "SELECT (SELECT count(*) FROM turn), (SELECT count(*) FROM item),
                        (SELECT count(*) FROM history), (SELECT min(lease) FROM thread)";

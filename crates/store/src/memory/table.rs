@@ -6,7 +6,7 @@ use std::ops::RangeBounds;
 #[derive(Debug)]
 pub(super) struct Table<K, V> {
     rows: BTreeMap<K, V>,
-    /// What was at a key before each change since the last [`Table::keep`].
+    /// The row at a key before each change since the last [`Table::keep`].
     before: Vec<(K, Option<V>)>,
 }
 

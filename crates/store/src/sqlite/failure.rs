@@ -76,18 +76,18 @@ impl StoreError {
 }
 
 impl Fault {
-    /// What is damaged.
+    /// The detail of damage.
     pub(crate) fn detail(&self) -> String {
         self.cause().map_or_else(|| self.to_string(), ToString::to_string)
     }
 
-    /// Whether it is an error of SQLite that has no kind of its own.
+    /// Returns whether it is an error of SQLite that has no kind of its own.
     pub(crate) fn is_of_sqlite(&self) -> bool {
         self.cause().is_some_and(|cause| cause.is::<rusqlite::Error>())
     }
 }
 
-/// What is damaged, as the cause of a [`Fault`].
+/// The detail of damage, as the cause of a [`Fault`].
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Detail(String);
@@ -115,7 +115,7 @@ fn busy(path: &Path) -> StoreError {
     )))
 }
 
-/// What to do about a file that cannot be used.
+/// Returns advice about a file that cannot be used.
 fn advice(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
@@ -159,7 +159,7 @@ impl Failure {
         }
     }
 
-    /// Whether the error shows damage of the database.
+    /// Returns whether the error shows damage of the database.
     pub(crate) fn shows_damage(&self) -> bool {
         match self {
             Self::Damaged(_) => true,
@@ -172,7 +172,7 @@ impl Failure {
         }
     }
 
-    /// Whether the connection must be replaced before it is used again.
+    /// Returns whether the connection must be replaced before it is used again.
     pub(crate) fn taints_connection(&self) -> bool {
         let Self::Sql(source) = self else { return false };
         matches!(
@@ -188,7 +188,7 @@ impl Failure {
     }
 }
 
-/// Whether a value has a type that is never stored in its column.
+/// Returns whether a value has a type that is never stored in its column.
 fn is_unreadable(error: &rusqlite::Error) -> bool {
     use rusqlite::Error;
     matches!(

@@ -12,7 +12,7 @@ use crate::{OpenedThread, StoreError, Write};
 /// A thread whose lease `me` has just taken.
 pub(crate) struct Taken {
     pub(crate) key: i64,
-    /// Whether `me` had the lease before.
+    /// True if `me` had the lease before.
     pub(crate) held_before: bool,
 }
 

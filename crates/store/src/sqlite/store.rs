@@ -33,12 +33,12 @@ pub struct SqliteConfig {
     /// A unique name of this open store, such as a UUID. Turns that it starts are in progress as
     /// long as the store lives.
     pub owner: String,
-    /// What a commit survives.
+    /// The failures that a commit survives.
     pub synchronous: Synchronous,
     /// Largest size of the database file in pages of 4 KiB; commits that need more fail with
     /// [`StoreError::Full`]. `None` sets no limit.
     pub max_pages: Option<u32>,
-    /// Whether to salvage a damaged database into a new one, and keep the damaged file under
+    /// True to salvage a damaged database into a new one, and keep the damaged file under
     /// another name. If off, or if another store has the folder open, damage is an error.
     pub salvage: bool,
     /// JSON text: the error of a turn whose record is lost and that a salvage recreates. `None`

@@ -6,7 +6,7 @@ use store::{
     transfer,
 };
 
-/// What the store that writes must have.
+/// The rights that a write needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Needs {
     /// Nothing: the write creates its thread.
