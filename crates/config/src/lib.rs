@@ -20,6 +20,7 @@ mod add_plugins;
 mod check;
 pub mod docs;
 pub mod edit;
+mod environment;
 mod error;
 mod file_cache;
 mod key_path;
@@ -41,6 +42,7 @@ pub mod table;
 mod trust;
 mod value;
 
+pub use environment::Environment;
 pub use error::{
     Error, Invalid, Origin, SourceFile, SourceRange, Strictness, Warning, WarningKind,
 };
@@ -48,7 +50,7 @@ pub use file_cache::FileCache;
 pub use key_path::join as dotted_key;
 pub use layer::{Layer, MAX_FILE_BYTES, value_of_argument, version};
 pub use layer_name::LayerName;
-pub use permissions::{PermissionBase, PermissionProfile, PermissionRule};
+pub use permissions::PermissionProfile;
 pub use plugin::PluginParts;
 pub use provider::{HttpProvider, MissingCredential, Provider, Secret, TlsFiles};
 pub use requirements::{
@@ -56,7 +58,7 @@ pub use requirements::{
     RequiredRule, Requirements,
 };
 pub use resolve::{Config, Resolved, resolve};
-pub use stack::{CONFIG_FILE, Environment, Overrides, PROJECT_FOLDER, Stack, StackLayer};
+pub use stack::{CONFIG_FILE, Overrides, PROJECT_FOLDER, Stack, StackLayer};
 pub use table::{
     Access, Agents, ApprovalPolicy, ApprovalsReviewer, EnvironmentInherit, Granular, NetworkMode,
     NetworkPermissions, OssProvider, Personality, ReasoningEffort, ReasoningSummary, SandboxMode,

@@ -3,6 +3,8 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use policy::{Location, ProfileFiles, ProfileRule, Reach};
+
 use crate::error::{Error, Origin};
 use crate::key_path::join;
 use crate::kind::ReadContext;
@@ -15,60 +17,36 @@ pub struct PermissionProfile {
     /// Its name below `permissions`.
     pub name: String,
     /// The access of commands to files. The deepest rule that covers a path applies.
-    pub rules: Vec<PermissionRule>,
+    pub rules: Vec<ProfileRule>,
     /// The network of its commands, as configured.
     pub network: NetworkPermissions,
 }
 
-/// One rule of a profile.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PermissionRule {
-    /// The base of `subpath`.
-    pub base: PermissionBase,
-    /// A relative path without `..`; `None` is the base itself.
-    pub subpath: Option<PathBuf>,
-    /// The access that is allowed there.
-    pub access: Access,
-}
-
-/// Where a rule applies.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PermissionBase {
-    /// `:root`: the whole file system.
-    Root,
-    /// `:minimal`: what the system's programs need to run.
-    Minimal,
-    /// `:project_roots`: the root of the project.
-    ProjectRoots,
-    /// `:tmpdir`: the folder that `$TMPDIR` names.
-    Tmpdir,
-    /// `:slash_tmp`: `/tmp`.
-    SlashTmp,
-    /// An absolute path.
-    Path(PathBuf),
-}
-
 impl PermissionProfile {
-    /// The strictest sandbox mode that allows all that this profile allows. Requirements apply to
-    /// it.
-    pub fn mode(&self) -> SandboxMode {
-        let writes = |rule: &&PermissionRule| rule.access == Access::Write;
-        let everywhere = |rule: &PermissionRule| {
-            rule.subpath.is_none()
-                && match &rule.base {
-                    PermissionBase::Root => true,
-                    PermissionBase::Path(path) => path == Path::new("/"),
-                    _ => false,
-                }
-        };
-        let mut written = self.rules.iter().filter(writes).peekable();
-        if written.peek().is_none() && !self.network.enabled {
-            return SandboxMode::ReadOnly;
+    /// The strictest sandbox mode that allows all that this profile allows in the project at
+    /// `project_root`. Requirements apply to it.
+    pub fn mode(&self, project_root: &Path) -> SandboxMode {
+        ProfileFiles::new(&self.rules, project_root, None).reach(self.network.enabled).into()
+    }
+}
+
+impl From<Reach> for SandboxMode {
+    fn from(reach: Reach) -> Self {
+        match reach {
+            Reach::Read => Self::ReadOnly,
+            Reach::Workspace => Self::WorkspaceWrite,
+            Reach::Everything => Self::DangerFullAccess,
         }
-        if written.any(everywhere) {
-            return SandboxMode::DangerFullAccess;
+    }
+}
+
+impl From<Access> for policy::Access {
+    fn from(access: Access) -> Self {
+        match access {
+            Access::None => Self::None,
+            Access::Read => Self::Read,
+            Access::Write => Self::Write,
         }
-        SandboxMode::WorkspaceWrite
     }
 }
 
@@ -106,13 +84,13 @@ impl RuleKey<'_> {
         Error::refused(&origin(self.root, &self.path), join(&self.path), message)
     }
 
-    fn base(&self, text: &str, cx: &ReadContext<'_>) -> Result<PermissionBase, Error> {
+    fn base(&self, text: &str, cx: &ReadContext<'_>) -> Result<Location, Error> {
         Ok(match text {
-            ":root" => PermissionBase::Root,
-            ":minimal" => PermissionBase::Minimal,
-            ":project_roots" => PermissionBase::ProjectRoots,
-            ":tmpdir" => PermissionBase::Tmpdir,
-            ":slash_tmp" => PermissionBase::SlashTmp,
+            ":root" => Location::Root,
+            ":minimal" => Location::Minimal,
+            ":project_roots" => Location::ProjectRoots,
+            ":tmpdir" => Location::Tmpdir,
+            ":slash_tmp" => Location::SlashTmp,
             _ if text.starts_with(':') => {
                 return Err(self.refused(
                     "unknown token; the tokens are `:root`, `:minimal`, `:project_roots`, \
@@ -130,21 +108,21 @@ impl RuleKey<'_> {
                         "write an absolute path or one that starts with `~/`, without `..`",
                     ));
                 }
-                PermissionBase::Path(path)
+                Location::Path(path)
             }
         })
     }
 
     fn rule(
         &self,
-        base: PermissionBase,
+        base: Location,
         subpath: Option<PathBuf>,
         access: Access,
-    ) -> Result<PermissionRule, Error> {
-        if base == PermissionBase::Minimal && (subpath.is_some() || access != Access::Read) {
+    ) -> Result<ProfileRule, Error> {
+        if base == Location::Minimal && (subpath.is_some() || access != Access::Read) {
             return Err(self.refused("`:minimal` can only be `read`"));
         }
-        Ok(PermissionRule { base, subpath, access })
+        Ok(ProfileRule { base, subpath, access: access.into() })
     }
 
     fn subpath(&self, text: &str) -> Result<Option<PathBuf>, Error> {

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::environment::Environment;
 use crate::error::{Error, Origin};
 use crate::key_path::join;
-use crate::stack::Environment;
 use crate::table::{Keys, ModelProvider, OssProvider, SECRET_VARIABLES};
 use crate::value::{Table, Value};
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use serde_json::Value as Json;
 
+use crate::environment::Environment;
 use crate::error::{Error, Origin, Warning, WarningKind};
 use crate::key_path::{self, join};
 use crate::kind::Setting;
@@ -18,7 +19,7 @@ use crate::permissions::{self, PermissionProfile};
 use crate::plugin::PluginParts;
 use crate::provider::{Provider, Providers, providers};
 use crate::requirements::{FileHooks, Replaced, Requirements};
-use crate::stack::{Environment, Stack};
+use crate::stack::Stack;
 use crate::suggest::closest;
 use crate::table::{
     AgentRole, ApprovalsReviewer, Features, Keys, Stage, WebSearch, WebSearchTool, stage,
@@ -415,7 +416,9 @@ fn is_users_own(node: &Node) -> bool {
 /// Replaces a profile that allows more than the requirements by the nearest allowed sandbox mode.
 fn constrain_permissions(config: &mut Config, root: &Table, warnings: &mut Vec<Warning>) {
     let Some(profile) = &config.permission_profile else { return };
-    let Some(replaced) = config.requirements.sandbox(profile.mode()) else { return };
+    let Some(replaced) = config.requirements.sandbox(profile.mode(&config.project_root)) else {
+        return;
+    };
     let key = "default_permissions".to_owned();
     let message = format!(
         "{} does not allow the permission profile `{}`; using `{}` instead",

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::environment::Environment;
 use crate::error::{Error, Origin, Strictness, Warning, WarningKind};
 use crate::file_cache::FileCache;
 use crate::kind::{ReadContext, Setting};
@@ -21,25 +22,6 @@ pub const PROJECT_FOLDER: &str = ".agent";
 const RULES_FOLDER: &str = "rules";
 /// The name of a configuration file.
 pub const CONFIG_FILE: &str = "config.toml";
-
-/// The folders and variables that the configuration depends on.
-#[derive(Clone, Copy)]
-pub struct Environment<'a> {
-    /// The agent's home folder, which contains the user's `config.toml`.
-    pub home: &'a Path,
-    /// The administrator's folder, `/etc/agent`.
-    pub system: &'a Path,
-    /// The working folder. Absolute.
-    pub cwd: &'a Path,
-    /// Looks up an environment variable: credentials, headers, and `HOME` for `~/`.
-    pub variable: &'a dyn Fn(&str) -> Option<String>,
-}
-
-impl Environment<'_> {
-    pub(crate) fn read_context(&self) -> ReadContext<'_> {
-        ReadContext { cwd: self.cwd, user_home: (self.variable)("HOME").map(PathBuf::from) }
-    }
-}
 
 /// Layers and options that the caller adds to the files.
 #[derive(Debug, Clone, Copy)]

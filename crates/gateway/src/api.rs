@@ -1,4 +1,4 @@
-//! The handlers of the hosted API, one file per resource. `serve/router.rs` maps paths to them.
+//! The handlers of the hosted API, one file per resource. `router.rs` maps paths to them.
 
 mod batch_lines;
 pub(crate) mod batches;
@@ -21,7 +21,7 @@ pub(crate) use batch_lines::{LineRequest, line, read_line};
 pub(crate) use exchange::{Exchange, ResolvedModel};
 pub(crate) use relay::Whole;
 
-use crate::serve::answer::AnswerBody;
+use crate::answer::AnswerBody;
 use gateway_policy::error::ApiError;
 
 /// A response, or the error that becomes one.

@@ -13,7 +13,6 @@ mod outcome;
 mod reading;
 mod results;
 mod run;
-mod runner;
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -21,11 +20,10 @@ use std::time::Duration;
 pub(crate) use check::check;
 use lease::Lease;
 pub(crate) use lease::hand_over;
-use runner::Phase;
-pub(crate) use runner::{LEASE, Runner};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::batch_runner::{LEASE, Phase};
 use crate::state::Gateway;
 use gateway_store::records::batches;
 

@@ -9,11 +9,15 @@
 //! meters.
 
 mod account;
+mod answer;
 mod api;
 mod batch;
+mod batch_runner;
+mod intake;
 mod metrics;
 mod object_owners;
 mod open;
+mod router;
 mod serve;
 mod spend;
 mod state;

@@ -9,6 +9,7 @@ use arc_swap::ArcSwap;
 use ratelimit::{Limits, Memory, Redis, RedisOptions};
 
 use crate::batch;
+use crate::batch_runner::Runner;
 use crate::metrics::Metrics;
 use crate::object_owners::ObjectOwners;
 use crate::spend::Spend;
@@ -97,7 +98,7 @@ impl Gateway {
         let metrics = Metrics::default();
         let spend = Spend::new(&database, &limits, &clock, metrics.spend_alerts.clone());
         let gateway = Arc::new(Self {
-            batches: batch::Runner::new(&writer, lines),
+            batches: Runner::new(&writer, lines),
             settings: Arc::new(ArcSwap::from_pointee(settings)),
             directory,
             ledger: Ledger::start(Arc::clone(&database), writer.into()),

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arc_swap::ArcSwap;
 use ratelimit::{Limits, RequestId};
 
-use crate::batch::Runner;
+use crate::batch_runner::Runner;
+use crate::intake::BodyMemory;
 use crate::metrics::Metrics;
 use crate::object_owners::ObjectOwners;
-use crate::serve::intake::BodyMemory;
 use crate::spend::Spend;
 use crate::traces::Traces;
 use crate::upstream;

@@ -1,5 +1,7 @@
 //! The agent that all clients share: the server in this process, and which threads have a call.
 
+pub(crate) mod suspended;
+
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,7 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::suspended::Suspended;
+use self::suspended::Suspended;
 use crate::turn::{self, RunningTurn, Task};
 
 /// Calls at once, those that wait for the client's input included; one more is refused.

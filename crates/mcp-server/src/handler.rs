@@ -17,10 +17,10 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::Agent;
+use crate::agent::suspended::SuspendedCall;
 use crate::http::Session;
 use crate::outcome::Outcome;
 use crate::question::Reply;
-use crate::suspended::SuspendedCall;
 use crate::turn::{Ask, RunningTurn, TurnEvent};
 use crate::{arguments, tools};
 

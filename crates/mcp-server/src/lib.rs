@@ -26,7 +26,6 @@ mod outcome;
 mod progress;
 mod question;
 mod stdio;
-mod suspended;
 mod tools;
 mod turn;
 

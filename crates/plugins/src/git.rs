@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use sandbox::{OutputBuffer, Policy, Process, ReadAccess, Sandbox, Spawn, Stdin, Stream};
+use policy::{ReadAccess, RootedPolicy, SandboxPolicy};
+use sandbox::{OutputBuffer, Process, Sandbox, Spawn, Stdin, Stream};
 use tokio::time::Instant;
 
 use crate::claimed::{Claimed, remove_abandoned};
@@ -156,17 +157,18 @@ impl Repository<'_> {
     }
 
     /// ssh uses the agent's socket, which no sandbox passes in.
-    fn policy(&self) -> Policy {
+    fn policy(&self) -> RootedPolicy {
         if is_ssh(self.url) {
-            return Policy::DangerFullAccess;
+            return RootedPolicy::FULL_ACCESS;
         }
-        Policy::WorkspaceWrite {
+        let policy = SandboxPolicy::WorkspaceWrite {
             writable_roots: vec![self.folder.clone()],
             read: ReadAccess::Full,
             network: true,
             exclude_slash_tmp: true,
             exclude_tmpdir: true,
-        }
+        };
+        policy.rooted(&self.folder)
     }
 
     /// Runs git to its end; returns its output of at most `max_output` bytes.

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::install::Record;
+use crate::installed_file::InstalledFile;
 use crate::source::{MarketplaceSource, Source};
 
 /// An installed plugin.
@@ -44,22 +45,6 @@ impl Record for Installed {
     fn stem(&self) -> &str {
         &self.id
     }
-}
-
-/// A file or symbolic link of an installed plugin.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct InstalledFile {
-    /// Relative to the plugin's folder.
-    pub path: PathBuf,
-    /// Of the contents; of a link, of its target. Hexadecimal.
-    pub sha256: String,
-    /// In bytes.
-    pub size: u64,
-    pub executable: bool,
-    /// The target, if it is a symbolic link.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub link: Option<String>,
 }
 
 /// The difference between two lists of files. Sorted.

@@ -13,7 +13,7 @@ use unicode_normalization::UnicodeNormalization;
 
 use crate::beneath;
 use crate::error::{Error, io_at};
-use crate::record::InstalledFile;
+use crate::installed_file::InstalledFile;
 
 /// Files, links and folders of a plugin.
 pub const MAX_FILES: usize = 10_000;

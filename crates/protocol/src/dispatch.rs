@@ -1,25 +1,11 @@
 //! Routes a request, by its name and raw parameters, to its handler, and encodes the handler's
 //! result. The server does the scheduling, the gating and the response's envelope.
 
-use std::pin::Pin;
-
-use bytes::Bytes;
 use jsonrpc::ErrorObject;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
+use crate::handling::Reply;
 use crate::registry::{self, AllMethods};
-use crate::turn::TURN_OVERRIDES;
-
-/// A running request, which resolves to the serialized `result` member or to the error.
-pub type Reply<'a> = Pin<Box<dyn Future<Output = Result<Bytes, ErrorObject>> + Send + 'a>>;
-
-/// The part of a server that all resources share.
-pub trait Handlers {
-    /// The error of its handlers; the conversion determines code and data on the wire.
-    type Error: Into<ErrorObject> + Send;
-}
 
 /// Decodes the parameters and calls the handler. Absent and null parameters decode as `{}`, so a
 /// client can omit them if all members are optional. The parameters are decoded before this
@@ -46,88 +32,16 @@ where
     called.unwrap_or_else(|error| Box::pin(std::future::ready(Err(error))))
 }
 
-/// The error for a method, or a part of one, that this version does not support: -32601 with
-/// `data.reason` = `notImplemented`. A method that the specification reserves is never supported.
-#[must_use]
-pub fn unimplemented(what: &str) -> ErrorObject {
-    if what == "thread/turns/items/list" {
-        let message = format!("{what} is not supported; read the items with thread/turns/list");
-        return ErrorObject::new(jsonrpc::code::METHOD_NOT_FOUND, message);
-    }
-    let message = format!("`{what}` is not implemented yet");
-    ErrorObject::new(jsonrpc::code::METHOD_NOT_FOUND, message)
-        .with_data(serde_json::json!({ "reason": "notImplemented" }))
-}
-
-/// Decodes the parameters of a method.
-pub(crate) fn params<T: DeserializeOwned>(
-    method: &str,
-    params: Option<&RawValue>,
-) -> Result<T, ErrorObject> {
-    jsonrpc::read_params(params).map_err(|why| {
-        let reason = why.unknown_member().and_then(|member| misplaced(method, member));
-        let reason = reason.unwrap_or_else(|| format!("Invalid params: {why}"));
-        ErrorObject::invalid_params(reason)
-    })
-}
-
-/// Explains why a member of another method does not belong in this one.
-fn misplaced(method: &str, member: &str) -> Option<String> {
-    let is = |known: &&&str| jsonrpc::same_name(member, known);
-    match method {
-        "turn/steer" => TURN_OVERRIDES.iter().find(is).map(|known| {
-            format!(
-                "`turn/steer` takes no `{known}`: a running turn keeps the settings that it was \
-                 started with; set `{known}` with the next `turn/start`"
-            )
-        }),
-        "thread/start" | "thread/resume" | "thread/fork" if is(&&"sandboxPolicy") => Some(format!(
-            "`{method}` takes no `sandboxPolicy`: choose the mode with `sandbox`, or give the \
-             policy to `turn/start`"
-        )),
-        "turn/start" if is(&&"sandbox") => {
-            Some("`turn/start` takes no `sandbox`: give a `sandboxPolicy`".to_owned())
-        }
-        _ => None,
-    }
-}
-
-/// Boxes a handler's future and encodes its result.
-pub(crate) fn reply<'a, R, E>(call: impl Future<Output = Result<R, E>> + Send + 'a) -> Reply<'a>
-where
-    R: Serialize,
-    E: Into<ErrorObject>,
-{
-    Box::pin(async move {
-        match call.await {
-            Ok(result) => encode(&result),
-            Err(error) => Err(error.into()),
-        }
-    })
-}
-
-fn encode(result: &impl Serialize) -> Result<Bytes, ErrorObject> {
-    serde_json::to_vec(result)
-        .map(Bytes::from)
-        .map_err(|why| ErrorObject::internal(format!("the result could not be encoded: {why}")))
-}
-
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use std::task::{Context, Poll, Waker};
 
     use jsonrpc::code;
 
     use super::*;
     use crate::METHODS;
+    use crate::handling::{Probe, unimplemented};
     use crate::table::{MethodInfo, Ordering};
-
-    /// A server that returns for every request an error with the name of the handler reached.
-    pub(crate) struct Probe;
-
-    impl Handlers for Probe {
-        type Error = ErrorObject;
-    }
 
     fn answer(method: &str, params: Option<&str>) -> ErrorObject {
         let params = params.map(|json| RawValue::from_string(json.to_owned()).unwrap());

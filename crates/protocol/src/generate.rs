@@ -2,60 +2,21 @@
 //! `schema`: the released program embeds the committed files (see `artifacts`).
 
 mod bundle;
-mod error;
 mod example;
 mod shape;
 mod surface;
 mod typescript;
 mod validate;
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
-use serde_json::value::RawValue;
 
-use crate::table::Stability;
-
-pub use error::{SchemaError, SchemaErrorKind};
+pub use crate::message_schema::{SchemaError, SchemaErrorKind};
 pub use example::{example_of, minimal_example, minimal_params, minimal_result};
 pub use shape::shape;
 pub use validate::{Validator, validator};
 
 /// A file to write: its name and its content.
 pub type GeneratedFile = (&'static str, String);
-
-/// A message of the tables, with references to the definitions.
-pub(crate) struct MessageSchema {
-    pub(crate) method: &'static str,
-    pub(crate) doc: &'static str,
-    pub(crate) stability: Stability,
-    pub(crate) params: Part,
-    pub(crate) result: Option<Part>,
-}
-
-/// The parameters or the result of a message.
-pub(crate) struct Part {
-    /// Refers to the definitions.
-    pub(crate) schema: Value,
-    recode: fn(&str) -> Result<Value, SchemaError>,
-}
-
-impl Part {
-    pub(crate) fn for_type<T>(generator: &mut schemars::SchemaGenerator) -> Self
-    where
-        T: schemars::JsonSchema + Serialize + DeserializeOwned,
-    {
-        Self {
-            schema: generator.subschema_for::<T>().to_value(),
-            // Decodes as the server does, including names in another case style.
-            recode: |json| {
-                let raw = RawValue::from_string(json.to_owned()).map_err(SchemaError::decode)?;
-                let value = jsonrpc::read_result::<T>(&raw).map_err(SchemaError::decode)?;
-                serde_json::to_value(value).map_err(SchemaError::decode)
-            },
-        }
-    }
-}
 
 /// Returns the JSON Schema bundle and the table of methods; `experimental` adds the gated ones.
 #[must_use]

@@ -9,7 +9,10 @@ mod dialect;
 mod dispatch;
 mod gate;
 pub mod generate;
+mod handling;
+mod message_schema;
 mod registry;
+mod resource;
 mod table;
 mod wire;
 
@@ -62,13 +65,15 @@ pub mod turn;
 pub mod windows;
 
 pub use dialect::{Dialect, Translator};
-pub use dispatch::{Handlers, Reply, dispatch, unimplemented};
+pub use dispatch::dispatch;
 pub use encoded::Encoded;
 pub use gate::experimental_violation;
+pub use handling::{Handlers, Reply, TURN_OVERRIDES, unimplemented};
 pub use registry::{
-    AllMethods, CLIENT_NOTIFICATIONS, METHODS, NOTIFICATIONS, Resource, SERVER_REQUESTS, lookup,
+    AllMethods, CLIENT_NOTIFICATIONS, METHODS, NOTIFICATIONS, SERVER_REQUESTS, lookup,
     lookup_notification, lookup_server_request,
 };
+pub use resource::Resource;
 pub use table::{Load, MessageInfo, MethodInfo, Ordering, Retention, Stability};
 
 #[doc(inline)]

@@ -194,3 +194,12 @@ pub struct ModelVerificationNotification {
 pub enum ModelVerification {
     TrustedAccessForCyber,
 }
+
+/// Tone of the model's messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Personality {
+    None,
+    Friendly,
+    Pragmatic,
+}

@@ -1,19 +1,11 @@
 //! The complete tables, joined from those of the resources, and lookup in them.
 
+use crate::resource::{Resource, resources};
 use crate::table::{MessageInfo, MethodInfo};
 
-/// Associates each resource's name with its module and trait.
+/// Joins the methods of the resources.
 macro_rules! resource_methods {
     ($($resource:ident: $module:ident::$trait:ident,)+) => {
-        /// A group of methods: one module, one trait.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub enum Resource {
-            $(
-                #[doc = concat!("Methods of [`crate::", stringify!($module), "`].")]
-                $resource,
-            )+
-        }
-
         /// All methods that a server must implement.
         pub trait AllMethods<Cx>: $(crate::$module::$trait<Cx> +)+ {}
 
@@ -28,7 +20,7 @@ macro_rules! resource_methods {
             cx: Cx,
             method: &str,
             params: Option<&serde_json::value::RawValue>,
-        ) -> Result<crate::dispatch::Reply<'a>, jsonrpc::ErrorObject>
+        ) -> Result<crate::handling::Reply<'a>, jsonrpc::ErrorObject>
         where
             S: AllMethods<Cx>,
             Cx: 'a,
@@ -40,7 +32,7 @@ macro_rules! resource_methods {
 
         pub(crate) fn method_schemas(
             generator: &mut schemars::SchemaGenerator,
-        ) -> Vec<crate::generate::MessageSchema> {
+        ) -> Vec<crate::message_schema::MessageSchema> {
             let mut schemas = Vec::new();
             $(schemas.extend(crate::$module::method_schemas(generator));)+
             schemas
@@ -55,7 +47,7 @@ macro_rules! resource_messages {
 
         pub(crate) fn $schemas(
             generator: &mut schemars::SchemaGenerator,
-        ) -> Vec<crate::generate::MessageSchema> {
+        ) -> Vec<crate::message_schema::MessageSchema> {
             let mut schemas = Vec::new();
             $(schemas.extend(crate::$module::$schemas(generator));)+
             schemas
@@ -63,34 +55,7 @@ macro_rules! resource_messages {
     };
 }
 
-resource_methods! {
-    Connection: connection::ConnectionMethods,
-    Thread: thread::ThreadMethods,
-    Memory: memory::MemoryMethods,
-    Goal: goal::GoalMethods,
-    Turn: turn::TurnMethods,
-    Review: review::ReviewMethods,
-    Collaboration: collaboration::CollaborationMethods,
-    Command: command::CommandMethods,
-    Process: process::ProcessMethods,
-    Fs: fs::FsMethods,
-    Model: model::ModelMethods,
-    Features: features::FeaturesMethods,
-    Config: config::ConfigMethods,
-    Account: account::AccountMethods,
-    App: app::AppMethods,
-    Marketplace: marketplace::MarketplaceMethods,
-    Plugin: plugin::PluginMethods,
-    PluginShare: plugin_share::PluginShareMethods,
-    Mcp: mcp::McpMethods,
-    Skills: skills::SkillsMethods,
-    Hooks: hooks::HooksMethods,
-    Fuzzy: fuzzy::FuzzyMethods,
-    Realtime: realtime::RealtimeMethods,
-    Windows: windows::WindowsMethods,
-    Feedback: feedback::FeedbackMethods,
-    ExternalAgent: external_agent::ExternalAgentMethods,
-}
+resources!(resource_methods);
 
 resource_messages! {
     NOTIFICATION_PARTS = NOTIFICATIONS, notification_schemas:

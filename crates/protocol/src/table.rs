@@ -1,7 +1,7 @@
 //! The entries of the message tables, and the macros that turn them into markers, traits, rows and
 //! decoders. `registry` joins them to the complete tables.
 
-use crate::registry::Resource;
+use crate::resource::Resource;
 
 /// A row of [`crate::METHODS`]: a request that the client sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,14 +128,14 @@ macro_rules! probe_handler {
 /// Decodes a request's parameters and calls its handler, if it has one.
 macro_rules! call {
     (Unimplemented, $name:literal, $($rest:tt)*) => {
-        Err(crate::dispatch::unimplemented($name))
+        Err(crate::handling::unimplemented($name))
     };
     (
         $ordering:ident, $name:literal, $raw:ident,
         |$params:ident: $type:ty| $call:expr
     ) => {{
-        let $params: $type = crate::dispatch::params($name, $raw)?;
-        Ok(crate::dispatch::reply($call))
+        let $params: $type = crate::handling::params($name, $raw)?;
+        Ok(crate::handling::reply($call))
     }};
 }
 
@@ -174,7 +174,7 @@ macro_rules! methods {
         )+
 
         /// Handlers of this resource; `Cx` is the server's knowledge of the caller.
-        pub trait $trait<Cx>: crate::dispatch::Handlers {
+        pub trait $trait<Cx>: crate::handling::Handlers {
             $(
                 crate::table::handler! {
                     $ordering, $(#[doc = $doc])+ fn $handler(Cx, $params) -> $result
@@ -183,7 +183,7 @@ macro_rules! methods {
         }
 
         #[cfg(test)]
-        impl<Cx: Send> $trait<Cx> for crate::dispatch::tests::Probe {
+        impl<Cx: Send> $trait<Cx> for crate::handling::Probe {
             $(
                 crate::table::probe_handler! { $ordering, $name, fn $handler(Cx, $params) -> $result }
             )+
@@ -192,7 +192,7 @@ macro_rules! methods {
         pub(crate) const METHODS: &[crate::table::MethodInfo] = &[
             $(crate::table::MethodInfo {
                 name: $name,
-                resource: crate::registry::Resource::$resource,
+                resource: crate::resource::Resource::$resource,
                 stability: crate::table::Stability::$stability,
                 ordering: crate::table::Ordering::$ordering,
                 load: crate::table::load!($($load)?),
@@ -205,7 +205,7 @@ macro_rules! methods {
             cx: Cx,
             method: &str,
             params: Option<&serde_json::value::RawValue>,
-        ) -> Result<crate::dispatch::Reply<'a>, jsonrpc::ErrorObject>
+        ) -> Result<crate::handling::Reply<'a>, jsonrpc::ErrorObject>
         where
             S: $trait<Cx>,
             Cx: 'a,
@@ -224,14 +224,14 @@ macro_rules! methods {
 
         pub(crate) fn method_schemas(
             generator: &mut schemars::SchemaGenerator,
-        ) -> Vec<crate::generate::MessageSchema> {
+        ) -> Vec<crate::message_schema::MessageSchema> {
             vec![
-                $(crate::generate::MessageSchema {
+                $(crate::message_schema::MessageSchema {
                     method: $name,
                     doc: concat!($($doc),+),
                     stability: crate::table::Stability::$stability,
-                    params: crate::generate::Part::for_type::<$params>(generator),
-                    result: Some(crate::generate::Part::for_type::<$result>(generator)),
+                    params: crate::message_schema::Part::for_type::<$params>(generator),
+                    result: Some(crate::message_schema::Part::for_type::<$result>(generator)),
                 },)+
             ]
         }
@@ -267,14 +267,14 @@ macro_rules! server_requests {
 
         pub(crate) fn server_request_schemas(
             generator: &mut schemars::SchemaGenerator,
-        ) -> Vec<crate::generate::MessageSchema> {
+        ) -> Vec<crate::message_schema::MessageSchema> {
             vec![
-                $(crate::generate::MessageSchema {
+                $(crate::message_schema::MessageSchema {
                     method: $name,
                     doc: concat!($($doc),+),
                     stability: crate::table::Stability::$stability,
-                    params: crate::generate::Part::for_type::<$params>(generator),
-                    result: Some(crate::generate::Part::for_type::<$result>(generator)),
+                    params: crate::message_schema::Part::for_type::<$params>(generator),
+                    result: Some(crate::message_schema::Part::for_type::<$result>(generator)),
                 },)+
             ]
         }
@@ -310,13 +310,13 @@ macro_rules! notifications {
 
         pub(crate) fn $schemas(
             generator: &mut schemars::SchemaGenerator,
-        ) -> Vec<crate::generate::MessageSchema> {
+        ) -> Vec<crate::message_schema::MessageSchema> {
             vec![
-                $(crate::generate::MessageSchema {
+                $(crate::message_schema::MessageSchema {
                     method: $name,
                     doc: concat!($($doc),+),
                     stability: crate::table::Stability::$stability,
-                    params: crate::generate::Part::for_type::<$params>(generator),
+                    params: crate::message_schema::Part::for_type::<$params>(generator),
                     result: None,
                 },)+
             ]

@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 
 use crate::common::AbsolutePath;
-use crate::thread_start::ThreadSource;
 use crate::turn::Turn;
 use crate::wire;
 
@@ -218,4 +217,27 @@ pub struct TokenUsageBreakdown {
 pub struct ThreadCompactedNotification {
     pub thread_id: String,
     pub turn_id: String,
+}
+
+/// For whom a thread was started.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ThreadSource {
+    User,
+    Subagent,
+    MemoryConsolidation,
+    /// A name of the client's own.
+    #[serde(untagged)]
+    Other(String),
+}
+
+impl From<&str> for ThreadSource {
+    fn from(name: &str) -> Self {
+        match name {
+            "user" => Self::User,
+            "subagent" => Self::Subagent,
+            "memory_consolidation" => Self::MemoryConsolidation,
+            other => Self::Other(other.to_owned()),
+        }
+    }
 }

@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::common::AbsolutePath;
-use crate::model::ReasoningEffort;
+use crate::model::{Personality, ReasoningEffort};
 use crate::permission::{
     ActivePermissionProfile, PermissionProfile, PermissionProfileSelectionParams,
 };
 use crate::policy::{ApprovalsReviewer, AskForApproval, SandboxMode, SandboxPolicy};
 use crate::response_item::ResponseItem;
-use crate::thread_record::Thread;
+use crate::thread_record::{Thread, ThreadSource};
 use crate::tool::DynamicToolSpec;
 use crate::turn::TurnEnvironmentParams;
 use crate::wire;
@@ -174,38 +174,6 @@ opening_params! {
 pub enum ThreadStartSource {
     Startup,
     Clear,
-}
-
-/// For whom a thread was started.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ThreadSource {
-    User,
-    Subagent,
-    MemoryConsolidation,
-    /// A name of the client's own.
-    #[serde(untagged)]
-    Other(String),
-}
-
-impl From<&str> for ThreadSource {
-    fn from(name: &str) -> Self {
-        match name {
-            "user" => Self::User,
-            "subagent" => Self::Subagent,
-            "memory_consolidation" => Self::MemoryConsolidation,
-            other => Self::Other(other.to_owned()),
-        }
-    }
-}
-
-/// Tone of the model's messages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub enum Personality {
-    None,
-    Friendly,
-    Pragmatic,
 }
 
 /// Result of `thread/start`, `thread/resume` and `thread/fork`: the thread and its effective

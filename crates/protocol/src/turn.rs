@@ -10,11 +10,10 @@ use crate::common::{AbsolutePath, Empty};
 use crate::error::TurnError;
 use crate::input::UserInput;
 use crate::item::ThreadItem;
-use crate::model::{ReasoningEffort, ReasoningSummary};
+use crate::model::{Personality, ReasoningEffort, ReasoningSummary};
 use crate::permission::PermissionProfileSelectionParams;
 use crate::policy::{ApprovalsReviewer, AskForApproval, SandboxPolicy};
 use crate::table::{methods, notifications};
-use crate::thread_start::Personality;
 use crate::wire;
 
 methods! {
@@ -167,26 +166,6 @@ pub struct TurnStartParams {
     #[schemars(extend("x-experimental" = true))]
     pub responsesapi_client_metadata: Option<BTreeMap<String, String>>,
 }
-
-/// Members of `turn/start` that change settings: a turn in progress accepts none of them.
-pub const TURN_OVERRIDES: &[&str] = &[
-    "cwd",
-    "approvalPolicy",
-    "approvalsReviewer",
-    "sandboxPolicy",
-    "permissions",
-    "model",
-    "serviceTier",
-    "serviceTierForTurn",
-    "effort",
-    "summary",
-    "personality",
-    "collaborationMode",
-    "outputSchema",
-    "environments",
-    "maxTotalTokens",
-    "turnTrigger",
-];
 
 /// An execution environment and the folder to work in.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]

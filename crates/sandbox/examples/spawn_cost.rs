@@ -2,25 +2,27 @@
 //! `cargo run --release -p sandbox --example spawn_cost`
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use sandbox::{Config, Layer, OutputBuffer, Policy, ReadAccess, Sandbox, Spawn, Stdin};
+use policy::{ReadAccess, RootedPolicy, SandboxPolicy};
+use sandbox::{Config, Layer, OutputBuffer, Sandbox, Spawn, Stdin};
 
 const RUNS: usize = 300;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
-    let read_only = Policy::ReadOnly { read: ReadAccess::Full, network: false };
-    let workspace = Policy::WorkspaceWrite {
+    let read_only = RootedPolicy::READ_ONLY;
+    let workspace = SandboxPolicy::WorkspaceWrite {
         writable_roots: vec!["/var/tmp".into()],
         read: ReadAccess::Full,
         network: false,
         exclude_slash_tmp: false,
         exclude_tmpdir: false,
-    };
+    }
+    .rooted(Path::new("/"));
     let cases = [
-        ("full access", Layer::Auto, Policy::DangerFullAccess),
+        ("full access", Layer::Auto, RootedPolicy::FULL_ACCESS),
         ("bubblewrap, read-only", Layer::Bubblewrap, read_only.clone()),
         ("bubblewrap, workspace", Layer::Bubblewrap, workspace),
         ("landlock, read-only", Layer::Landlock, read_only),
@@ -44,7 +46,7 @@ async fn main() {
     }
 }
 
-async fn run(sandbox: &Sandbox, policy: &Policy) -> Duration {
+async fn run(sandbox: &Sandbox, policy: &RootedPolicy) -> Duration {
     let spawn = Spawn {
         argv: vec!["true".into()],
         cwd: PathBuf::from("/"),

@@ -18,7 +18,7 @@ pub use apply::{apply, apply_approved, destinations};
 #[cfg(not(unix))]
 use crate::error::Error;
 #[cfg(not(unix))]
-use crate::policy::Resolved;
+use crate::resolved::Resolved;
 
 /// A change of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]

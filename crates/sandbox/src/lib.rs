@@ -3,11 +3,11 @@
 //!
 //! # What is enforced, and by what
 //!
-//! [`Sandbox::spawn`] starts a command under a [`Policy`]. On Linux, a confined command runs
+//! [`Sandbox::spawn`] starts a command under a [`policy::RootedPolicy`]. On Linux, a confined command runs
 //!
 //! - under **bubblewrap** where it works: user, process, IPC, host name and (network off) network
 //!   namespaces of its own, no capability even for root, the file system read-only or only in part,
-//!   writable roots writable, their protected names ([`PROTECTED_NAMES`]) read-only. An empty
+//!   writable roots writable, their protected names ([`policy::PROTECTED_NAMES`]) read-only. An empty
 //!   read-only folder stands for a protected name that does not exist while commands run. Inside of
 //!   it, **Landlock** applies as well if the kernel has it: the writable roots are opened before
 //!   bubblewrap mounts them by name, and nothing else can be written, wherever the names lead by
@@ -37,13 +37,15 @@ pub mod env;
 mod error;
 pub mod files;
 mod output;
-mod policy;
+mod platform;
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "no command runs there"))]
 mod process;
+mod program;
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "no command runs there"))]
 mod protect;
 mod pty;
 mod real_path;
+mod resolved;
 pub mod rules;
 mod sandbox;
 mod utf8;
@@ -59,15 +61,12 @@ mod supervise;
 
 pub use error::{Error, ErrorKind};
 pub use output::{DEFAULT_OUTPUT_CAP, OutputBuffer};
-pub use policy::{
-    Access, PLATFORM_READABLE, PROTECTED_NAMES, Policy, ReadAccess, Resolved, WritableRoot,
-};
+pub use platform::PLATFORM_READABLE;
 pub use process::{CHUNK_BYTES, Chunk, Control, Exit, LINGER, OUTPUT_CHUNKS, Process, Stream};
+pub use program::{SUPERVISE_ARGUMENT, THIS_PROGRAM, find_program};
 pub use pty::Size;
-pub use sandbox::{
-    Config, Layer, LayerStatus, SUPERVISE_ARGUMENT, Sandbox, Spawn, Stdin, THIS_PROGRAM,
-    find_program,
-};
+pub use resolved::Resolved;
+pub use sandbox::{Config, Layer, LayerStatus, Sandbox, Spawn, Stdin};
 #[cfg(target_os = "linux")]
 pub use supervise::supervisor_main;
 pub use utf8::Utf8Stream;

@@ -2,9 +2,6 @@
 
 pub(crate) mod bubblewrap;
 pub(crate) mod detect;
-pub(crate) mod handover;
 pub(crate) mod landlock;
-pub(crate) mod launch;
-pub(crate) mod pipes;
 pub(crate) mod seccomp;
 pub(crate) mod sys;

@@ -20,10 +20,10 @@ use tokio::sync::{mpsc, watch};
 
 use crate::error::Error;
 use crate::output::OutputBuffer;
+use crate::program::exec_error;
 #[cfg(unix)]
 use crate::pty;
 use crate::pty::Size;
-use crate::sandbox::exec_error;
 
 /// A running command. Dropping it kills the command and its descendants.
 ///

@@ -12,11 +12,12 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use policy::Access;
+
 pub(crate) use paths::{ProtectedPaths, is_protected_name};
 #[cfg_attr(not(target_os = "linux"), allow(unused_imports, reason = "no command runs there"))]
 pub(crate) use placeholder::Placeholder;
 
-use crate::policy::Access;
 use placeholder::is_placeholder;
 
 /// Everything inside of a set of writable roots that must not change.

@@ -11,6 +11,7 @@
 #[cfg(feature = "self-supervise")]
 mod any_program;
 pub(crate) mod child;
+pub(crate) mod handover;
 pub(crate) mod request;
 mod tree;
 

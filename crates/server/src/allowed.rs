@@ -6,16 +6,17 @@ mod bound;
 mod machine;
 
 use std::ops::Deref;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use config::{Config, SandboxMode};
+use policy::RootedPolicy;
 use session::{
-    Access, ApprovalPolicy, ApprovalsReviewer, Configured, Context, ExecSpec, Grant, Granular,
-    Limits, Offer, Overrides, Permissions, SandboxPolicy, Settings,
+    ApprovalPolicy, ApprovalsReviewer, Configured, Context, ExecSpec, Grant, Granular, Limits,
+    Offer, Overrides, Permissions, SandboxPolicy, Settings,
 };
 
 use crate::convert::policies::{
-    approval_policy, approvals_reviewer, configured_reviewer, confinement, mode_policy,
+    approval_policy, approvals_reviewer, configured_reviewer, mode_policy,
 };
 use crate::error::Error;
 use crate::stored;
@@ -110,11 +111,11 @@ impl<T: Limited> Allowed<T> {
             *reviewer = approvals_reviewer(replaced.by);
         }
         if let Some(sandbox) = sandbox
-            && let Some(replaced) = config.requirements.sandbox(mode(sandbox))
+            && let Some(replaced) = config.requirements.sandbox(sandbox.reach().into())
         {
             replacements.push(format!(
                 "the sandbox `{}` is not allowed by {}; `{}` is used instead",
-                mode(sandbox).as_str(),
+                SandboxMode::from(sandbox.reach()).as_str(),
                 replaced.requirement,
                 replaced.by.as_str(),
             ));
@@ -176,8 +177,8 @@ impl Allowed<SandboxPolicy> {
     }
 
     /// Returns the policy that the sandbox enforces for a command of a thread in `cwd`.
-    pub(crate) fn confinement(&self, cwd: &Path) -> Allowed<sandbox::Policy> {
-        Allowed(confinement(&self.0, cwd))
+    pub(crate) fn confinement(&self, cwd: &Path) -> Allowed<RootedPolicy> {
+        Allowed(self.0.rooted(cwd))
     }
 }
 
@@ -208,7 +209,7 @@ pub(crate) fn check_grantable(
     config: &Config,
     cwd: &Path,
 ) -> Result<(), Error> {
-    let mode = match mode(&sandbox.widened(cwd, permissions)) {
+    let mode = match sandbox.widened(cwd, permissions).reach().into() {
         SandboxMode::ReadOnly if permissions.network => SandboxMode::WorkspaceWrite,
         mode => mode,
     };
@@ -222,54 +223,31 @@ pub(crate) fn check_grantable(
     }
 }
 
-impl Allowed<sandbox::Policy> {
+impl Allowed<RootedPolicy> {
     /// For commands of the server itself, which no requirement needs to limit further.
     pub(crate) fn read_only() -> Self {
-        let read = sandbox::ReadAccess::Full;
-        Self(sandbox::Policy::ReadOnly { read, network: false })
+        Self(RootedPolicy::READ_ONLY)
     }
 
     /// For the programs of MCP servers, which the configuration names and the requirements' list of
     /// servers limits.
     pub(crate) fn mcp_server() -> Self {
-        Self(sandbox::Policy::DangerFullAccess)
+        Self(RootedPolicy::FULL_ACCESS)
     }
 
     /// For hooks of the user and of the administrator, who could start anything themselves.
     pub(crate) fn hook_program() -> Self {
-        Self(sandbox::Policy::DangerFullAccess)
+        Self(RootedPolicy::FULL_ACCESS)
     }
 
     /// For the program of the system that keeps the machine awake.
     pub(crate) fn idle_lock() -> Self {
-        Self(sandbox::Policy::DangerFullAccess)
+        Self(RootedPolicy::FULL_ACCESS)
     }
 
     /// For `notify`: the user's own program, named in the user's own file.
     pub(crate) fn notify_program() -> Self {
-        Self(sandbox::Policy::DangerFullAccess)
-    }
-}
-
-/// The mode that a policy counts as. What an external sandbox confines is unknown, so it counts as
-/// full access.
-fn mode(policy: &SandboxPolicy) -> SandboxMode {
-    match policy {
-        SandboxPolicy::ReadOnly { .. } => SandboxMode::ReadOnly,
-        SandboxPolicy::WorkspaceWrite { .. } => SandboxMode::WorkspaceWrite,
-        SandboxPolicy::Profile { rules, network, managed, .. } => {
-            let writes = |(_, access): &&(PathBuf, Access)| *access == Access::Write;
-            match rules.iter().find(writes) {
-                Some(_) if rules.iter().filter(writes).any(|(path, _)| path == Path::new("/")) => {
-                    SandboxMode::DangerFullAccess
-                }
-                None if !network && !managed => SandboxMode::ReadOnly,
-                _ => SandboxMode::WorkspaceWrite,
-            }
-        }
-        SandboxPolicy::DangerFullAccess | SandboxPolicy::External { .. } => {
-            SandboxMode::DangerFullAccess
-        }
+        Self(RootedPolicy::FULL_ACCESS)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The environment that commands get: the server's own, under `shell_environment_policy`.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use config::Config;
 use sandbox::env::{EnvPolicy, Inherit, child_environment};
@@ -10,6 +11,17 @@ use crate::options::Options;
 /// The environment of every command.
 pub(crate) fn command_environment(options: &Options, config: &Config) -> Vec<(OsString, OsString)> {
     filtered_environment(options.environment.iter().cloned(), config)
+}
+
+/// `$TMPDIR` of commands, when it names an absolute folder.
+pub(crate) fn command_tmpdir(options: &Options, config: &Config) -> Option<PathBuf> {
+    tmpdir_in(&command_environment(options, config))
+}
+
+/// `$TMPDIR` in the environment of a command, when it names an absolute folder.
+pub(crate) fn tmpdir_in(environment: &[(OsString, OsString)]) -> Option<PathBuf> {
+    let (_, value) = environment.iter().rfind(|(name, _)| name == "TMPDIR")?;
+    Some(PathBuf::from(value)).filter(|path| path.is_absolute())
 }
 
 /// `variables` under `shell_environment_policy`.

@@ -5,8 +5,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use policy::RootedPolicy;
 use sandbox::egress::Egress;
-use sandbox::{Error, Policy, Process, Sandbox, Size, Spawn, Stdin};
+use sandbox::{Error, Process, Sandbox, Size, Spawn, Stdin};
 
 use crate::allowed::Allowed;
 
@@ -17,7 +18,7 @@ pub(crate) struct CommandLine {
     /// See [`Spawn::cwd_is_real`].
     pub(crate) cwd_is_real: bool,
     pub(crate) env: Vec<(OsString, OsString)>,
-    pub(crate) policy: Allowed<Policy>,
+    pub(crate) policy: Allowed<RootedPolicy>,
     /// Folders of trusted projects, whose configuration stays read-only.
     pub(crate) guarded: Vec<PathBuf>,
     /// See [`Spawn::granted`].
@@ -33,7 +34,7 @@ impl CommandLine {
         argv: Vec<OsString>,
         cwd: PathBuf,
         env: Vec<(OsString, OsString)>,
-        policy: Allowed<Policy>,
+        policy: Allowed<RootedPolicy>,
     ) -> Self {
         let (guarded, granted) = (Vec::new(), Vec::new());
         let (tty, stdin, egress) = (None, Stdin::Null, None);

@@ -65,9 +65,4 @@ impl Options {
         let (_, value) = self.environment.iter().find(|(key, _)| key == name)?;
         value.to_str().map(str::to_owned)
     }
-
-    /// `$TMPDIR`, when it names an absolute folder.
-    pub(crate) fn tmpdir(&self) -> Option<PathBuf> {
-        self.variable("TMPDIR").map(PathBuf::from).filter(|path| path.is_absolute())
-    }
 }

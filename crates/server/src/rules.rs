@@ -11,14 +11,15 @@ use std::time::SystemTime;
 use config::Config;
 use config::RequiredRule;
 use config::table::RequiredDecision;
+use sandbox::Resolved;
 use sandbox::rules::{
     Assessment, Context, Decision, Invocation, MAX_RULES_FILE, Origin, PathResolver, PrefixRule,
     Rules, Token, Verdict, amendment, assess, parse_rules, rule_text,
 };
 use session::SandboxPolicy;
 
-use crate::command_environment::command_environment;
-use crate::convert::policies::{configured_sandbox, confinement};
+use crate::command_environment::{command_environment, command_tmpdir, tmpdir_in};
+use crate::convert::policies::configured_sandbox;
 use crate::error::Error;
 use crate::home::make_home;
 use crate::options::Options;
@@ -270,11 +271,13 @@ pub(crate) fn resolver(
     cwd: &Path,
 ) -> PathResolver {
     let environment = command_environment(options, config);
+    let tmpdir = tmpdir_in(&environment);
     let path = environment.into_iter().find(|(name, _)| name == "PATH").map(|(_, value)| value);
-    let resolved = confinement(policy, cwd).resolve(options.tmpdir().as_deref());
+    let resolved = Resolved::new(&policy.rooted(cwd), tmpdir.as_deref());
     // Under full access nothing is listed, but what the agent itself writes is not trusted.
     let mut writable = resolved.writable_folders();
-    writable.extend([cwd.to_owned(), PathBuf::from("/tmp")]);
+    writable.push(cwd.to_owned());
+    writable.extend(policy::temporary_folders(tmpdir.as_deref()).map(Path::to_owned));
     PathResolver::new(&path.unwrap_or_default(), &writable)
 }
 
@@ -313,7 +316,7 @@ pub fn explain_command(
     invocation: Invocation<'_>,
 ) -> Result<Explained, config::Error> {
     let config = crate::configuration(options, true)?.config;
-    let policy = configured_sandbox(&config, &options.cwd, options.tmpdir());
+    let policy = configured_sandbox(&config, &options.cwd, command_tmpdir(options, &config));
     let resolver = resolver(options, &config, &policy, &options.cwd);
     let context = Context { cwd: &options.cwd, resolver: &resolver };
     let ready = CommandRules::new(options).ready(&config);

@@ -6,7 +6,7 @@ use config::{Config, table::SandboxMode};
 use sandbox::{Size, Spawn, Stdin};
 
 use crate::allowed::Allowed;
-use crate::command_environment::command_environment;
+use crate::command_environment::{command_environment, command_tmpdir};
 use crate::command_runner::CommandLine;
 use crate::convert::policies::{configured_sandbox, mode_policy, profile_policy};
 use crate::egress::managed_network;
@@ -37,12 +37,12 @@ pub fn sandboxed(
 ) -> Result<(Spawn, Vec<String>), Error> {
     let cwd = options.cwd.clone();
     let policy = match chosen {
-        None => configured_sandbox(config, &cwd, options.tmpdir()),
+        None => configured_sandbox(config, &cwd, command_tmpdir(options, config)),
         Some(ChosenPolicy::Mode(mode)) => mode_policy(*mode, &cwd, &config.sandbox_workspace_write),
         Some(ChosenPolicy::Profile(name)) => {
             let profile = config.permission_profiles.get(name);
             let profile = profile.ok_or_else(|| unknown_profile(config, name))?;
-            profile_policy(profile, &config.project_root, options.tmpdir())
+            profile_policy(profile, &config.project_root, command_tmpdir(options, config))
         }
     };
     let (policy, replacements) = Allowed::new(policy, config, &cwd);

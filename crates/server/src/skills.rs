@@ -114,17 +114,16 @@ impl Skills {
         Ok(set)
     }
 
-    /// Does work that reads files near `cwd`. It gets the folder for temporary files of commands.
+    /// Does work that reads files near `cwd`.
     ///
     /// # Errors
     /// The file system does not answer.
     async fn on_files<T: Send + 'static>(
         &self,
         cwd: &Path,
-        work: impl FnOnce(Option<&Path>) -> T + Send + 'static,
+        work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Error> {
-        let tmpdir = self.options.tmpdir();
-        let done = self.files.run(cwd, move || work(tmpdir.as_deref())).await;
+        let done = self.files.run(cwd, work).await;
         done.map_err(|error| Error::failed(error.to_string()))
     }
 

@@ -8,6 +8,7 @@ use config::Config;
 use files::Pool;
 use model::catalog::{self, ModelInfo};
 use protocol::permission::PermissionProfileSelectionParams;
+use sandbox::Resolved;
 use serde_json::json;
 use session::{
     AgentRole, AgentTools, CommandTool, Configured, Context, Limits, Mode, OfferCache, PatchTool,
@@ -15,6 +16,7 @@ use session::{
 };
 
 use crate::allowed::Allowed;
+use crate::command_environment::command_tmpdir;
 use crate::convert::policies::{
     approval_policy, approvals_reviewer, configured_sandbox, profile_policy,
 };
@@ -73,7 +75,7 @@ impl ThreadDefaults {
             provider,
             approval: approval_policy(config.approval_policy),
             reviewer: approvals_reviewer(config.reviewer()),
-            sandbox: configured_sandbox(config, cwd, self.options.tmpdir()),
+            sandbox: configured_sandbox(config, cwd, command_tmpdir(&self.options, config)),
             granted: Permissions::default(),
             effort: config.model_reasoning_effort.map(|effort| effort.as_str().to_owned()),
             summary: config.model_reasoning_summary.map(|summary| summary.as_str().to_owned()),
@@ -106,7 +108,7 @@ impl ThreadDefaults {
         let Some(profile) = config.permission_profiles.get(&selection.id) else {
             return Err(unknown_profile(config, &selection.id).within("`permissions`"));
         };
-        Ok(profile_policy(profile, &config.project_root, self.options.tmpdir()))
+        Ok(profile_policy(profile, &config.project_root, command_tmpdir(&self.options, config)))
     }
 
     /// Returns the parts that a thread with these settings takes from its configuration.
@@ -346,6 +348,7 @@ fn context(
         commit_attribution: config.commit_attribution.clone().filter(|text| !text.is_empty()),
         takes_personality: config.features.personality && info.supports_personality,
         shell: shell.to_string_lossy().into_owned(),
+        tmpdir: command_tmpdir(options, config),
         date: options.clock.today(),
         time_zone: options.clock.time_zone(),
         compact_prompt: compact_prompt(config)?,
@@ -357,7 +360,7 @@ fn project_doc(options: &Options, config: &Config, settings: &Allowed<Settings>)
     let cwd = &settings.cwd;
     let policy = settings.sandbox.restricts_reading().then(|| {
         let confinement = settings.sandbox().confinement(cwd);
-        confinement.resolve(options.tmpdir().as_deref()).settle()
+        Resolved::new(&confinement, command_tmpdir(options, config).as_deref()).settle()
     });
     project_doc::read(config, cwd, |path| match &policy {
         Some(policy) => policy.check_read(path).map_err(|denied| denied.to_string()),

@@ -23,7 +23,7 @@ use crate::port::settings::{ApprovalPolicy, Settings};
 use crate::port::tool::{JobOutput, PatchPlan, PatchTarget};
 use auto_review::AutoReviews;
 pub use auto_review::user_words;
-pub(crate) use auto_review::{Action, ApprovalRequest, ReviewEnd, UserWords};
+pub(crate) use auto_review::{Action, ApprovalRequest, ReviewEnd, ReviewFacts, UserWords};
 use grants::Grants;
 use network::Prompts;
 pub(crate) use network::{Answered, Question, Withdrawn};
@@ -172,23 +172,22 @@ impl Approvals {
         &mut self,
         request: ApprovalRequest,
         turn: &Id,
-        settings: &Settings,
-        words: &UserWords,
+        facts: &ReviewFacts<'_>,
         cx: &mut Cx,
     ) -> ReviewEnd {
-        self.reviews.begin(request, turn, settings, words, cx)
+        self.reviews.begin(request, turn, facts, cx)
     }
 
-    /// A reviewer's model answered, or did not. `known`: the settings, and what the user wrote until
-    /// now. `None`: the review goes on, or nothing waits for it.
+    /// A reviewer's model answered, or did not. `facts` are those of now. `None`: the review goes on, or
+    /// nothing waits for it.
     pub(crate) fn reviewed(
         &mut self,
         review: u64,
         outcome: Result<&ReviewResponse, &Failure>,
-        known: (&Settings, &UserWords),
+        facts: &ReviewFacts<'_>,
         cx: &mut Cx,
     ) -> Option<ReviewEnd> {
-        self.reviews.end(review, outcome, known, cx)
+        self.reviews.end(review, outcome, facts, cx)
     }
 
     /// The wait before a review's request is sent again is over.

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::approvals::{ReviewFacts, UserWords};
 use crate::context;
 use crate::cx::Cx;
 use crate::history::LoadedTools;
@@ -121,6 +122,16 @@ impl Configuration {
     /// The settings in force.
     pub(crate) fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// The settings in force, as they hold for the agent in its mode.
+    pub(crate) fn in_mode(&self) -> Cow<'_, Settings> {
+        self.settings.in_force(self.context.tmpdir.as_deref())
+    }
+
+    /// Returns the facts that a reviewer gets besides the action.
+    pub(crate) fn facts_for_reviewers<'a>(&'a self, words: &'a UserWords) -> ReviewFacts<'a> {
+        ReviewFacts { settings: &self.settings, tmpdir: self.context.tmpdir.as_deref(), words }
     }
 
     /// The settings without what was granted.
@@ -251,7 +262,9 @@ impl Configuration {
 
     fn policy_within(&self, sandbox: &SandboxPolicy, unsandboxed: bool) -> SandboxPolicy {
         match Reach::new(self.settings.mode, unsandboxed) {
-            Reach::ReadOnly => sandbox.reading_only(&self.settings.cwd),
+            Reach::ReadOnly => {
+                sandbox.reading_only(&self.settings.cwd, self.context.tmpdir.as_deref())
+            }
             Reach::Sandbox => sandbox.clone(),
             Reach::Outside => SandboxPolicy::DangerFullAccess,
         }
@@ -275,7 +288,7 @@ impl Configuration {
         has_goal: bool,
         loaded: &LoadedTools,
     ) -> Arc<str> {
-        let is_unconfined = self.settings.in_force().sandbox.is_unconfined();
+        let is_unconfined = self.settings.is_unconfined();
         let variant = self.variant(in_review, has_goal);
         let Self { offer, variants, .. } = self;
         let offer = match variant {

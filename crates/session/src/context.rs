@@ -3,6 +3,10 @@
 //! It goes into the history once, at the head, and does not change between turns, so that the
 //! provider's prompt cache keeps working; later changes of the settings are appended.
 
+use std::path::Path;
+
+use policy::PROTECTED_NAMES;
+
 use crate::history;
 use crate::port::fragment::{Fragment, Mark};
 use crate::port::memory::MemoryNotes;
@@ -47,7 +51,7 @@ fn message(role: &str, text: &str) -> Fragment {
 
 /// The head of a thread's history.
 pub(crate) fn introduction(context: &Context, settings: &Settings) -> Vec<Fragment> {
-    let mut developer = permissions(settings);
+    let mut developer = permissions(context, settings);
     if let Some(mode) = mode_text(settings) {
         developer.push_str("\n\n");
         developer.push_str(&mode);
@@ -106,8 +110,8 @@ pub(crate) fn changes(context: &Context, old: &Settings, new: &Settings) -> Vec<
     let mut fragments = Vec::new();
     let mut developer = Vec::new();
     // The text, not the fields: an empty list of writable roots means the working folder.
-    let now = permissions(new);
-    if now != permissions(old) {
+    let now = permissions(context, new);
+    if now != permissions(context, old) {
         developer.push(now);
     }
     if (old.mode, &old.mode_instructions) != (new.mode, &new.mode_instructions) {
@@ -152,10 +156,10 @@ fn environment(context: &Context, settings: &Settings) -> String {
     )
 }
 
-fn permissions(settings: &Settings) -> String {
+fn permissions(context: &Context, settings: &Settings) -> String {
     format!(
         "<permissions>\n{}\n{}{}\n</permissions>",
-        sandbox_text(&settings.in_force()),
+        sandbox_text(settings, context.tmpdir.as_deref()),
         approval_text(settings),
         reviewer_text(settings)
     )
@@ -164,7 +168,10 @@ fn permissions(settings: &Settings) -> String {
 const MANAGED_NETWORK: &str = "managed: only through the HTTP proxy that the environment names \
      (`HTTP_PROXY`, `HTTPS_PROXY`); hosts that are not allowed are refused or asked about";
 
-pub(crate) fn sandbox_text(settings: &Settings) -> String {
+/// The sandbox of a thread, in words. `tmpdir` is the `$TMPDIR` of its commands.
+pub(crate) fn sandbox_text(settings: &Settings, tmpdir: Option<&Path>) -> String {
+    let settings = settings.in_force(tmpdir);
+    let [git, agent] = PROTECTED_NAMES;
     match &settings.sandbox {
         SandboxPolicy::DangerFullAccess => {
             "Sandbox: none. Commands have the user's full access; be careful.".to_owned()
@@ -175,12 +182,12 @@ pub(crate) fn sandbox_text(settings: &Settings) -> String {
         ),
         SandboxPolicy::Profile { name, rules, network, managed, .. } => {
             let rules = rules.iter().map(|(path, access)| {
-                let what = match access {
-                    Access::None => "hidden",
-                    Access::Read => "read-only",
-                    Access::Write => "writable, but for `.git` and `.agent`",
+                let access = match access {
+                    Access::None => "hidden".to_owned(),
+                    Access::Read => "read-only".to_owned(),
+                    Access::Write => format!("writable, but for `{git}` and `{agent}`"),
                 };
-                format!("- {}: {what}", path.display())
+                format!("- {}: {access}", path.display())
             });
             format!(
                 "Sandbox: the permissions `{name}`. The deepest line that covers a path holds, \
@@ -194,19 +201,11 @@ pub(crate) fn sandbox_text(settings: &Settings) -> String {
             read_text(read),
             on_off(*network)
         ),
-        SandboxPolicy::WorkspaceWrite {
-            writable_roots, read, network, exclude_slash_tmp, ..
-        } => {
-            let mut roots: Vec<_> =
-                writable_roots.iter().map(|root| root.display().to_string()).collect();
-            if roots.is_empty() {
-                roots.push(settings.cwd.display().to_string());
-            }
-            if !exclude_slash_tmp {
-                roots.push("/tmp".to_owned());
-            }
+        SandboxPolicy::WorkspaceWrite { read, network, .. } => {
+            let roots = settings.sandbox.rooted(&settings.cwd).writable_roots(tmpdir);
+            let roots: Vec<_> = roots.iter().map(|root| root.path.display().to_string()).collect();
             format!(
-                "Sandbox: commands can read {} and write in {}, where `.git` and `.agent` stay \
+                "Sandbox: commands can read {} and write in {}, where `{git}` and `{agent}` stay \
                  read-only; where one of these two is a symbolic link, nothing new can be made \
                  directly in the folder that holds it. Network: {}.",
                 read_text(read),

@@ -433,8 +433,8 @@ impl Machine {
         let Some(turn) = &self.turn else { return };
         let words = turn.words_for_reviewers(&self.thread);
         let Thread { approvals, configuration, cx, .. } = &mut self.thread;
-        let known = (configuration.settings(), &words);
-        let end = approvals.reviewed(review, outcome.as_ref(), known, cx);
+        let facts = configuration.facts_for_reviewers(&words);
+        let end = approvals.reviewed(review, outcome.as_ref(), &facts, cx);
         self.review_ended(review, end);
     }
 

@@ -9,8 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::problem::{Fault, Problem};
-use crate::skill::unreadable;
+use crate::problem::{Fault, Problem, unreadable};
 use crate::variables::steers_programs;
 
 /// The file's name.

@@ -36,3 +36,8 @@ pub struct Problem {
     pub path: PathBuf,
     pub fault: Fault,
 }
+
+/// The error without the path, which the problem has.
+pub(crate) fn unreadable(error: files::Error) -> Fault {
+    Fault::new(None, error.into_io().to_string())
+}

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::definition::{self, Dependencies, Interface};
 use crate::front_matter::{self, FrontMatter, MAX_FRONT_MATTER_BYTES, Value};
-use crate::problem::{Fault, Problem};
+use crate::problem::{Fault, Problem, unreadable};
 use crate::validate;
 
 /// The file that makes a folder a skill.
@@ -135,11 +135,6 @@ pub(crate) fn read_start(path: &Path) -> Result<String, Fault> {
         }
     };
     Ok(valid.to_owned())
-}
-
-/// The error without the path, which the problem has.
-pub(crate) fn unreadable(error: files::Error) -> Fault {
-    Fault::new(None, error.into_io().to_string())
 }
 
 /// Without a name, the folder's is taken.

@@ -13,8 +13,8 @@ use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use crate::endpoint::header;
 use crate::grpc;
 use crate::queue::Queue;
-use crate::recorder::Services;
 use crate::reply::Rejected;
+use crate::services::Services;
 use crate::settings::{Encoding, Exporter, Signal};
 
 /// Attempts for one message.

@@ -22,6 +22,7 @@ mod page;
 mod queue;
 mod recorder;
 mod reply;
+mod services;
 mod settings;
 mod span;
 mod worker;
@@ -29,7 +30,8 @@ mod worker;
 pub use context::TraceContext;
 pub use figures::Figures;
 pub use page::{CONTENT_TYPE, Page};
-pub use recorder::{Clock, Random, Recorder, Services};
+pub use recorder::Recorder;
+pub use services::{Clock, Random, Services};
 pub use settings::{
     Encoding, Endpoint, Exporter, ExporterSettings, Settings, SettingsError, Signal, Variables,
     resource,

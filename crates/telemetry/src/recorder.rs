@@ -3,39 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http_client::Network;
 use tokio::sync::watch;
 
 use crate::context::TraceContext;
-use crate::figures::Figures;
 use crate::queue::{Queue, Record};
+use crate::services::Services;
 use crate::settings::Settings;
 use crate::span::{Prompt, Span};
 use crate::worker::Worker;
 
-/// Nanoseconds since the Unix epoch.
-pub type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
-
-/// Fills a slice with bytes that do not repeat.
-pub type Random = Arc<dyn Fn(&mut [u8]) + Send + Sync>;
-
-/// The services that recording and sending use.
-#[derive(Clone)]
-pub struct Services {
-    pub network: Network,
-    pub clock: Clock,
-    pub random: Random,
-    /// Uniform in 0..1, for waits.
-    pub jitter: Arc<dyn Fn() -> f64 + Send + Sync>,
-    /// Identifies this program to collectors.
-    pub user_agent: String,
-    /// Counts what no collector got.
-    pub figures: Arc<Figures>,
-}
-
 /// A handle to the queue and to the task that sends from it. Cheap to clone. When the last clone is
-/// dropped, the records in the queue are still sent. Cheap to clone. When the last clone is
-/// dropped, what is in the queue is still sent.
+/// dropped, the records in the queue are still sent.
 #[derive(Clone)]
 pub struct Recorder(Arc<Handle>);
 

@@ -12,7 +12,7 @@ use crate::encode::{self, Resource};
 use crate::exporter::Sender;
 use crate::metrics::{EXPORTED, Metrics};
 use crate::queue::{Queue, Record};
-use crate::recorder::Services;
+use crate::services::Services;
 use crate::settings::{Encoding, Settings, Signal};
 
 /// Time that records wait for others of the same message.

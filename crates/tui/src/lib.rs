@@ -31,5 +31,6 @@ mod programs;
 mod run;
 mod session;
 
+pub use app::Ended;
 pub use kept::Kept;
-pub use run::{Ended, Options, crash_report, run};
+pub use run::{Options, crash_report, run};

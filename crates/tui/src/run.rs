@@ -18,7 +18,7 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-use crate::app::{App, Effect, Environment, Event, Start};
+use crate::app::{App, Effect, Ended, Environment, Event, Start};
 use crate::here::FindServers;
 use crate::image::{FoundImage, ImageSource, NoImage};
 use crate::image_files::ImageFiles;
@@ -70,15 +70,6 @@ pub struct Options<C> {
 }
 
 pub use crate::run::crash::crash_report;
-
-/// The end of the program.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ended {
-    /// The exit code.
-    pub code: u8,
-    /// The last message, on the ordinary screen.
-    pub message: Option<String>,
-}
 
 /// Runs until the user quits, the terminal is gone or a signal ends the process.
 ///

@@ -1,7 +1,7 @@
 //! Code spans of the documents: a path that they name exists, an identifier that they name occurs in
 //! the sources. So a rename that forgets the documents is found.
 //!
-//! `CONTRIBUTING.md` and `ARCHITECTURE.md` are checked in full; the pages of the book only where they
+//! The documents about the source are checked in full; the other pages of the book only where they
 //! name source files, because they mostly quote the protocol, configuration and commands.
 
 use std::collections::{BTreeSet, HashSet};
@@ -15,7 +15,13 @@ use super::scan::scan;
 
 const RULE: &str = "quoted-names";
 /// The documents in which every code span is checked.
-const MAPS: [&str; 2] = ["ARCHITECTURE.md", "CONTRIBUTING.md"];
+const MAPS: [&str; 5] = [
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    "docs/bounds.md",
+    "docs/code-map.md",
+    "docs/decisions.md",
+];
 /// A span that ends so is a path.
 const EXTENSIONS: [&str; 8] = [".rs", ".toml", ".md", ".json", ".lua", ".txt", ".sh", ".yml"];
 /// A path in a page of the book that begins so names a source.

@@ -343,15 +343,7 @@ fn writing(policy: &SandboxPolicy, cwd: &str, folders: &[String]) -> SandboxPoli
         },
     };
     if let SandboxPolicy::WorkspaceWrite { writable_roots, .. } = &mut writing {
-        // An empty list stands for the working folder; another one must have it.
-        if !folders.is_empty() && writable_roots.is_empty() {
-            writable_roots.push(cwd.to_owned());
-        }
-        for folder in folders {
-            if !writable_roots.contains(folder) {
-                writable_roots.push(folder.clone());
-            }
-        }
+        policy::add_roots(writable_roots, cwd.to_owned(), folders.iter().cloned());
     }
     writing
 }

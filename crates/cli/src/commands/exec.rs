@@ -204,14 +204,15 @@ fn policy(arguments: &Arguments, thread: &ThreadStartResponse) -> Option<Sandbox
     if arguments.add_dirs.is_empty() {
         return None;
     }
-    let mut policy = thread.sandbox.clone();
-    let SandboxPolicy::WorkspaceWrite { writable_roots, .. } = &mut policy else {
-        let name = sandbox_name(&policy);
+    let mut sandbox = thread.sandbox.clone();
+    let SandboxPolicy::WorkspaceWrite { writable_roots, .. } = &mut sandbox else {
+        let name = sandbox_name(&sandbox);
         eprint(format_args!("agentd: --add-dir changes nothing with the sandbox {name}"));
         return None;
     };
-    writable_roots.extend(arguments.add_dirs.iter().map(|dir| dir.display().to_string()));
-    Some(policy)
+    let more = arguments.add_dirs.iter().map(|dir| dir.display().to_string());
+    policy::add_roots(writable_roots, thread.cwd.clone(), more);
+    Some(sandbox)
 }
 
 async fn open(

@@ -330,7 +330,7 @@ fn exec_lets_commands_write_in_further_folders() {
     let extra = env.home().parent().unwrap().join("extra");
     std::fs::create_dir(&extra).unwrap();
     let file = extra.join("made");
-    let command = format!("touch {}", file.display());
+    let command = format!("touch {} also-here", file.display());
     let script = env.script(&json!([
         {"steps": [{"function_call": {"name": "exec_command", "arguments": {"cmd": command}}}]},
         {"steps": [{"message": "Done."}]},
@@ -344,8 +344,12 @@ fn exec_lets_commands_write_in_further_folders() {
     let output = run(&["--sandbox", "read-only", "--add-dir", extra, "touch"]);
     assert!(!file.exists());
     assert!(stderr(&output).contains("--add-dir changes nothing"), "{}", stderr(&output));
+    let here = env.work().join("also-here");
+    std::fs::remove_file(&here).unwrap();
     let first = run(&["--sandbox", "workspace-write", "--ephemeral", "--add-dir", extra, "touch"]);
     assert!(file.exists(), "{} {}", stdout(&first), stderr(&first));
+    // The working folder stays writable.
+    assert!(here.exists());
 }
 
 #[test]

@@ -1,9 +1,7 @@
 //! Values, defaults, and settings derived from several keys.
 
-use config::table::Access;
-use config::{
-    ApprovalPolicy, EnvironmentInherit, Granular, PermissionBase, SandboxMode, WebSearch,
-};
+use config::{ApprovalPolicy, EnvironmentInherit, Granular, SandboxMode, WebSearch};
+use policy::{Access, Location};
 use serde_json::json;
 
 use crate::TestHome;
@@ -100,15 +98,15 @@ fn permission_profiles_are_read() {
         .iter()
         .map(|rule| (rule.base.clone(), rule.subpath.clone(), rule.access))
         .collect();
-    let path = |text: &str| PermissionBase::Path(text.into());
+    let path = |text: &str| Location::Path(text.into());
     let home_x = home.root.join("me/x").display().to_string();
     assert_eq!(
         rules,
         [
             (path("/srv"), None, Access::None),
-            (PermissionBase::Minimal, None, Access::Read),
-            (PermissionBase::ProjectRoots, None, Access::Write),
-            (PermissionBase::ProjectRoots, Some("a/b".into()), Access::None),
+            (Location::Minimal, None, Access::Read),
+            (Location::ProjectRoots, None, Access::Write),
+            (Location::ProjectRoots, Some("a/b".into()), Access::None),
             (path(&home_x), None, Access::Read),
         ]
     );

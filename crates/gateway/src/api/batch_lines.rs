@@ -7,7 +7,7 @@ use hyper::{HeaderMap, Method};
 use super::relay::Whole;
 use super::request_body::RequestBody;
 use super::{Exchange, generate};
-use crate::serve::router::{self, Api, Generation, Route};
+use crate::router::{self, Api, Generation, Route};
 use gateway_body::Kind;
 use gateway_policy::error::ApiError;
 

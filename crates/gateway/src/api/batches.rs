@@ -13,7 +13,8 @@ use super::listing::{self, Paging};
 use super::owned::not_found;
 use super::{Answered, Exchange, batch_lines};
 use crate::batch;
-use crate::serve::intake;
+use crate::batch_runner::LEASE;
+use crate::intake;
 use gateway_policy::dates::seconds;
 use gateway_policy::error::ApiError;
 use gateway_store::records::batches::{self, Batch, Outcome, Status, Usage};
@@ -77,7 +78,7 @@ async fn create(exchange: &Exchange, mut incoming: Incoming) -> Answered {
     })?;
     let batch = wanted.checked(exchange).await?;
     let gateway = Arc::clone(&exchange.gateway);
-    let until = gateway.clock.now() + batch::LEASE;
+    let until = gateway.clock.now() + LEASE;
     let owner = gateway.batches.owner();
     batches::insert(&gateway.database, &batch, &owner, until)
         .await

@@ -7,8 +7,8 @@ use hyper::HeaderMap;
 use ratelimit::{Decision, Limits, RequestId, State};
 
 use crate::account::{Account, End, Facts, Traced, request_id};
+use crate::intake::BodyReservation;
 use crate::metrics::Rejected;
-use crate::serve::intake::BodyReservation;
 use crate::state::Gateway;
 use gateway_policy::error::ApiError;
 use gateway_policy::headers::LimitHeaders;

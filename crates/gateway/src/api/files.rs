@@ -10,8 +10,8 @@ use serde_json::value::RawValue;
 
 use super::listing::{self, Paging};
 use super::{Answered, Exchange, forward, upload, upstream_files};
-use crate::serve::answer::AnswerBody;
-use crate::serve::router::Api;
+use crate::answer::AnswerBody;
+use crate::router::Api;
 use gateway_policy::dates::seconds;
 use gateway_policy::error::ApiError;
 use gateway_store::records::files::{self, File, Purpose};

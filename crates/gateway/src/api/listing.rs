@@ -4,7 +4,7 @@ use hyper::header::{self, HeaderValue};
 use hyper::{Method, Response};
 use serde::Serialize;
 
-use crate::serve::answer::AnswerBody;
+use crate::answer::AnswerBody;
 use gateway_policy::error::ApiError;
 use gateway_store::records::Page;
 

@@ -8,7 +8,7 @@ use percent_encoding::percent_decode_str;
 use serde::Serialize;
 
 use super::{Answered, Exchange};
-use crate::serve::answer::AnswerBody;
+use crate::answer::AnswerBody;
 use gateway_policy::dates;
 use gateway_policy::settings::{LimitSet, Model};
 use gateway_policy::tenants::Tier;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::Exchange;
+use crate::answer::OnObjectId;
 use crate::object_owners::ObjectKind;
-use crate::serve::answer::OnObjectId;
 use gateway_policy::dates;
 use gateway_policy::error::ApiError;
 use gateway_store::records::responses::ObjectOwner;

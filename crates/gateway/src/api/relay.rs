@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::Exchange;
 use crate::account::{Account, End, request_id};
-use crate::serve::answer::{AnswerBody, ForwardedAnswer, OnObjectId, Watch};
+use crate::answer::{AnswerBody, ForwardedAnswer, OnObjectId, Watch};
 use crate::traces::Span;
 use crate::upstream::{Failure, Outgoing, SecretMask, for_client};
 use gateway_body::{Outcome, Reader};

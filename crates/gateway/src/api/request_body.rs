@@ -7,7 +7,7 @@ use hyper::HeaderMap;
 use hyper::header;
 
 use crate::object_owners::ObjectKind;
-use crate::serve::router::{self, Generation};
+use crate::router::{self, Generation};
 use gateway_body::{Background, Kind, Scanned, scan};
 use gateway_policy::error::ApiError;
 

@@ -11,8 +11,8 @@ use hyper::{Request, header};
 
 use super::forward::{self, Given};
 use super::{Answered, Exchange, files, listing};
-use crate::serve::intake::{self, BodyReservation};
-use crate::serve::router::Api;
+use crate::intake::{self, BodyReservation};
+use crate::router::Api;
 use crate::upstream::{OutBody, too_large, too_slow};
 use gateway_body::{FormError, Upload, boundary, purpose_so_far};
 use gateway_policy::dates::seconds;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ratelimit::Micros;
 
-use super::runner::LEASE;
+use crate::batch_runner::LEASE;
 use crate::state::Gateway;
 use gateway_store::records::{batch_lines, batches};
 

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::lease::Lease;
 use super::line::{self, Job, LineEnd};
 use super::outcome;
-use super::runner::{LEASE, Phase};
+use crate::batch_runner::{LEASE, Phase};
 use crate::state::Gateway;
 use gateway_policy::dates::seconds;
 use gateway_policy::error::ApiError;

@@ -8,8 +8,8 @@ use tokio::sync::watch;
 
 use super::check::check;
 use super::lease::{Lease, hand_over};
-use super::runner::{GRACE, Phase};
 use super::{lines, results};
+use crate::batch_runner::{GRACE, Phase};
 use crate::state::Gateway;
 use gateway_policy::dates::seconds;
 use gateway_store::records::batches::{self, Batch, Outcome, Status};

@@ -15,10 +15,10 @@ use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
-use super::answer::AnswerBody;
 use super::idle_timeout::{IdleTimeout, OpenRequest, OpenRequests};
 use super::pages::Pages;
 use super::service;
+use crate::answer::AnswerBody;
 use crate::state::Gateway;
 
 /// Most concurrent connections; further ones wait to be accepted.

@@ -8,7 +8,7 @@ use hyper::body::Incoming;
 use hyper::{Request, Response};
 use tower_service::Service;
 
-use super::answer::AnswerBody;
+use crate::answer::AnswerBody;
 use crate::state::Gateway;
 
 /// The administration's router. Cheap to clone.

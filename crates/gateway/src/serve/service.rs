@@ -7,13 +7,13 @@ use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::http::request;
 use hyper::{HeaderMap, Request, Response, StatusCode};
 
-use super::answer::AnswerBody;
 use super::authenticate;
 use super::pages::Pages;
-use super::router::{self, Api, Route};
 use crate::account::{Traced, request_id};
+use crate::answer::AnswerBody;
 use crate::api::{self, Exchange};
 use crate::metrics::{Answered, Readings};
+use crate::router::{self, Api, Page, Route};
 use crate::state::Gateway;
 use crate::traces;
 use gateway_policy::error::ApiError;
@@ -130,7 +130,8 @@ async fn handle(
 ) -> api::Answered {
     match route {
         Api::Generate(generation) => api::generate::answer(exchange, generation, request).await,
-        Api::Page(page) => Ok((page.make)(exchange)),
+        Api::Page(Page::Models) => Ok(api::models::list(exchange)),
+        Api::Page(Page::FineTuningLimits) => Ok(api::models::fine_tuning_limits(exchange)),
         Api::Model(name) => api::models::get(exchange, name).await,
         Api::WrongMethod(allowed) => Err(api::refused::method(request.method(), allowed)),
         Api::Retired => Err(api::refused::retired(request.uri().path())),

@@ -7,9 +7,9 @@ use crate::claimed::Claimed;
 use crate::error::{Error, io_at};
 use crate::fetch::{Fetched, Wanted, fetch};
 use crate::install;
+use crate::installed_file::InstalledFile;
 use crate::lock::Lock;
 use crate::marketplace::{FILES, Marketplace, no_marketplace_in};
-use crate::record::InstalledFile;
 use crate::source::MarketplaceSource;
 use crate::tree;
 

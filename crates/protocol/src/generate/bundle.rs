@@ -3,11 +3,12 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::message_schema::MessageSchema;
 use crate::registry;
 use crate::table::Stability;
 
+use super::definition_name;
 use super::surface::Surface;
-use super::{MessageSchema, definition_name};
 
 /// Returns the bundle, JSON Schema draft 2020-12.
 pub(crate) fn schema(surface: &Surface) -> Value {

@@ -7,10 +7,11 @@ use std::sync::OnceLock;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
+use crate::message_schema::MessageSchema;
 use crate::registry;
 use crate::table::Stability;
 
-use super::{MessageSchema, definition_name};
+use super::definition_name;
 
 /// The messages of one surface and the definitions that they refer to.
 pub(crate) struct Surface {

@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value};
 
 use super::surface::Surface;
-use super::{MessageSchema, bundle, definition_name};
+use super::{bundle, definition_name};
+use crate::message_schema::MessageSchema;
 
 /// Returns one file with every type and the maps of messages.
 pub(crate) fn render(surface: &Surface) -> String {

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::surface::Surface;
-use super::{MessageSchema, Part, SchemaError};
+use crate::message_schema::{MessageSchema, Part, SchemaError};
 
 /// Checks values against the definitions of one surface.
 pub struct Validator {

@@ -10,8 +10,8 @@ use super::folder::Folder;
 use super::step::Step;
 use super::{Action, Change};
 use crate::error::{Error, ErrorKind};
-use crate::policy::Resolved;
 use crate::real_path::{real_entry, real_path};
+use crate::resolved::Resolved;
 
 /// Makes all changes or none.
 ///

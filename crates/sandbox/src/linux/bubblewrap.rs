@@ -7,8 +7,11 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use crate::policy::{Access, PLATFORM_READABLE, ReadAccess, Resolved};
+use policy::{Access, ReadAccess};
+
+use crate::platform::PLATFORM_READABLE;
 use crate::protect::{self, Protection};
+use crate::resolved::Resolved;
 
 /// Options of every confined command. No `--new-session`: the command already has its own session,
 /// with its own terminal if any, before bubblewrap starts.
@@ -100,7 +103,7 @@ impl Options {
         let frozen = frozen_entries(protection)?;
         let mut mounts: BTreeMap<&Path, Access> = BTreeMap::new();
         let defaults =
-            matches!(resolved.read, ReadAccess::Restricted { include_platform_defaults: true, .. });
+            matches!(resolved.read, ReadAccess::Restricted { platform_defaults: true, .. });
         if defaults && whole.is_none() {
             mounts.extend(PLATFORM_READABLE.iter().map(|path| (Path::new(path), Access::Read)));
         }
@@ -175,8 +178,8 @@ impl Options {
     fn base(&mut self, resolved: &Resolved, all_writable: bool) {
         match &resolved.read {
             ReadAccess::Full => self.mount(if all_writable { "--bind" } else { "--ro-bind" }, "/"),
-            ReadAccess::Restricted { include_platform_defaults, .. } => {
-                if *include_platform_defaults {
+            ReadAccess::Restricted { platform_defaults, .. } => {
+                if *platform_defaults {
                     PLATFORM_READABLE.iter().for_each(|path| self.mount("--ro-bind-try", path));
                 }
                 for (root, real) in resolved.readable_folders() {
@@ -259,7 +262,7 @@ fn frozen_entries(protection: &Protection) -> io::Result<Vec<(&Path, Vec<PathBuf
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::Policy;
+    use policy::SandboxPolicy;
 
     fn text(options: Vec<Vec<u8>>) -> String {
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
@@ -268,10 +271,11 @@ mod tests {
 
     #[test]
     fn read_only() {
-        let policy = Policy::ReadOnly { read: ReadAccess::Full, network: true };
+        let policy = SandboxPolicy::ReadOnly { read: ReadAccess::Full, network: true };
+        let resolved = Resolved::new(&policy.rooted(Path::new("/")), None);
         let env = [("A".into(), "b c".into())];
         let none = Protection::default();
-        let options = options(&policy.resolve(None), &none, &[], Path::new("/w"), &env).unwrap();
+        let options = options(&resolved, &none, &[], Path::new("/w"), &env).unwrap();
         let expect = "--unshare-user --unshare-pid --unshare-ipc --unshare-uts --die-with-parent \
              --cap-drop ALL --ro-bind / / --proc /proc --remount-ro /proc --dev /dev --chdir /w --setenv A b c";
         assert_eq!(text(options), expect);
@@ -282,14 +286,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let base = dir.path().canonicalize().unwrap();
         std::fs::create_dir_all(base.join("a/b/c/.git")).unwrap();
-        let policy = Policy::WorkspaceWrite {
+        let policy = SandboxPolicy::WorkspaceWrite {
             writable_roots: vec![base.join("a/b/c"), base.join("a")],
             read: ReadAccess::Full,
             network: false,
             exclude_slash_tmp: true,
             exclude_tmpdir: true,
         };
-        let resolved = policy.resolve(None);
+        let resolved = Resolved::new(&policy.rooted(&base), None);
         let found = resolved.protected_paths().unwrap();
         let protection = Protection::of(&resolved.writable_folders(), &found);
         let read_only = &protection.read_only;

@@ -11,12 +11,14 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use policy::ReadAccess;
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use super::sys;
-use crate::policy::{PLATFORM_READABLE, ReadAccess, Resolved};
+use crate::platform::PLATFORM_READABLE;
 use crate::protect::{self, Protection};
+use crate::resolved::Resolved;
 
 /// The first version that controls `truncate`; under an older one, files could be emptied.
 pub(crate) const MIN_ABI: u32 = 3;
@@ -66,11 +68,11 @@ impl Ruleset {
         let mut ruleset = Ruleset { abi, network: resolved.network, rules: Vec::new() };
         match &resolved.read {
             ReadAccess::Full => ruleset.allow(Path::new("/"), READ),
-            ReadAccess::Restricted { include_platform_defaults, .. } => {
+            ReadAccess::Restricted { platform_defaults, .. } => {
                 for (_, real) in resolved.readable_folders() {
                     ruleset.allow(&real, READ | REAL_PATH);
                 }
-                if *include_platform_defaults {
+                if *platform_defaults {
                     PLATFORM_READABLE.iter().for_each(|path| ruleset.allow(Path::new(path), READ));
                 }
                 ruleset.allow(Path::new("/proc/self"), READ);

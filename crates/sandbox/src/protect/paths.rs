@@ -7,8 +7,9 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
+use policy::PROTECTED_NAMES;
+
 use super::resolution::{End, Resolution, resolve};
-use crate::policy::PROTECTED_NAMES;
 
 /// Larger than any pointer file that git writes.
 const MAX_POINTER_BYTES: u64 = 8 * 1024;

@@ -9,24 +9,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::files::Pool;
+use policy::{Access, ReadAccess, RootedPolicy};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::sync::{OnceCell, Semaphore, mpsc, watch};
 
-use super::{
-    Config, Layer, LayerStatus, Spawn, Stdin, empty_command, exec_error, find_program, too_long,
-};
+use super::launch::Launcher;
+use super::pipes::Pipes;
+use super::{Config, Layer, LayerStatus, Spawn, Stdin};
 use crate::error::{Error, ErrorKind};
 use crate::linux::detect::{self, Detected};
 use crate::linux::landlock::Ruleset;
-use crate::linux::launch::Launcher;
-use crate::linux::pipes::Pipes;
-use crate::linux::{bubblewrap, handover, seccomp};
+use crate::linux::{bubblewrap, seccomp};
 use crate::output::OutputBuffer;
-use crate::policy::{Access, Policy, ReadAccess, Resolved};
 use crate::process::{Control, OUTPUT_CHUNKS, Process, Shared};
+use crate::program::{empty_command, exec_error, find_program, too_long};
 use crate::protect::{Placeholder, Protection};
 use crate::pump::Pump;
+use crate::resolved::Resolved;
+use crate::supervise::handover;
 use crate::supervise::request::{Confinement, Narrowing, REPORT_BYTES, Report, Request, Stage};
 
 /// Starts commands under permission policies. A server has one. Creating it does no work: the first
@@ -62,9 +63,9 @@ impl Sandbox {
 
     /// Starts a command. Must be called in a tokio runtime with I/O and time enabled.
     pub async fn spawn(&self, spawn: Spawn) -> Result<Process, Error> {
-        let found = match spawn.policy {
-            Policy::DangerFullAccess | Policy::External { .. } => None,
-            _ => Some(Arc::clone(self.detected().await)),
+        let found = match spawn.policy.is_unconfined() {
+            true => None,
+            false => Some(Arc::clone(self.detected().await)),
         };
         let (layer, place) = (self.config.layer, spawn.cwd.clone());
         let kept = self.config.kept.clone();
@@ -127,20 +128,19 @@ impl Sandbox {
 
     /// Runs a harmless command under bubblewrap as every confined command runs.
     async fn probe(&self, bwrap: &Path) -> Result<(), Error> {
-        let policy = Policy::ReadOnly { read: ReadAccess::Full, network: false };
         let spawn = Spawn {
             argv: detect::probe_argv(bwrap),
             cwd: PathBuf::from("/"),
             cwd_is_real: false,
             env: Vec::new(),
-            policy,
+            policy: RootedPolicy::READ_ONLY,
             guarded: Vec::new(),
             granted: Vec::new(),
             tty: None,
             stdin: Stdin::Null,
             egress: None,
         };
-        let resolved = spawn.policy.resolve(None);
+        let resolved = Resolved::new(&spawn.policy, None);
         let (confinement, placeholders) =
             wrap(bwrap, false, &resolved, &Protection::default(), &spawn)
                 .map_err(io_error("preparing the sandbox"))?;
@@ -202,7 +202,9 @@ impl Sandbox {
             place: spawn.cwd.clone(),
         };
         if let Some((egress, socket)) = proxied {
-            tokio::spawn(handover::proxy(egress, socket, shared.ended.clone()));
+            let mut ended = shared.ended.clone();
+            let ended = async move { drop(ended.wait_for(Option::is_some).await) };
+            tokio::spawn(handover::proxy(egress, socket, ended));
         }
         tokio::spawn(pump.run());
         Ok(Process { output: receiver, lapsed: Vec::new(), control: Control { shared } })
@@ -229,7 +231,7 @@ fn prepare(
     check_cwd(&spawn.cwd, spawn.cwd_is_real)?;
     let program = find_program(program, &spawn.cwd, &spawn.env)?;
     let tmpdir = spawn.env.iter().rfind(|(name, _)| name == "TMPDIR");
-    let resolved = spawn.policy.resolve(tmpdir.map(|(_, value)| Path::new(value)));
+    let resolved = Resolved::new(&spawn.policy, tmpdir.map(|(_, value)| Path::new(value)));
     let resolved =
         resolved.guarding(&spawn.guarded).keeping(kept).granting(&spawn.granted).settle();
     let (confinement, placeholders) = confine(layer, found, &resolved, spawn)?;
@@ -392,7 +394,7 @@ fn wrap(
 fn runs_inside(resolved: &Resolved) -> bool {
     match &resolved.read {
         ReadAccess::Full => true,
-        ReadAccess::Restricted { include_platform_defaults: true, .. } => true,
+        ReadAccess::Restricted { platform_defaults: true, .. } => true,
         ReadAccess::Restricted { .. } => resolved
             .real_rules()
             .first()

@@ -5,7 +5,7 @@
 use std::ffi::{CStr, OsStr, c_char, c_int};
 use std::os::unix::ffi::OsStrExt;
 
-use crate::sandbox::SUPERVISE_ARGUMENT;
+use crate::program::SUPERVISE_ARGUMENT;
 
 /// Called by the C library before `main`, with the arguments of `main`.
 // SAFETY: the section contains function pointers of this type, and the function does not need the

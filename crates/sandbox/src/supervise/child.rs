@@ -8,10 +8,11 @@ use std::path::PathBuf;
 
 use rustix::process::{Pid, Signal};
 
+use super::handover;
 use super::request::{Confinement, Narrowing, Ports, Request, Stage};
 use crate::lead::{self, NONE, TERMINAL};
-use crate::linux::{handover, landlock, seccomp, sys};
-use crate::sandbox::{SUPERVISE_ARGUMENT, THIS_PROGRAM};
+use crate::linux::{landlock, seccomp, sys};
+use crate::program::{SUPERVISE_ARGUMENT, THIS_PROGRAM};
 
 /// The standard streams of a command.
 pub(crate) struct Streams {

@@ -10,7 +10,8 @@ use std::path::Path;
 use crate::common::{
     bubblewrap, command, folder, layers, read_only, run, sandbox, shell, workspace,
 };
-use sandbox::{ErrorKind, Layer, Policy, ReadAccess};
+use policy::{ReadAccess, RootedPolicy, SandboxPolicy};
+use sandbox::{ErrorKind, Layer};
 
 #[tokio::test]
 async fn nothing_is_writable_under_read_only() {
@@ -91,13 +92,14 @@ async fn temporary_folders_are_included_and_can_be_excluded() {
     let (_guard, dir) = folder();
     let sandbox = sandbox(Layer::Bubblewrap);
     let check = async |exclude_slash_tmp, exclude_tmpdir, expect: [bool; 2]| {
-        let policy = Policy::WorkspaceWrite {
+        let policy = SandboxPolicy::WorkspaceWrite {
             writable_roots: vec![],
             read: ReadAccess::Full,
             network: false,
             exclude_slash_tmp,
             exclude_tmpdir,
-        };
+        }
+        .rooted(Path::new("/"));
         for (path, expect) in ["/tmp", "$TMPDIR"].iter().zip(expect) {
             let script = format!("f={path}/sandbox-test-$$-x; echo x > $f && rm $f");
             let mut spawn = shell(&script, policy.clone());
@@ -218,7 +220,8 @@ async fn there_is_no_network_not_even_loopback() {
         let ran = run(&sandbox, command(&["python3", "-c", &script], read_only())).await;
         assert!(!ran.ok() && ran.stderr.contains("Error"), "{layer:?} {ran:?}");
         assert!(tcp.accept().is_err());
-        let open = Policy::ReadOnly { read: ReadAccess::Full, network: true };
+        let open = SandboxPolicy::ReadOnly { read: ReadAccess::Full, network: true }
+            .rooted(Path::new("/"));
         let ran = run(&sandbox, command(&["python3", "-c", &script], open)).await;
         assert!(ran.ok(), "{layer:?} {ran:?}");
         tcp.accept().unwrap();
@@ -238,7 +241,8 @@ async fn unix_sockets_cannot_be_reached() {
     );
     for layer in layers() {
         for network in [false, true] {
-            let policy = Policy::ReadOnly { read: ReadAccess::Full, network };
+            let policy =
+                SandboxPolicy::ReadOnly { read: ReadAccess::Full, network }.rooted(Path::new("/"));
             let ran = run(&sandbox(layer), command(&["python3", "-c", &script], policy)).await;
             assert!(!ran.ok() && ran.stdout.contains("pair ok"), "{layer:?} {ran:?}");
             assert!(listener.accept().is_err());
@@ -253,13 +257,11 @@ async fn restricted_reading() {
         fs::create_dir(dir.join(name)).unwrap();
         fs::write(dir.join(name).join("file"), "content").unwrap();
     }
-    let policy = Policy::ReadOnly {
-        read: ReadAccess::Restricted {
-            include_platform_defaults: true,
-            readable_roots: vec![dir.join("in")],
-        },
+    let policy = SandboxPolicy::ReadOnly {
+        read: ReadAccess::Restricted { platform_defaults: true, roots: vec![dir.join("in")] },
         network: false,
-    };
+    }
+    .rooted(Path::new("/"));
     for layer in layers() {
         let sandbox = sandbox(layer);
         let check = async |script: &str, expect: bool| {
@@ -319,7 +321,7 @@ async fn dangerous_system_calls_are_refused() {
 /// The process that starts commands, whose environment a command could read, has no secrets either.
 #[tokio::test]
 async fn the_environment_is_exactly_the_one_given() {
-    for policy in [read_only(), Policy::DangerFullAccess] {
+    for policy in [read_only(), RootedPolicy::FULL_ACCESS] {
         let mut spawn = command(&["env"], policy);
         spawn.env.push(("LANG".into(), "C".into()));
         let ran = run(&sandbox(Layer::Auto), spawn).await;
@@ -330,7 +332,7 @@ async fn the_environment_is_exactly_the_one_given() {
     }
     let ran = run(
         &sandbox(Layer::Auto),
-        shell("tr '\\0' '\\n' < /proc/$PPID/environ", Policy::DangerFullAccess),
+        shell("tr '\\0' '\\n' < /proc/$PPID/environ", RootedPolicy::FULL_ACCESS),
     )
     .await;
     assert_eq!(ran.stdout, "");
@@ -352,7 +354,7 @@ async fn the_environment_does_not_act_on_the_sandbox_itself() {
 async fn other_processes_cannot_be_seen_or_signalled() {
     let sandbox_of_victim = sandbox(Layer::Auto);
     let victim = sandbox_of_victim
-        .spawn(command(&["sleep", "1000"], Policy::DangerFullAccess))
+        .spawn(command(&["sleep", "1000"], RootedPolicy::FULL_ACCESS))
         .await
         .unwrap();
     for layer in layers() {
@@ -411,13 +413,11 @@ async fn a_program_hidden_by_the_sandbox_is_distinguished_from_a_failing_command
     let ran = run(&sandbox, spawn.clone()).await;
     assert_eq!((ran.exit.code, ran.exit.sandbox_failed), (Some(1), false));
     // The program exists for the server, but outside the readable part of the file system.
-    spawn.policy = Policy::ReadOnly {
-        read: ReadAccess::Restricted {
-            include_platform_defaults: false,
-            readable_roots: vec!["/etc".into()],
-        },
+    spawn.policy = SandboxPolicy::ReadOnly {
+        read: ReadAccess::Restricted { platform_defaults: false, roots: vec!["/etc".into()] },
         network: false,
-    };
+    }
+    .rooted(Path::new("/"));
     spawn.cwd = "/etc".into();
     let ran = run(&sandbox, spawn).await;
     assert!(ran.exit.not_executed("bash".as_ref()).is_some(), "{ran:?}");
@@ -437,7 +437,7 @@ async fn the_report_names_every_layer() {
 async fn no_descriptor_but_the_streams_is_inherited() {
     let (mut reader, writer) = std::io::pipe().unwrap();
     for layer in layers() {
-        for policy in [read_only(), Policy::DangerFullAccess] {
+        for policy in [read_only(), RootedPolicy::FULL_ACCESS] {
             let ran = run(&sandbox(layer), command(&["ls", "/proc/self/fd"], policy)).await;
             // The fourth descriptor is the folder that `ls` reads.
             assert_eq!(ran.stdout, "0\n1\n2\n3\n", "{layer:?} {ran:?}");

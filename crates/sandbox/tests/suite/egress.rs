@@ -2,11 +2,13 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, UdpSocket};
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::common::{bubblewrap, command, read_only, run, sandbox};
+use policy::{ReadAccess, RootedPolicy, SandboxPolicy};
 use sandbox::egress::{Egress, EgressPolicy, Outside, Pattern};
-use sandbox::{ErrorKind, Layer, Policy, Size, Spawn};
+use sandbox::{ErrorKind, Layer, Size, Spawn};
 
 /// A service of this machine that answers every request with `there`.
 fn service() -> u16 {
@@ -33,7 +35,7 @@ fn egress(local: bool, socks: bool) -> Arc<Egress> {
     Arc::new(Egress::new(policy, None, Outside::real()))
 }
 
-fn bash(script: &str, policy: Policy, egress: &Arc<Egress>) -> Spawn {
+fn bash(script: &str, policy: RootedPolicy, egress: &Arc<Egress>) -> Spawn {
     Spawn { egress: Some(egress.clone()), ..command(&["bash", "-c", script], policy) }
 }
 
@@ -53,7 +55,8 @@ async fn the_proxy_is_the_one_way_out() {
     let sandbox = sandbox(Layer::Auto);
     for open in [false, true] {
         // The result does not depend on the policy's network setting.
-        let policy = Policy::ReadOnly { read: sandbox::ReadAccess::Full, network: open };
+        let policy = SandboxPolicy::ReadOnly { read: ReadAccess::Full, network: open }
+            .rooted(Path::new("/"));
         let egress = egress(true, true);
         let check = async |script: &str, expect: &str| {
             let ran = run(&sandbox, bash(script, policy.clone(), &egress)).await;
@@ -139,7 +142,8 @@ async fn a_terminal_and_many_commands_have_their_own_proxies() {
 #[tokio::test]
 async fn without_namespaces_or_a_sandbox_it_is_refused() {
     let egress = egress(true, false);
-    for (layer, policy) in [(Layer::Landlock, read_only()), (Layer::Auto, Policy::DangerFullAccess)]
+    for (layer, policy) in
+        [(Layer::Landlock, read_only()), (Layer::Auto, RootedPolicy::FULL_ACCESS)]
     {
         let error = sandbox(layer).spawn(bash("true", policy, &egress)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");

@@ -4,9 +4,10 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
+use policy::{ReadAccess, SandboxPolicy};
 use sandbox::ErrorKind;
+use sandbox::Resolved;
 use sandbox::files::{Action, Change, apply, apply_approved, destinations};
-use sandbox::{Policy, ReadAccess, Resolved};
 
 fn write(path: PathBuf, contents: &str) -> Change {
     let action = Action::Write { contents: contents.into(), create_parents: true, mode_of: None };
@@ -18,14 +19,15 @@ fn remove(path: PathBuf) -> Change {
 }
 
 fn limits(root: &Path) -> Resolved {
-    Policy::WorkspaceWrite {
+    let policy = SandboxPolicy::WorkspaceWrite {
         writable_roots: vec![root.to_owned()],
         read: ReadAccess::Full,
         network: false,
         exclude_slash_tmp: true,
         exclude_tmpdir: true,
     }
-    .resolve(None)
+    .rooted(Path::new("/"));
+    Resolved::new(&policy, None)
 }
 
 fn folder() -> (tempfile::TempDir, PathBuf) {

@@ -16,10 +16,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use crate::common;
 use crate::common::{PATH, bubblewrap, command, sandbox};
+use policy::{Access, ReadAccess, RootedPolicy, SandboxPolicy};
 use sandbox::egress::{Egress, EgressPolicy, Outside, Pattern};
 use sandbox::rules::{Context, Invocation, PathResolver, Rules, assess};
-use sandbox::{Access, ErrorKind, Layer, OutputBuffer, Policy, ReadAccess, Sandbox};
+use sandbox::{ErrorKind, Layer, OutputBuffer, Sandbox};
 
 /// Each row: the kind of harm, a tab, and a script for bash, with control characters as their
 /// pictures. A row of kind `L` has another script before it, which a person ran earlier.
@@ -136,7 +138,7 @@ impl Targets {
         &mut self,
         row: &Row,
         sandbox: &Sandbox,
-        policy: Policy,
+        policy: RootedPolicy,
     ) -> Result<bool, String> {
         self.harmed_behind(row, sandbox, policy, None).await
     }
@@ -146,7 +148,7 @@ impl Targets {
         &mut self,
         row: &Row,
         sandbox: &Sandbox,
-        policy: Policy,
+        policy: RootedPolicy,
         egress: Option<Arc<Egress>>,
     ) -> Result<bool, String> {
         if let Some(setup) = &row.setup {
@@ -317,24 +319,22 @@ fn copy_folder(from: &Path, to: &Path) {
     }
 }
 
-fn policy(row: &Row, work: &Path) -> Policy {
+fn policy(row: &Row, work: &Path) -> RootedPolicy {
     let read = match row.harm {
-        'R' => ReadAccess::Restricted {
-            include_platform_defaults: true,
-            readable_roots: vec![work.to_owned()],
-        },
+        'R' => ReadAccess::Restricted { platform_defaults: true, roots: vec![work.to_owned()] },
         _ => ReadAccess::Full,
     };
     let links = row.harm == 'L';
     let mut writable_roots = vec![work.to_owned()];
     writable_roots.extend(links.then(|| work.with_file_name("other")));
-    Policy::WorkspaceWrite {
+    SandboxPolicy::WorkspaceWrite {
         writable_roots,
         read,
         network: false,
         exclude_slash_tmp: true,
         exclude_tmpdir: !links,
     }
+    .rooted(Path::new("/"))
 }
 
 #[tokio::test]
@@ -343,7 +343,7 @@ async fn every_attack_succeeds_without_a_sandbox() {
     let mut harmless = Vec::new();
     for row in rows() {
         let mut targets = Targets::new();
-        if targets.harmed(&row, &sandbox, Policy::DangerFullAccess).await != Ok(true) {
+        if targets.harmed(&row, &sandbox, RootedPolicy::FULL_ACCESS).await != Ok(true) {
             harmless.push(row);
         }
     }
@@ -413,7 +413,7 @@ async fn profiles_stop_every_attack_with_links() {
         let mut targets = Targets::new();
         let mut rules = vec![(PathBuf::from("/"), Access::Read)];
         rules.extend(["work", "other", "tmp"].map(|name| (targets.base.join(name), Access::Write)));
-        let policy = Policy::Profile { rules, platform_defaults: true, network: false };
+        let policy = common::profile(rules, true);
         assert_eq!(targets.harmed(&row, &sandbox, policy).await, Ok(false), "{row:?}");
     }
 }
@@ -749,7 +749,7 @@ async fn commands_without_approval_change_nothing() {
             accepted += 1;
             for harm in ['W', 'O', 'G'] {
                 let row = Row { harm, setup: None, script: script.clone() };
-                let harmed = targets.harmed(&row, &sandbox, Policy::DangerFullAccess).await;
+                let harmed = targets.harmed(&row, &sandbox, RootedPolicy::FULL_ACCESS).await;
                 assert_eq!(harmed, Ok(false), "{script:?} changed something");
             }
         }

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use crate::common;
 use crate::common::{PATH, folder, layers, run, shell};
-use sandbox::{Config, Layer, Policy, ReadAccess, Sandbox, Spawn, THIS_PROGRAM};
+use policy::{ReadAccess, RootedPolicy, SandboxPolicy};
+use sandbox::{Config, Layer, Resolved, Sandbox, Spawn, THIS_PROGRAM};
 
 /// Where the home lies, as `home` of the folder of the test.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -80,14 +81,15 @@ impl Place {
         Self { home, hooks, roots }
     }
 
-    fn policy(&self) -> Policy {
-        Policy::WorkspaceWrite {
+    fn policy(&self) -> RootedPolicy {
+        SandboxPolicy::WorkspaceWrite {
             writable_roots: self.roots.clone(),
             read: ReadAccess::Full,
             network: false,
             exclude_slash_tmp: true,
             exclude_tmpdir: true,
         }
+        .rooted(Path::new("/"))
     }
 }
 
@@ -148,7 +150,8 @@ fn a_check_of_paths_denies_the_home() {
     for kind in HOMES {
         let (_guard, dir) = folder();
         let place = Place::new(kind, &dir);
-        let policy = place.policy().resolve(None).keeping(std::slice::from_ref(&place.home));
+        let policy =
+            Resolved::new(&place.policy(), None).keeping(std::slice::from_ref(&place.home));
         for path in [
             place.hooks.clone(),
             place.home.join("hooks.json"),
@@ -180,7 +183,7 @@ async fn a_command_without_writable_folders_does_not_search_the_home() {
         fs::write(home.join(number.to_string()), "").unwrap();
     }
     let sandbox = keeping(Layer::Auto, &home);
-    for policy in [Policy::DangerFullAccess, common::read_only()] {
+    for policy in [RootedPolicy::FULL_ACCESS, common::read_only()] {
         let spawn = Spawn { cwd: dir.clone(), ..shell("true", policy) };
         assert!(run(&sandbox, spawn).await.ok());
     }

@@ -7,10 +7,11 @@ use std::time::Duration;
 use crate::common::{
     bubblewrap, command, folder, gone, layers, read_only, run, sandbox, shell, workspace,
 };
-use sandbox::{Chunk, ErrorKind, Layer, Policy, Process};
+use policy::RootedPolicy;
+use sandbox::{Chunk, ErrorKind, Layer, Process};
 
-fn policies() -> [Policy; 2] {
-    [Policy::DangerFullAccess, read_only()]
+fn policies() -> [RootedPolicy; 2] {
+    [RootedPolicy::FULL_ACCESS, read_only()]
 }
 
 /// Reads lines of output until `take` accepts one.
@@ -32,7 +33,7 @@ async fn number(process: &mut Process) -> i32 {
 
 #[tokio::test]
 async fn exit_codes_and_signals() {
-    let check = async |script: &str, policy: Policy, expect: i32| {
+    let check = async |script: &str, policy: RootedPolicy, expect: i32| {
         for layer in layers() {
             let ran = run(&sandbox(layer), shell(script, policy.clone())).await;
             assert_eq!(ran.exit.shell_code(), expect, "{layer:?} {script}: {ran:?}");
@@ -44,7 +45,7 @@ async fn exit_codes_and_signals() {
         check("kill -9 $$", policy.clone(), 137).await;
         check("kill -15 $$", policy.clone(), 143).await;
     }
-    let ran = run(&sandbox(Layer::Auto), shell("kill -11 $$", Policy::DangerFullAccess)).await;
+    let ran = run(&sandbox(Layer::Auto), shell("kill -11 $$", RootedPolicy::FULL_ACCESS)).await;
     assert_eq!((ran.exit.code, ran.exit.signal), (None, Some(11)));
 }
 
@@ -115,7 +116,7 @@ const ESCAPEE: &str = "setsid sh -c 'trap \"\" TERM HUP INT; echo $$; exec sleep
 async fn a_kill_ends_every_process_even_in_other_sessions() {
     for layer in layers() {
         let sandbox = sandbox(layer);
-        let mut process = sandbox.spawn(shell(ESCAPEE, Policy::DangerFullAccess)).await.unwrap();
+        let mut process = sandbox.spawn(shell(ESCAPEE, RootedPolicy::FULL_ACCESS)).await.unwrap();
         let escapee = number(&mut process).await;
         process.kill();
         process.output.close();
@@ -127,7 +128,7 @@ async fn a_kill_ends_every_process_even_in_other_sessions() {
 #[tokio::test]
 async fn dropping_the_process_ends_every_process() {
     let sandbox = sandbox(Layer::Auto);
-    let mut process = sandbox.spawn(shell(ESCAPEE, Policy::DangerFullAccess)).await.unwrap();
+    let mut process = sandbox.spawn(shell(ESCAPEE, RootedPolicy::FULL_ACCESS)).await.unwrap();
     let escapee = number(&mut process).await;
     let main = process.pid();
     drop(process);
@@ -140,7 +141,7 @@ async fn dropping_the_process_ends_every_process() {
 async fn a_daemon_is_ended_with_its_command() {
     let sandbox = sandbox(Layer::Auto);
     let script = "setsid sh -c '(setsid sh -c \"echo \\$\\$; exec sleep 1000\" &)' & sleep 1000";
-    let mut process = sandbox.spawn(shell(script, Policy::DangerFullAccess)).await.unwrap();
+    let mut process = sandbox.spawn(shell(script, RootedPolicy::FULL_ACCESS)).await.unwrap();
     let daemon = number(&mut process).await;
     process.terminate(Duration::from_secs(5)).await;
     gone(daemon).await;
@@ -152,7 +153,7 @@ async fn a_daemon_is_ended_with_its_command() {
 async fn remaining_processes_end_with_the_handle() {
     let sandbox = sandbox(Layer::Auto);
     let script = "setsid sleep 1000 > /dev/null 2>&1 & echo $!";
-    let mut process = sandbox.spawn(shell(script, Policy::DangerFullAccess)).await.unwrap();
+    let mut process = sandbox.spawn(shell(script, RootedPolicy::FULL_ACCESS)).await.unwrap();
     let left = number(&mut process).await;
     assert!(process.wait().await.success());
     assert!(PathBuf::from(format!("/proc/{left}")).exists());
@@ -204,7 +205,7 @@ async fn terminate_kills_processes_that_ignore_the_signal() {
 async fn helper_server() {
     let Some(file) = std::env::var_os("TEST_PID_FILE") else { return };
     let sandbox = sandbox(Layer::Auto);
-    let mut first = sandbox.spawn(shell(ESCAPEE, Policy::DangerFullAccess)).await.unwrap();
+    let mut first = sandbox.spawn(shell(ESCAPEE, RootedPolicy::FULL_ACCESS)).await.unwrap();
     let work = workspace(&PathBuf::from(&file).with_file_name("work"));
     let mut second = sandbox.spawn(shell("echo 1; sleep 1000", work)).await.unwrap();
     let escapee = number(&mut first).await;
@@ -251,12 +252,12 @@ async fn a_killed_server_ends_every_process() {
 async fn a_killed_launcher_is_replaced() {
     let sandbox = sandbox(Layer::Auto);
     let script = "ps -o ppid= -p $PPID";
-    let ran = run(&sandbox, shell(script, Policy::DangerFullAccess)).await;
+    let ran = run(&sandbox, shell(script, RootedPolicy::FULL_ACCESS)).await;
     let launcher: i32 = ran.stdout.trim().parse().unwrap();
     let status = std::process::Command::new("kill").args(["-9", &launcher.to_string()]).status();
     assert!(status.unwrap().success());
     gone(launcher).await;
-    assert!(run(&sandbox, shell("true", Policy::DangerFullAccess)).await.ok());
+    assert!(run(&sandbox, shell("true", RootedPolicy::FULL_ACCESS)).await.ok());
 }
 
 #[tokio::test]
@@ -277,7 +278,7 @@ async fn sessions_are_separate() {
     for layer in layers() {
         let ran = run(
             &sandbox(layer),
-            shell("ps -o sid= -p $$; ps -o tty= -p $$", Policy::DangerFullAccess),
+            shell("ps -o sid= -p $$; ps -o tty= -p $$", RootedPolicy::FULL_ACCESS),
         )
         .await;
         let session: u32 = ran.stdout.lines().next().unwrap().trim().parse().unwrap();
@@ -290,10 +291,10 @@ async fn sessions_are_separate() {
 async fn many_commands_leak_nothing() {
     let count = || fs::read_dir("/proc/self/fd").unwrap().count();
     let sandbox = sandbox(Layer::Auto);
-    run(&sandbox, command(&["true"], Policy::DangerFullAccess)).await;
+    run(&sandbox, command(&["true"], RootedPolicy::FULL_ACCESS)).await;
     let before = count();
     for _ in 0..125 {
-        let runs = (0..4).map(|_| run(&sandbox, command(&["true"], Policy::DangerFullAccess)));
+        let runs = (0..4).map(|_| run(&sandbox, command(&["true"], RootedPolicy::FULL_ACCESS)));
         let mut set = Vec::new();
         for run in runs {
             set.push(Box::pin(run));
@@ -314,7 +315,7 @@ async fn many_commands_at_once() {
         .map(|n| {
             let sandbox = std::sync::Arc::clone(&sandbox);
             tokio::spawn(async move {
-                run(&sandbox, shell(&format!("echo {n}"), Policy::DangerFullAccess)).await.stdout
+                run(&sandbox, shell(&format!("echo {n}"), RootedPolicy::FULL_ACCESS)).await.stdout
             })
         })
         .collect();

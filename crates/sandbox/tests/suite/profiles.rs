@@ -4,16 +4,15 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
+use crate::common;
 use crate::common::{bubblewrap, folder, run, sandbox, shell};
+use policy::{Access, RootedPolicy};
 use proptest::prelude::*;
-use sandbox::{Access, ErrorKind, Layer, Policy};
+use sandbox::{ErrorKind, Layer, Resolved};
 
-fn profile(rules: &[(&Path, Access)]) -> Policy {
-    Policy::Profile {
-        rules: rules.iter().map(|(path, access)| (path.to_path_buf(), *access)).collect(),
-        platform_defaults: true,
-        network: false,
-    }
+fn profile(rules: &[(&Path, Access)]) -> RootedPolicy {
+    let rules = rules.iter().map(|(path, access)| (path.to_path_buf(), *access));
+    common::profile(rules.collect(), true)
 }
 
 fn tree(dir: &Path) {
@@ -122,7 +121,7 @@ async fn a_rule_that_names_a_protected_path_grants_it() {
     spawn.cwd = work.clone();
     let ran = run(&sandbox(Layer::Bubblewrap), spawn).await;
     assert!(ran.ok(), "{ran:?}");
-    let resolved = policy.resolve(None);
+    let resolved = Resolved::new(&policy, None);
     assert!(resolved.check_write(&work.join(".git/config")).is_ok());
     assert!(resolved.check_write(&work.join(".agent/config.toml")).is_err());
 }
@@ -162,8 +161,7 @@ async fn landlock_alone_refuses() {
 fn the_servers_own_file_access_follows_the_profile() {
     let (_guard, dir) = folder();
     tree(&dir);
-    let resolved = Policy::Profile { rules: rules(&dir), platform_defaults: false, network: false }
-        .resolve(None);
+    let resolved = Resolved::new(&common::profile(rules(&dir), false), None);
     for (path, read, write) in [
         ("w/file", true, true),
         ("w/new/deep", true, true),
@@ -204,8 +202,7 @@ proptest! {
             .map(|(_, access)| *access)
             .min()
             .unwrap_or(Access::None);
-        let resolved =
-            Policy::Profile { rules, platform_defaults: false, network: false }.resolve(None);
+        let resolved = Resolved::new(&common::profile(rules, false), None);
         prop_assert_eq!(resolved.check_read(&asked).is_ok(), expect != Access::None);
     }
 }

@@ -2,11 +2,13 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::common::{folder, layers, read_only, run, sandbox, shell, workspace};
+use policy::{ReadAccess, RootedPolicy, SandboxPolicy};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
-use sandbox::{ErrorKind, Policy, ReadAccess, Spawn};
+use sandbox::{ErrorKind, Spawn};
 
 /// A writable root inside another one is continually replaced by a link to another folder and
 /// restored, as a command of the outer root could do while the next one starts.
@@ -22,13 +24,14 @@ async fn a_root_that_becomes_a_link_grants_nothing_elsewhere() {
         fs::write(elsewhere.join("file"), "old").unwrap();
         fs::write(outer.join("root/file"), "old").unwrap();
         symlink(&elsewhere, outer.join("other")).unwrap();
-        let policy = Policy::WorkspaceWrite {
+        let policy = SandboxPolicy::WorkspaceWrite {
             writable_roots: vec![outer.clone(), outer.join("root")],
             read: ReadAccess::Full,
             network: false,
             exclude_slash_tmp: true,
             exclude_tmpdir: true,
-        };
+        }
+        .rooted(Path::new("/"));
         let over = AtomicBool::new(false);
         let sandbox = sandbox(layer);
         std::thread::scope(|scope| {
@@ -111,26 +114,25 @@ async fn a_granted_folder_that_leads_elsewhere_permits_nothing() {
             fs::write(dir.join(name).join("file"), name).unwrap();
         }
         let (root, granted, other) = (dir.join("root"), dir.join("granted"), dir.join("other"));
-        let read = ReadAccess::Restricted {
-            include_platform_defaults: true,
-            readable_roots: vec![granted.clone()],
-        };
-        let reads = Policy::WorkspaceWrite {
+        let read = ReadAccess::Restricted { platform_defaults: true, roots: vec![granted.clone()] };
+        let reads = SandboxPolicy::WorkspaceWrite {
             writable_roots: vec![root.clone()],
             read,
             network: false,
             exclude_slash_tmp: true,
             exclude_tmpdir: true,
-        };
-        let writes = Policy::WorkspaceWrite {
+        }
+        .rooted(Path::new("/"));
+        let writes = SandboxPolicy::WorkspaceWrite {
             writable_roots: vec![root.clone(), granted.clone()],
             read: ReadAccess::Full,
             network: false,
             exclude_slash_tmp: true,
             exclude_tmpdir: true,
-        };
+        }
+        .rooted(Path::new("/"));
         let script = format!("cat {0}/file; echo x >> {0}/file", granted.display());
-        let spawn = |policy: &Policy| Spawn {
+        let spawn = |policy: &RootedPolicy| Spawn {
             cwd: root.clone(),
             granted: vec![granted.clone()],
             ..shell(&script, policy.clone())
@@ -166,7 +168,7 @@ async fn a_command_starts_in_the_real_folder_that_was_decided_about_or_not_at_al
         let (_guard, dir) = folder();
         fs::create_dir(dir.join("real")).unwrap();
         symlink("real", dir.join("link")).unwrap();
-        for policy in [Policy::DangerFullAccess, read_only(), workspace(&dir)] {
+        for policy in [RootedPolicy::FULL_ACCESS, read_only(), workspace(&dir)] {
             let spawn = |name: &str, cwd_is_real| Spawn {
                 cwd: dir.join(name),
                 cwd_is_real,

@@ -1,7 +1,8 @@
 //! Input and output of commands: pipes, terminals, bounds.
 
 use crate::common::{command, layers, read_only, run, sandbox, shell};
-use sandbox::{Layer, OutputBuffer, Policy, Process, Size, Stdin, Stream};
+use policy::RootedPolicy;
+use sandbox::{Layer, OutputBuffer, Process, Size, Stdin, Stream};
 
 fn resident_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
@@ -21,7 +22,7 @@ async fn until(process: &mut Process, part: &str) -> String {
 #[tokio::test]
 async fn streams_are_separate() {
     for layer in layers() {
-        for policy in [Policy::DangerFullAccess, read_only()] {
+        for policy in [RootedPolicy::FULL_ACCESS, read_only()] {
             let ran = run(&sandbox(layer), shell("echo out; echo err >&2; cat", policy)).await;
             assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("out\n", "err\n"), "{layer:?}");
         }
@@ -31,7 +32,7 @@ async fn streams_are_separate() {
 #[tokio::test]
 async fn input_is_written_and_closed() {
     for layer in layers() {
-        for policy in [Policy::DangerFullAccess, read_only()] {
+        for policy in [RootedPolicy::FULL_ACCESS, read_only()] {
             let mut spawn = command(&["sort"], policy);
             spawn.stdin = Stdin::Pipe;
             let mut process = sandbox(layer).spawn(spawn).await.unwrap();
@@ -48,7 +49,7 @@ async fn input_is_written_and_closed() {
 
 #[tokio::test]
 async fn more_input_than_a_pipe_holds() {
-    let mut spawn = command(&["wc", "-c"], Policy::DangerFullAccess);
+    let mut spawn = command(&["wc", "-c"], RootedPolicy::FULL_ACCESS);
     spawn.stdin = Stdin::Pipe;
     let mut process = sandbox(Layer::Auto).spawn(spawn).await.unwrap();
     let control = process.control();
@@ -62,7 +63,7 @@ async fn more_input_than_a_pipe_holds() {
 
 #[tokio::test]
 async fn input_to_a_command_that_ended_is_an_error() {
-    let mut spawn = command(&["true"], Policy::DangerFullAccess);
+    let mut spawn = command(&["true"], RootedPolicy::FULL_ACCESS);
     spawn.stdin = Stdin::Pipe;
     let process = sandbox(Layer::Auto).spawn(spawn).await.unwrap();
     process.wait().await;
@@ -72,7 +73,7 @@ async fn input_to_a_command_that_ended_is_an_error() {
 #[tokio::test]
 async fn a_terminal_echoes_and_can_be_resized() {
     for layer in layers() {
-        for policy in [Policy::DangerFullAccess, read_only()] {
+        for policy in [RootedPolicy::FULL_ACCESS, read_only()] {
             let script = "test -t 0 && test -t 1 && test -t 2 && stty size && read line \
                           && echo \"got $line\" && stty size && echo > /dev/tty";
             let mut spawn = shell(script, policy);
@@ -113,7 +114,7 @@ async fn a_pipe_has_no_size() {
 #[tokio::test]
 async fn two_hundred_megabytes_pass_in_little_memory() {
     let before = resident_kib();
-    let spawn = command(&["head", "-c", "200000000", "/dev/zero"], Policy::DangerFullAccess);
+    let spawn = command(&["head", "-c", "200000000", "/dev/zero"], RootedPolicy::FULL_ACCESS);
     let mut process = sandbox(Layer::Auto).spawn(spawn).await.unwrap();
     let (mut out, mut err) = (OutputBuffer::default(), OutputBuffer::default());
     assert!(process.collect(&mut out, &mut err).await.success());
@@ -138,7 +139,7 @@ async fn output_waits_for_its_reader() {
 
 #[tokio::test]
 async fn dropped_output_does_not_block_the_command() {
-    let spawn = command(&["head", "-c", "5000000", "/dev/zero"], Policy::DangerFullAccess);
+    let spawn = command(&["head", "-c", "5000000", "/dev/zero"], RootedPolicy::FULL_ACCESS);
     let mut process = sandbox(Layer::Auto).spawn(spawn).await.unwrap();
     process.output.close();
     while process.output.recv().await.is_some() {}
@@ -150,18 +151,19 @@ async fn dropped_output_does_not_block_the_command() {
 async fn output_that_stays_open_does_not_delay_the_exit() {
     let sandbox = sandbox(Layer::Auto);
     let script = "sleep 1000 & head -c 60000 /dev/zero; exit 4";
-    let mut process = sandbox.spawn(shell(script, Policy::DangerFullAccess)).await.unwrap();
+    let mut process = sandbox.spawn(shell(script, RootedPolicy::FULL_ACCESS)).await.unwrap();
     let (mut out, mut err) = (OutputBuffer::default(), OutputBuffer::default());
     let exit = process.collect(&mut out, &mut err).await;
     assert_eq!((exit.code, out.bytes().len()), (Some(4), 60000));
-    let mut process = sandbox.spawn(shell("yes & exit 4", Policy::DangerFullAccess)).await.unwrap();
+    let mut process =
+        sandbox.spawn(shell("yes & exit 4", RootedPolicy::FULL_ACCESS)).await.unwrap();
     let exit = process.collect(&mut OutputBuffer::default(), &mut err).await;
     assert_eq!(exit.code, Some(4));
 }
 
 #[tokio::test]
 async fn a_long_command_line_and_environment() {
-    for policy in [Policy::DangerFullAccess, read_only()] {
+    for policy in [RootedPolicy::FULL_ACCESS, read_only()] {
         let long = "x".repeat(100_000);
         let mut spawn = command(&["sh", "-c", "echo ${#1} ${#LONG}", "sh", &long], policy);
         spawn.env.push(("LONG".into(), long.clone().into()));

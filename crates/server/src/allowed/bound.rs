@@ -204,12 +204,15 @@ pub(crate) fn replacements(replaced: &[BoundedSetting], by: BoundedBy) -> Vec<St
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use session::{ApprovalPolicy, ApprovalsReviewer, SandboxPolicy};
 
     use super::*;
 
     fn bound(sandbox: SandboxPolicy) -> PolicyBound {
         let (approval, reviewer) = (ApprovalPolicy::Never, ApprovalsReviewer::User);
+        let sandbox = sandbox.rooted(Path::new("/"));
         PolicyBound { approval, reviewer, sandbox, planning: None }
     }
 

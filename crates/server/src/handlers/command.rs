@@ -5,10 +5,11 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use policy::{Access, Location, ProfileFiles, ProfileRule};
 use protocol::command::{OutputStream, TerminalSize};
 use protocol::permission::{
-    FileSystemAccessMode, FileSystemPath, FileSystemPermissions, FileSystemSpecialPath,
-    PermissionProfile,
+    FileSystemAccessMode, FileSystemPath, FileSystemPermissions, FileSystemSandboxEntry,
+    FileSystemSpecialPath, PermissionProfile,
 };
 use protocol::{
     CommandExecOutputDelta, CommandExecOutputDeltaNotification, CommandExecParams,
@@ -17,12 +18,12 @@ use protocol::{
 };
 use sandbox::rules::Invocation;
 use sandbox::{Size, Stdin, Stream};
-use session::{Access, SandboxPolicy};
+use session::SandboxPolicy;
 
 use crate::allowed::Allowed;
 use crate::client_processes::{self, MethodFamily, ProcessOrder, ProcessRequest, StdinChunk};
 use crate::command_checks::check_rules;
-use crate::command_environment::command_environment;
+use crate::command_environment::{command_environment, command_tmpdir};
 use crate::command_runner::CommandLine;
 use crate::convert::settings::client_sandbox;
 use crate::egress::managed_network;
@@ -193,52 +194,53 @@ impl Server {
             }
             PermissionProfile::Managed { file_system, network } => (file_system, network.enabled),
         };
-        let mut rules = Vec::new();
-        let mut platform_defaults = false;
-        let entries = match file_system {
-            FileSystemPermissions::Unrestricted {} => {
-                rules.push((PathBuf::from("/"), Access::Write));
-                &Vec::new()
+        let everything = ProfileRule { base: Location::Root, subpath: None, access: Access::Write };
+        let rules = match file_system {
+            FileSystemPermissions::Unrestricted {} => vec![everything],
+            FileSystemPermissions::Restricted { entries, .. } => {
+                entries.iter().map(profile_rule).collect::<Result<_, _>>()?
             }
-            FileSystemPermissions::Restricted { entries, .. } => entries,
         };
-        for entry in entries {
-            let path = match &entry.path {
-                FileSystemPath::Path { path } => absolute("permissionProfile", path)?,
-                FileSystemPath::GlobPattern { .. } => {
-                    return Err(Error::not_implemented("permissionProfile: a `glob_pattern`"));
-                }
-                FileSystemPath::Special { value } => match value {
-                    FileSystemSpecialPath::Root {} => PathBuf::from("/"),
-                    FileSystemSpecialPath::SlashTmp {} => PathBuf::from("/tmp"),
-                    FileSystemSpecialPath::Minimal {} => {
-                        platform_defaults = true;
-                        continue;
-                    }
-                    FileSystemSpecialPath::Tmpdir {} => match self.services.options.tmpdir() {
-                        Some(tmpdir) => tmpdir,
-                        None => continue,
-                    },
-                    FileSystemSpecialPath::ProjectRoots { subpath } => {
-                        config.project_root.join(subpath.as_deref().unwrap_or_default())
-                    }
-                    FileSystemSpecialPath::Unknown { path, .. } => {
-                        let message =
-                            format!("`permissionProfile`: `{path}` is not a known location");
-                        return Err(Error::invalid_params(message));
-                    }
-                },
-            };
-            let access = match entry.access {
-                FileSystemAccessMode::Read => Access::Read,
-                FileSystemAccessMode::Write => Access::Write,
-                FileSystemAccessMode::None => Access::None,
-            };
-            rules.push((path, access));
-        }
+        let tmpdir = command_tmpdir(&self.services.options, config);
+        let ProfileFiles { rules, platform_defaults } =
+            ProfileFiles::new(&rules, &config.project_root, tmpdir.as_deref());
         let name = "of this command".to_owned();
         Ok(SandboxPolicy::Profile { name, rules, platform_defaults, network, managed: false })
     }
+}
+
+/// A rule that the client lists.
+///
+/// # Errors
+/// `-32602` for a location that is not known, `notImplemented` for a pattern.
+fn profile_rule(entry: &FileSystemSandboxEntry) -> Result<ProfileRule, Error> {
+    let mut subpath = None;
+    let base = match &entry.path {
+        FileSystemPath::Path { path } => Location::Path(absolute("permissionProfile", path)?),
+        FileSystemPath::GlobPattern { .. } => {
+            return Err(Error::not_implemented("permissionProfile: a `glob_pattern`"));
+        }
+        FileSystemPath::Special { value } => match value {
+            FileSystemSpecialPath::Root {} => Location::Root,
+            FileSystemSpecialPath::SlashTmp {} => Location::SlashTmp,
+            FileSystemSpecialPath::Minimal {} => Location::Minimal,
+            FileSystemSpecialPath::Tmpdir {} => Location::Tmpdir,
+            FileSystemSpecialPath::ProjectRoots { subpath: below } => {
+                subpath = below.as_ref().map(PathBuf::from);
+                Location::ProjectRoots
+            }
+            FileSystemSpecialPath::Unknown { path, .. } => {
+                let message = format!("`permissionProfile`: `{path}` is not a known location");
+                return Err(Error::invalid_params(message));
+            }
+        },
+    };
+    let access = match entry.access {
+        FileSystemAccessMode::Read => Access::Read,
+        FileSystemAccessMode::Write => Access::Write,
+        FileSystemAccessMode::None => Access::None,
+    };
+    Ok(ProfileRule { base, subpath, access })
 }
 
 /// The program and its arguments.

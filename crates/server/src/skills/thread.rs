@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use config::Config;
+use sandbox::Resolved;
 use session::{SandboxPolicy, Settings};
 use skills::Skill;
 use skills::catalog::RemoteSkill;
 
 use super::{SkillSet, Skills, Switches};
 use crate::allowed::Allowed;
+use crate::command_environment::command_tmpdir;
 use crate::error::Error;
 
 /// The catalog of skills in a thread.
@@ -61,8 +63,9 @@ impl ThreadSkills {
         let policy = sandbox.restricts_reading().then(|| settings.sandbox().confinement(cwd));
         let (given, offered) = (set.clone(), remote.clone());
         let switches = Switches::new(config);
-        let rendered = self.skills.on_files(cwd, move |tmpdir| {
-            let policy = policy.map(|policy| policy.resolve(tmpdir).settle());
+        let tmpdir = command_tmpdir(&self.skills.options, config);
+        let rendered = self.skills.on_files(cwd, move || {
+            let policy = policy.map(|policy| Resolved::new(&policy, tmpdir.as_deref()).settle());
             let is_readable = |skill: &&Skill| {
                 policy.as_ref().is_none_or(|policy| policy.check_read(&skill.path).is_ok())
             };

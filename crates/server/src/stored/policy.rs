@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use policy::RootedPolicy;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use session::{
     Access, ApprovalPolicy, ApprovalsReviewer, Granular, PolicyBound, ReadAccess, SandboxPolicy,
@@ -118,12 +119,13 @@ impl From<&PolicyBound> for StoredBound {
     /// Plan mode ends with the loaded thread.
     fn from(bound: &PolicyBound) -> Self {
         let PolicyBound { approval, reviewer, sandbox, planning: _ } = bound;
-        Self { approval: *approval, reviewer: *reviewer, sandbox: sandbox.clone() }
+        Self { approval: *approval, reviewer: *reviewer, sandbox: sandbox.clone().into() }
     }
 }
 
 impl From<StoredBound> for PolicyBound {
     fn from(StoredBound { approval, reviewer, sandbox }: StoredBound) -> Self {
+        let sandbox = RootedPolicy::rooted_before(sandbox);
         Self { approval, reviewer, sandbox, planning: None }
     }
 }

@@ -19,6 +19,7 @@ use session::{
 use tokio::sync::{mpsc, oneshot};
 
 use crate::allowed::{Allowed, MachineInput};
+use crate::command_environment::command_tmpdir;
 use crate::error::Error;
 use crate::image_reader::ImageReader;
 use crate::models::Models;
@@ -417,7 +418,8 @@ impl Inspection {
 
     fn policy(&self) -> sandbox::Resolved {
         let policy = self.settings.sandbox().confinement(&self.settings.cwd);
-        let resolved = policy.resolve(self.services.options.tmpdir().as_deref());
+        let tmpdir = command_tmpdir(&self.services.options, &self.config);
+        let resolved = sandbox::Resolved::new(&policy, tmpdir.as_deref());
         let home = std::slice::from_ref(&self.services.options.home);
         let resolved = resolved.guarding(&self.config.trusted_folders).keeping(home);
         resolved.granting(&self.settings.granted.folders())

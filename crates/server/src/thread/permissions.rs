@@ -3,7 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use sandbox::{PROTECTED_NAMES, Resolved};
+use policy::PROTECTED_NAMES;
+use sandbox::Resolved;
 use session::{Access, Grant, Permissions, SandboxPolicy, Settings};
 
 use crate::allowed::check_grantable;

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use config::Config;
-use sandbox::{ErrorKind, Policy, Process, Size, Stdin, Stream, Utf8Stream};
+use policy::SandboxPolicy;
+use sandbox::{ErrorKind, Process, Size, Stdin, Stream, Utf8Stream};
 use session::{ExecSpec, ProcessEnd, ToolRequest};
 use telemetry::TraceContext;
 use tokio::sync::mpsc::error::TrySendError;
@@ -109,8 +110,8 @@ impl RunningCommands {
         let policy = Allowed::of_spec(&spec);
         let confinement = policy.confinement(cwd);
         let asker = ThreadAsker { thread: self.sender.clone(), process: number };
-        let egress = match &*confinement {
-            Policy::DangerFullAccess => Ok(None),
+        let egress = match **confinement {
+            SandboxPolicy::DangerFullAccess => Ok(None),
             _ => managed_network(&policy, config, options, Some(Arc::new(asker))),
         };
         let egress = match egress {

@@ -12,7 +12,7 @@ use hooks::{Answer, Context, Event, EventName, Handler, HandlerResult, Hook, rea
 use protocol::hooks::HookRunSummary;
 use sandbox::Stdin;
 use serde_json::{Map, Value};
-use session::{Access, ReadAccess, ResponseUsage, SandboxPolicy};
+use session::{ReadAccess, ResponseUsage, SandboxPolicy};
 use tokio::sync::{OnceCell, Semaphore};
 
 use super::HookReport;
@@ -20,7 +20,7 @@ use super::command::{self, CommandEnd};
 use super::notifications::{completed, started};
 use super::sources::{LoadedHook, digest, plugin_of, project_folder, variables};
 use crate::allowed::Allowed;
-use crate::command_environment::command_environment;
+use crate::command_environment::{command_environment, tmpdir_in};
 use crate::command_runner::{CommandLine, CommandRunner};
 use crate::options::Options;
 
@@ -195,9 +195,13 @@ impl HookRunner {
         place: &HookPlace,
     ) -> Result<Vec<u8>, String> {
         let HookPlace { config, sandbox, cwd, .. } = place;
-        let (sandbox, _) = Allowed::new(reading(sandbox), config, cwd);
-        let policy = sandbox.confinement(cwd);
         let env = command_environment(&self.options, config);
+        let reading = match sandbox {
+            external @ SandboxPolicy::External { .. } => external.clone(),
+            confined => confined.reading_only(cwd, tmpdir_in(&env).as_deref()),
+        };
+        let (sandbox, _) = Allowed::new(reading, config, cwd);
+        let policy = sandbox.confinement(cwd);
         let command = CommandLine::new(argv, self.folder(place).await, env, policy);
         let command = CommandLine { stdin: Stdin::Pipe, ..command };
         match command::run(&self.commands, command, "", MAX_READING).await {
@@ -331,25 +335,6 @@ fn arguments_with(arguments: &Value, input: &str) -> Map<String, Value> {
             members.iter().map(filled).collect()
         }
         _ => event.as_object().cloned().unwrap_or_default(),
-    }
-}
-
-/// Returns the policy of a hook's agent: it reads what the thread can.
-fn reading(sandbox: &SandboxPolicy) -> SandboxPolicy {
-    let read_only = |read| SandboxPolicy::ReadOnly { read, network: false };
-    match sandbox.clone() {
-        SandboxPolicy::DangerFullAccess => read_only(ReadAccess::Full),
-        SandboxPolicy::ReadOnly { read, .. } | SandboxPolicy::WorkspaceWrite { read, .. } => {
-            read_only(read)
-        }
-        SandboxPolicy::Profile { name, mut rules, platform_defaults, .. } => {
-            for (_, access) in rules.iter_mut().filter(|(_, access)| *access == Access::Write) {
-                *access = Access::Read;
-            }
-            let (network, managed) = (false, false);
-            SandboxPolicy::Profile { name, rules, platform_defaults, network, managed }
-        }
-        external @ SandboxPolicy::External { .. } => external,
     }
 }
 

@@ -73,6 +73,8 @@ mod permission_requests;
 mod permissions;
 mod planning;
 mod plugins;
+#[cfg(target_os = "linux")]
+mod policies;
 #[cfg(unix)]
 mod project_documents;
 mod prompt_cache;

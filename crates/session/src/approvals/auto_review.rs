@@ -11,10 +11,12 @@ mod denied;
 mod document;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
 use http_client::retry::Wait;
 
+use crate::context::sandbox_text;
 use crate::cx::Cx;
 use crate::port::approval::Ask;
 use crate::port::auto_review::{
@@ -102,6 +104,15 @@ enum Refusal {
     TimedOut,
 }
 
+/// The facts of a thread that a reviewer gets.
+pub(crate) struct ReviewFacts<'a> {
+    pub(crate) settings: &'a Settings,
+    /// `$TMPDIR` of commands.
+    pub(crate) tmpdir: Option<&'a Path>,
+    /// The words of the user.
+    pub(crate) words: &'a UserWords,
+}
+
 /// The end of a review: it lets the action run, or the reason for the model.
 pub(crate) type ReviewEnd = Result<(), String>;
 
@@ -116,8 +127,7 @@ impl AutoReviews {
         &mut self,
         request: ApprovalRequest,
         turn: &Id,
-        settings: &Settings,
-        words: &UserWords,
+        facts: &ReviewFacts<'_>,
         cx: &mut Cx,
     ) -> ReviewEnd {
         let ApprovalRequest { number, item, ask, action } = request;
@@ -135,8 +145,7 @@ impl AutoReviews {
         };
         cx.emit(Event::ApprovalReview(Box::new(view.clone())));
         let checked = self.check(&action, ask.reason(), cx);
-        let prompt =
-            checked.and_then(|()| prompt(&view.id, &action, ask.reason(), settings, words));
+        let prompt = checked.and_then(|()| prompt(&view.id, &action, ask.reason(), facts));
         let prompt = match prompt {
             Ok(prompt) => prompt,
             Err(why) => return Err(self.refuse(view, action, Refusal::Unclear(why), cx)),
@@ -145,7 +154,7 @@ impl AutoReviews {
             view,
             action,
             reason: ask.reason().map(str::to_owned),
-            words: words.json(),
+            words: facts.words.json(),
             prompt: prompt.clone(),
             attempts: Attempts::default(),
             is_waiting: false,
@@ -198,13 +207,13 @@ impl AutoReviews {
         Ok(())
     }
 
-    /// Takes the outcome of a review. `known`: the settings, and what the user wrote until now.
-    /// `None`: the review goes on, or nothing waits for it.
+    /// Takes the outcome of a review. `facts` are those of now. `None`: the review goes on, or nothing
+    /// waits for it.
     pub(super) fn end(
         &mut self,
         number: u64,
         outcome: Result<&ReviewResponse, &Failure>,
-        known: (&Settings, &UserWords),
+        facts: &ReviewFacts<'_>,
         cx: &mut Cx,
     ) -> Option<ReviewEnd> {
         // While it waits to be sent again there is no request that could end.
@@ -216,8 +225,8 @@ impl AutoReviews {
         }
         let opinion = match outcome {
             // What the user wrote meanwhile, such as "stop", is part of the decision.
-            Ok(_) if review.words != known.1.json() => {
-                return self.ask_again(number, review, known, cx);
+            Ok(_) if review.words != facts.words.json() => {
+                return self.ask_again(number, review, facts, cx);
             }
             Ok(response) => answer::read(&review.view.id, response),
             Err(failure) => match review.failed(failure, cx) {
@@ -251,11 +260,11 @@ impl AutoReviews {
         &mut self,
         number: u64,
         mut review: OpenReview,
-        (settings, words): (&Settings, &UserWords),
+        facts: &ReviewFacts<'_>,
         cx: &mut Cx,
     ) -> Option<ReviewEnd> {
         let reason = review.reason.as_deref();
-        match prompt(&review.view.id, &review.action, reason, settings, words) {
+        match prompt(&review.view.id, &review.action, reason, facts) {
             Ok(prompt) => review.prompt = prompt,
             Err(why) => {
                 return Some(Err(self.refuse(
@@ -266,7 +275,7 @@ impl AutoReviews {
                 )));
             }
         }
-        review.words = words.json();
+        review.words = facts.words.json();
         cx.push(Effect::Review { review: number, prompt: review.prompt.clone() });
         self.open.insert(number, review);
         None
@@ -416,11 +425,11 @@ fn prompt(
     review: &str,
     action: &Action,
     reason: Option<&str>,
-    settings: &Settings,
-    words: &UserWords,
+    facts: &ReviewFacts<'_>,
 ) -> Result<Prompt, String> {
+    let ReviewFacts { settings, tmpdir, words } = *facts;
     let shown = (action.text.as_str(), action.unsandboxed);
-    let message = document::message(review, words, shown, &action::sandbox(settings), reason)
+    let message = document::message(review, words, shown, &sandbox_text(settings, tmpdir), reason)
         .map_err(|error| format!("its request cannot be written: {error}"))?;
     static INSTRUCTIONS: LazyLock<Arc<str>> =
         LazyLock::new(|| include_str!("auto_review/instructions.md").into());

@@ -370,7 +370,7 @@ mod tests {
             let settings = Settings { mode: Mode::Plan, ..settings };
             let identity = &[];
             let request = CommandRequest { assessment, identity, escalate, justification: None };
-            let verdict = command(&settings.in_force(), grants, &request);
+            let verdict = command(&settings.in_force(None), grants, &request);
             assert_eq!(outcome(&verdict), expected, "{approval:?} {assessment:?} {escalate}");
         }
         // What was granted in plan mode holds in plan mode only.

@@ -1,10 +1,8 @@
 //! Upper bounds of a thread's policies: what the threads that started it may do.
 
-use std::path::Path;
+use policy::{RootedPolicy, SandboxPolicy};
 
-use super::settings::{
-    ApprovalPolicy, ApprovalsReviewer, Granular, Mode, ReadAccess, SandboxPolicy, Settings,
-};
+use super::settings::{ApprovalPolicy, ApprovalsReviewer, Granular, Mode, Settings};
 
 /// Policies that bound others from above. Every policy within a bound allows no more than it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,7 +13,7 @@ pub struct PolicyBound {
     pub reviewer: ApprovalsReviewer,
     /// The maximum access of commands and patches. A writable folder is named, even when it is the
     /// working folder: the bounded thread may work elsewhere.
-    pub sandbox: SandboxPolicy,
+    pub sandbox: RootedPolicy,
     /// Plan mode, while it lasts; it is not stored.
     pub planning: Option<Planning>,
 }
@@ -47,7 +45,7 @@ impl PolicyBound {
         Self {
             approval: settings.approval,
             reviewer: settings.reviewer,
-            sandbox: rooted(&settings.sandbox, &settings.cwd),
+            sandbox: settings.sandbox.rooted(&settings.cwd),
             planning: is_planning
                 .then(|| Planning { instructions: settings.mode_instructions.clone() }),
         }
@@ -70,7 +68,7 @@ impl PolicyBound {
         Self {
             approval: stricter(self.approval, other.approval),
             reviewer,
-            sandbox: narrower(&self.sandbox, &other.sandbox),
+            sandbox: self.sandbox.narrower(&other.sandbox),
             planning: other.planning.clone().or_else(|| self.planning.clone()),
         }
     }
@@ -86,13 +84,12 @@ impl PolicyBound {
             settings.reviewer = self.reviewer;
             replaced.push(BoundedSetting::Reviewer);
         }
-        let bound = rooted(&self.sandbox, &settings.cwd);
-        let own = rooted(&settings.sandbox, &settings.cwd);
-        if !is_within(&own, &bound) {
+        let own = settings.sandbox.rooted(&settings.cwd);
+        if !own.is_within(&self.sandbox) {
             // A thread that is to write nothing gets no folder from its bound.
-            settings.sandbox = match own {
-                SandboxPolicy::ReadOnly { .. } => narrower(&own, &bound),
-                _ => bound,
+            settings.sandbox = match *own {
+                SandboxPolicy::ReadOnly { .. } => own.narrower(&self.sandbox).into(),
+                _ => self.sandbox.clone().into(),
             };
             replaced.push(BoundedSetting::Sandbox);
         }
@@ -105,17 +102,6 @@ impl PolicyBound {
         }
         replaced
     }
-}
-
-/// The policy with its writable folders named.
-fn rooted(policy: &SandboxPolicy, cwd: &Path) -> SandboxPolicy {
-    let mut policy = policy.clone();
-    if let SandboxPolicy::WorkspaceWrite { writable_roots, .. } = &mut policy
-        && writable_roots.is_empty()
-    {
-        writable_roots.push(cwd.to_owned());
-    }
-    policy
 }
 
 /// A policy as one that asks about some kinds of action and refuses the others; `None` for one that
@@ -180,135 +166,6 @@ fn stricter(a: ApprovalPolicy, b: ApprovalPolicy) -> ApprovalPolicy {
         // What `Never` refuses is refused, and what the other asks about besides is asked.
         _ => ApprovalPolicy::Granular(NO_KINDS),
     }
-}
-
-/// Returns whether everything that `policy` allows is allowed by `bound`. When that is hard to
-/// tell, it is not. Writable folders are named.
-fn is_within(policy: &SandboxPolicy, bound: &SandboxPolicy) -> bool {
-    use SandboxPolicy::{DangerFullAccess, External, ReadOnly, WorkspaceWrite};
-    if policy == bound {
-        return true;
-    }
-    match (policy, bound) {
-        (_, DangerFullAccess) => true,
-        (DangerFullAccess, External { .. }) => false,
-        (_, External { network }) => reaches_network(policy) <= *network,
-        (ReadOnly { read, network }, ReadOnly { read: most, network: may })
-        | (ReadOnly { read, network }, WorkspaceWrite { read: most, network: may, .. }) => {
-            reads_within(read, most) && network <= may
-        }
-        (
-            WorkspaceWrite { writable_roots, read, network, exclude_slash_tmp, exclude_tmpdir },
-            WorkspaceWrite {
-                writable_roots: roots,
-                read: most,
-                network: may,
-                exclude_slash_tmp: no_tmp,
-                exclude_tmpdir: no_tmpdir,
-            },
-        ) => {
-            // A folder inside a root is not enough: it may be a link to elsewhere.
-            writable_roots.iter().all(|root| roots.contains(root))
-                && reads_within(read, most)
-                && network <= may
-                && exclude_slash_tmp >= no_tmp
-                && exclude_tmpdir >= no_tmpdir
-        }
-        _ => false,
-    }
-}
-
-fn reaches_network(policy: &SandboxPolicy) -> bool {
-    match policy {
-        SandboxPolicy::DangerFullAccess => true,
-        SandboxPolicy::ReadOnly { network, .. }
-        | SandboxPolicy::WorkspaceWrite { network, .. }
-        | SandboxPolicy::External { network } => *network,
-        SandboxPolicy::Profile { network, managed, .. } => *network || *managed,
-    }
-}
-
-fn reads_within(read: &ReadAccess, bound: &ReadAccess) -> bool {
-    match (read, bound) {
-        (_, ReadAccess::Full) => true,
-        (ReadAccess::Full, ReadAccess::Restricted { .. }) => false,
-        (
-            ReadAccess::Restricted { platform_defaults, roots },
-            ReadAccess::Restricted { platform_defaults: may, roots: most },
-        ) => platform_defaults <= may && roots.iter().all(|root| most.contains(root)),
-    }
-}
-
-/// A policy within both. Writable folders are named.
-fn narrower(a: &SandboxPolicy, b: &SandboxPolicy) -> SandboxPolicy {
-    use SandboxPolicy::{Profile, ReadOnly, WorkspaceWrite};
-    if is_within(a, b) {
-        return a.clone();
-    }
-    if is_within(b, a) {
-        return b.clone();
-    }
-    match (a, b) {
-        (
-            WorkspaceWrite { writable_roots, read, network, exclude_slash_tmp, exclude_tmpdir },
-            WorkspaceWrite {
-                writable_roots: roots,
-                read: other,
-                network: may,
-                exclude_slash_tmp: no_tmp,
-                exclude_tmpdir: no_tmpdir,
-            },
-        ) if writable_roots.iter().any(|root| roots.contains(root)) => WorkspaceWrite {
-            writable_roots: common(writable_roots, roots),
-            read: common_reads(read, other),
-            network: *network && *may,
-            exclude_slash_tmp: *exclude_slash_tmp || *no_tmp,
-            exclude_tmpdir: *exclude_tmpdir || *no_tmpdir,
-        },
-        (
-            ReadOnly { read, network } | WorkspaceWrite { read, network, .. },
-            ReadOnly { read: other, network: may }
-            | WorkspaceWrite { read: other, network: may, .. },
-        ) => ReadOnly { read: common_reads(read, other), network: *network && *may },
-        (profile @ Profile { .. }, other) | (other, profile @ Profile { .. })
-            if reads_everything(other) =>
-        {
-            // The folder matters for policies that name none only.
-            profile.reading_only(Path::new("/"))
-        }
-        // Two policies that cannot be compared have nothing in common for certain.
-        _ => ReadOnly {
-            read: ReadAccess::Restricted { platform_defaults: false, roots: Vec::new() },
-            network: false,
-        },
-    }
-}
-
-fn reads_everything(policy: &SandboxPolicy) -> bool {
-    match policy {
-        SandboxPolicy::DangerFullAccess | SandboxPolicy::External { .. } => true,
-        SandboxPolicy::ReadOnly { read, .. } | SandboxPolicy::WorkspaceWrite { read, .. } => {
-            *read == ReadAccess::Full
-        }
-        SandboxPolicy::Profile { .. } => false,
-    }
-}
-
-fn common_reads(a: &ReadAccess, b: &ReadAccess) -> ReadAccess {
-    match (a, b) {
-        (ReadAccess::Full, other) | (other, ReadAccess::Full) => other.clone(),
-        (
-            ReadAccess::Restricted { platform_defaults, roots },
-            ReadAccess::Restricted { platform_defaults: others, roots: most },
-        ) => ReadAccess::Restricted {
-            platform_defaults: *platform_defaults && *others,
-            roots: common(roots, most),
-        },
-    }
-}
-
-fn common<T: Clone + PartialEq>(a: &[T], b: &[T]) -> Vec<T> {
-    a.iter().filter(|one| b.contains(one)).cloned().collect()
 }
 
 #[cfg(test)]

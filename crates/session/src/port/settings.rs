@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use super::permission::Permissions;
+use policy::Permissions;
+pub use policy::{Access, ReadAccess, SandboxPolicy};
 
 /// When the agent pauses for approval (specification: Sandbox policy).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,96 +49,6 @@ impl ApprovalsReviewer {
     /// Returns whether the clients are asked.
     pub fn is_user(&self) -> bool {
         *self == Self::User
-    }
-}
-
-/// The read access of commands.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum ReadAccess {
-    /// Everything.
-    #[default]
-    Full,
-    /// Only these roots, with what programs need to start when `platform_defaults` is set.
-    Restricted {
-        /// Add the platform's own libraries and programs.
-        platform_defaults: bool,
-        /// Absolute paths.
-        roots: Vec<PathBuf>,
-    },
-}
-
-/// The access that a rule of a permission profile grants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
-    /// Nothing.
-    None,
-    /// Reading.
-    Read,
-    /// Reading and writing.
-    Write,
-}
-
-/// The access of commands and patches (specification: Sandbox policy).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SandboxPolicy {
-    /// No confinement.
-    DangerFullAccess,
-    /// Nothing can be written.
-    ReadOnly {
-        /// The readable files.
-        read: ReadAccess,
-        /// True if sockets to the network work.
-        network: bool,
-    },
-    /// The given roots can be written, but for their protected names.
-    WorkspaceWrite {
-        /// Absolute paths; empty means the thread's working folder.
-        writable_roots: Vec<PathBuf>,
-        /// The readable files.
-        read: ReadAccess,
-        /// True if sockets to the network work.
-        network: bool,
-        /// Leave `/tmp` read-only.
-        exclude_slash_tmp: bool,
-        /// Leave `$TMPDIR` read-only.
-        exclude_tmpdir: bool,
-    },
-    /// A permission profile: the deepest rule that covers a path decides; what none covers cannot
-    /// be read.
-    Profile {
-        /// Its name in the configuration.
-        name: String,
-        /// Absolute paths.
-        rules: Vec<(PathBuf, Access)>,
-        /// True if the platform's own programs and libraries can be read.
-        platform_defaults: bool,
-        /// True if sockets to the network work.
-        network: bool,
-        /// True if the network is reached through the managed proxy; `network` is off then.
-        managed: bool,
-    },
-    /// The whole server is confined from outside.
-    External {
-        /// True if the network is reachable.
-        network: bool,
-    },
-}
-
-impl SandboxPolicy {
-    /// Returns whether commands run without any confinement of ours.
-    pub fn is_unconfined(&self) -> bool {
-        matches!(self, Self::DangerFullAccess | Self::External { .. })
-    }
-
-    /// Returns whether there can be files that commands cannot read.
-    pub fn restricts_reading(&self) -> bool {
-        match self {
-            Self::DangerFullAccess | Self::External { .. } => false,
-            Self::ReadOnly { read, .. } | Self::WorkspaceWrite { read, .. } => {
-                *read != ReadAccess::Full
-            }
-            Self::Profile { .. } => true,
-        }
     }
 }
 

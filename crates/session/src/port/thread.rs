@@ -1,5 +1,6 @@
 //! The parts that a thread is made from: its ids, bounds, configuration, and its stored state.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::auto_review::ApprovedAction;
@@ -150,6 +151,8 @@ pub struct Context {
     pub takes_personality: bool,
     /// The user's shell, by name.
     pub shell: String,
+    /// `$TMPDIR` of commands, when it names an absolute folder.
+    pub tmpdir: Option<PathBuf>,
     /// Today, `YYYY-MM-DD`.
     pub date: String,
     /// Name of the time zone.

@@ -108,7 +108,7 @@ impl ToolCall for WriteStdinCall {
         let possible = cx.processes.check_interaction(*session_id, &interaction);
         let possible = possible.map_err(|error| refusal(error, *session_id));
         // Where nothing is confined, a command outside of the sandbox is an ordinary one.
-        let is_confined = !cx.settings.in_force().sandbox.is_unconfined();
+        let is_confined = !cx.settings.is_unconfined();
         let outside = cx.processes.outside_command(*session_id, chars).filter(|_| is_confined);
         let step = possible.and_then(|()| match outside {
             Some(command) => Ok(Step::Type { call: self.clone(), command }),

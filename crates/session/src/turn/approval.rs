@@ -21,7 +21,7 @@ pub(crate) enum Put {
 }
 
 impl Turn {
-    /// Puts a request to who decides about it.
+    /// Asks the clients or the reviewer.
     pub(crate) fn put(&self, request: ApprovalRequest, thread: &mut Thread) -> Put {
         let settings = thread.configuration.settings();
         if settings.reviewer.is_user() {
@@ -32,8 +32,9 @@ impl Turn {
             return Put::ToClients;
         }
         let words = self.words_for_reviewers(thread);
-        let Thread { approvals, cx, .. } = thread;
-        match approvals.review(request, &self.view.id, settings, &words, cx) {
+        let Thread { approvals, configuration, cx, .. } = thread;
+        let facts = configuration.facts_for_reviewers(&words);
+        match approvals.review(request, &self.view.id, &facts, cx) {
             Ok(()) => Put::ToReviewer,
             Err(reason) => Put::Refused(reason),
         }

@@ -135,7 +135,7 @@ impl Turn {
             escalate: command.escalate,
             justification: command.justification.as_deref(),
         };
-        let settings = thread.configuration.settings().in_force();
+        let settings = thread.configuration.in_mode();
         let verdict = thread.approvals.command(&settings, &request);
         if assessment.is_rule_required {
             self.calls.withdraw_consent(number);

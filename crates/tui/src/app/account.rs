@@ -5,115 +5,10 @@ use protocol::{
 };
 use serde_json::Value;
 
-use crate::app::App;
+use crate::app::program::App;
 use crate::ask::{Ask, Offer};
 use crate::cells;
 use crate::text::Line;
-
-impl App {
-    /// `/account`, and the end of `/status`.
-    pub(super) fn show_account(&mut self, _: &str) {
-        self.call::<protocol::AccountRead>(&AccountReadParams::default(), |app, read| {
-            let account = match read {
-                Ok(read) => who(&read).0,
-                Err(error) => format!("not known: {}", error.message),
-            };
-            app.call::<protocol::AccountRateLimitsRead>(&Empty {}, move |app, read| {
-                let limits = match read {
-                    Ok(read) => app.limit_lines(&read.rate_limits),
-                    Err(error) => vec![format!("not known: {}", error.message)],
-                };
-                let mut text = format!("{:<12} {account}", "account");
-                for (at, line) in limits.iter().enumerate() {
-                    let name = if at == 0 { "limits" } else { "" };
-                    text.push_str(&format!("\n{name:<12} {line}"));
-                }
-                app.info(&text);
-            });
-        });
-    }
-
-    /// Returns the remaining amounts, a line for each limit.
-    fn limit_lines(&self, limits: &RateLimitSnapshot) -> Vec<String> {
-        let windows = [&limits.primary, &limits.secondary].into_iter().flatten();
-        let mut lines: Vec<String> = windows.map(|window| self.window(window)).collect();
-        if let Some(credits) = &limits.credits {
-            lines.push(match (&credits.balance, credits.unlimited, credits.has_credits) {
-                (_, true, _) => "credits: unlimited".to_owned(),
-                (Some(balance), ..) => format!("credits: {balance}"),
-                (None, _, true) => "there are credits".to_owned(),
-                (None, _, false) => "no credits".to_owned(),
-            });
-        }
-        if lines.is_empty() {
-            lines.push("none reported yet: a provider reports them with its answers".to_owned());
-        }
-        lines
-    }
-
-    /// A limit in words: `62% left of 5h 00m, resets in 1h 10m`.
-    pub(super) fn window(&self, window: &RateLimitWindow) -> String {
-        let mut text = format!("{}% left", 100 - window.used_percent.clamp(0, 100));
-        if let Some(minutes) = window.window_duration_mins.and_then(|it| u64::try_from(it).ok()) {
-            text.push_str(&format!(" of {}", cells::duration(minutes.saturating_mul(60_000))));
-        }
-        if let Some(at) = window.resets_at {
-            let now = self.environment.started_at.saturating_add_unsigned(self.now / 1_000);
-            let seconds = u64::try_from(at.saturating_sub(now)).unwrap_or(0);
-            text.push_str(&format!(
-                ", resets in {}",
-                cells::duration(seconds.saturating_mul(1_000))
-            ));
-        }
-        text
-    }
-
-    /// `/logout`: says what would be deleted, and asks.
-    pub(super) fn log_out(&mut self, _: &str) {
-        self.call::<protocol::AccountRead>(&AccountReadParams::default(), |app, read| {
-            let (account, is_logged_in) = match read {
-                Ok(value) => who(&value),
-                Err(error) => return app.error(&format!("Not logged out: {}", error.message)),
-            };
-            if !is_logged_in {
-                return app.info("No account is logged in. /login logs in.");
-            }
-            let facts = vec![
-                Line::plain(format!("Account: {account}.")),
-                Line::plain(
-                    "The stored credentials are deleted, for all programs of this home. Threads and \
-                     settings stay. A key of the environment stays in use.",
-                ),
-            ];
-            let offers = vec![
-                Offer::new("yes", 'y', "Log out"),
-                Offer::new("no", 'n', "Stay logged in (Esc)"),
-            ];
-            app.open_dialog(Ask::offer("Log out?", facts, offers), |app, reply| {
-                if reply == "yes" {
-                    app.log_out_now();
-                }
-            });
-        });
-    }
-
-    fn log_out_now(&mut self) {
-        self.call::<protocol::AccountLogout>(&Empty {}, |app, result| {
-            if let Err(error) = result {
-                return app.error(&format!("Not logged out: {}", error.message));
-            }
-            app.call::<protocol::AccountRead>(&AccountReadParams::default(), |app, read| {
-                app.info(match read.map(|value| who(&value)) {
-                    Ok((_, true)) => {
-                        "The stored credentials are deleted. The API key of the environment \
-                         (AGENT_API_KEY or OPENAI_API_KEY) is still in use."
-                    }
-                    _ => "Logged out: the stored credentials are deleted. /login logs in again.",
-                });
-            });
-        });
-    }
-}
 
 /// Who is logged in, in words.
 pub(super) fn described(account: &Account) -> String {
@@ -128,6 +23,104 @@ pub(super) fn described(account: &Account) -> String {
             format!("{who}{}", plan.unwrap_or_default())
         }
     }
+}
+
+/// `/account`, and the end of `/status`.
+pub(super) fn show_account(app: &mut App, _: &str) {
+    app.call::<protocol::AccountRead>(&AccountReadParams::default(), |app, read| {
+        let account = match read {
+            Ok(read) => who(&read).0,
+            Err(error) => format!("not known: {}", error.message),
+        };
+        app.call::<protocol::AccountRateLimitsRead>(&Empty {}, move |app, read| {
+            let limits = match read {
+                Ok(read) => limit_lines(app, &read.rate_limits),
+                Err(error) => vec![format!("not known: {}", error.message)],
+            };
+            let mut text = format!("{:<12} {account}", "account");
+            for (at, line) in limits.iter().enumerate() {
+                let name = if at == 0 { "limits" } else { "" };
+                text.push_str(&format!("\n{name:<12} {line}"));
+            }
+            app.info(&text);
+        });
+    });
+}
+
+/// A line for each limit, with the rest that is left.
+fn limit_lines(app: &App, limits: &RateLimitSnapshot) -> Vec<String> {
+    let windows = [&limits.primary, &limits.secondary].into_iter().flatten();
+    let mut lines: Vec<String> = windows.map(|it| window(app, it)).collect();
+    if let Some(credits) = &limits.credits {
+        lines.push(match (&credits.balance, credits.unlimited, credits.has_credits) {
+            (_, true, _) => "credits: unlimited".to_owned(),
+            (Some(balance), ..) => format!("credits: {balance}"),
+            (None, _, true) => "there are credits".to_owned(),
+            (None, _, false) => "no credits".to_owned(),
+        });
+    }
+    if lines.is_empty() {
+        lines.push("none reported yet: a provider reports them with its answers".to_owned());
+    }
+    lines
+}
+
+/// A limit in words: `62% left of 5h 00m, resets in 1h 10m`.
+pub(super) fn window(app: &App, window: &RateLimitWindow) -> String {
+    let mut text = format!("{}% left", 100 - window.used_percent.clamp(0, 100));
+    if let Some(minutes) = window.window_duration_mins.and_then(|it| u64::try_from(it).ok()) {
+        text.push_str(&format!(" of {}", cells::duration(minutes.saturating_mul(60_000))));
+    }
+    if let Some(at) = window.resets_at {
+        let now = app.environment.started_at.saturating_add_unsigned(app.now / 1_000);
+        let seconds = u64::try_from(at.saturating_sub(now)).unwrap_or(0);
+        text.push_str(&format!(", resets in {}", cells::duration(seconds.saturating_mul(1_000))));
+    }
+    text
+}
+
+/// `/logout`: says what would be deleted, and asks.
+pub(super) fn log_out(app: &mut App, _: &str) {
+    app.call::<protocol::AccountRead>(&AccountReadParams::default(), |app, read| {
+        let (account, is_logged_in) = match read {
+            Ok(value) => who(&value),
+            Err(error) => return app.error(&format!("Not logged out: {}", error.message)),
+        };
+        if !is_logged_in {
+            return app.info("No account is logged in. /login logs in.");
+        }
+        let facts = vec![
+            Line::plain(format!("Account: {account}.")),
+            Line::plain(
+                "The stored credentials are deleted, for all programs of this home. Threads and \
+                 settings stay. A key of the environment stays in use.",
+            ),
+        ];
+        let offers =
+            vec![Offer::new("yes", 'y', "Log out"), Offer::new("no", 'n', "Stay logged in (Esc)")];
+        app.open_dialog(Ask::offer("Log out?", facts, offers), |app, reply| {
+            if reply == "yes" {
+                log_out_now(app);
+            }
+        });
+    });
+}
+
+fn log_out_now(app: &mut App) {
+    app.call::<protocol::AccountLogout>(&Empty {}, |app, result| {
+        if let Err(error) = result {
+            return app.error(&format!("Not logged out: {}", error.message));
+        }
+        app.call::<protocol::AccountRead>(&AccountReadParams::default(), |app, read| {
+            app.info(match read.map(|value| who(&value)) {
+                Ok((_, true)) => {
+                    "The stored credentials are deleted. The API key of the environment \
+                     (AGENT_API_KEY or OPENAI_API_KEY) is still in use."
+                }
+                _ => "Logged out: the stored credentials are deleted. /login logs in again.",
+            });
+        });
+    });
 }
 
 /// The answer of `account/read` in words, and whether an account is logged in.

@@ -1,17 +1,20 @@
 //! The commands after a slash.
 
 use protocol::{
-    AskForApproval, ConfigValueWriteParams, HooksListParams, MergeStrategy, OpeningOverrides,
-    ReasoningEffort, ReviewStartParams, ReviewTarget, SandboxPolicy, SkillsListParams,
-    ThreadGoalSetParams, ThreadIdParams, ThreadNameSetParams, ThreadStartParams,
+    AskForApproval, HooksListParams, OpeningOverrides, ReasoningEffort, ReviewStartParams,
+    ReviewTarget, SandboxPolicy, SkillsListParams, ThreadGoalSetParams, ThreadIdParams,
+    ThreadNameSetParams, ThreadStartParams,
 };
 use serde_json::json;
 
-use crate::app::answers::word;
+use crate::app::events::Effect;
 use crate::app::filling::What;
-use crate::app::{App, Effect, status};
+use crate::app::program::{App, word};
+use crate::app::{
+    account, appearance, earlier, feedback, images, lists, login, mcp, memory, messages, models,
+    notices, opening, plan, reading, status, taking, terminals, vi,
+};
 use crate::composer::{Command, Draft};
-use crate::highlight;
 use crate::picker::{Picker, Row};
 
 /// A command: its name, what follows it, and what it does.
@@ -40,17 +43,17 @@ const COMMANDS: &[Entry] = &[
         "",
         "show who is logged in, and what is left of the limits",
         true,
-        App::show_account,
+        account::show_account,
     ),
-    entry("agents", "", "choose an agent of this thread to look at", true, App::choose_agent),
+    entry("agents", "", "choose an agent of this thread to look at", true, choose_agent),
     entry(
         "approvals",
         "[read-only|auto|full-access]",
         "choose what runs without asking",
         true,
-        App::set_approvals,
+        set_approvals,
     ),
-    entry("clear", "", "start a new thread on an empty screen", false, App::clear_screen),
+    entry("clear", "", "start a new thread on an empty screen", false, clear_screen),
     entry("compact", "", "summarise the conversation to free the context", false, |app, _| {
         if let Some(thread_id) = app.thread_id() {
             let params = ThreadIdParams { thread_id };
@@ -65,21 +68,27 @@ const COMMANDS: &[Entry] = &[
         "[code|N]",
         "copy the latest answer, or a block of its code, to the terminal's clipboard",
         true,
-        App::copy,
+        taking::copy,
     ),
-    entry("diff", "", "show all changes of the latest turn", true, App::show_diff),
+    entry("diff", "", "show all changes of the latest turn", true, show_diff),
     entry(
         "edit",
         "",
         "go back to before an earlier message, and edit it",
         false,
-        App::choose_message,
+        earlier::choose_message,
     ),
-    entry("export", "[FILE]", "write the thread as Markdown into a file", true, App::export),
-    entry("feedback", "[NOTE]", "write a report that can be passed on", true, App::give_feedback),
+    entry("export", "[FILE]", "write the thread as Markdown into a file", true, taking::export),
+    entry(
+        "feedback",
+        "[NOTE]",
+        "write a report that can be passed on",
+        true,
+        feedback::give_feedback,
+    ),
     entry("fork", "", "go on in a copy of this thread", false, |app, _| {
         if let Some(id) = app.thread_id() {
-            app.fork_thread(id, OpeningOverrides::default());
+            opening::fork_thread(app, id, OpeningOverrides::default());
         }
     }),
     entry(
@@ -87,379 +96,383 @@ const COMMANDS: &[Entry] = &[
         "[TEXT|clear]",
         "set, show or clear what the thread works towards",
         true,
-        App::set_goal,
+        set_goal,
     ),
-    entry("help", "", "list the commands", true, App::show_help),
-    entry("hooks", "", "list the hooks and which of them run", true, App::show_hooks),
-    entry("image", "PATH", "add an image to the message", true, App::add_image),
-    entry("init", "", "let the agent write an AGENTS.md for this folder", false, App::init),
-    entry("login", "", "choose an account, a key or another model provider", false, App::log_in),
-    entry("logout", "", "delete the credentials", false, App::log_out),
+    entry("help", "", "list the commands", true, show_help),
+    entry("hooks", "", "list the hooks and which of them run", true, show_hooks),
+    entry("image", "PATH", "add an image to the message", true, images::add_image),
+    entry("init", "", "let the agent write an AGENTS.md for this folder", false, init),
+    entry("login", "", "choose an account, a key or another model provider", false, login::log_in),
+    entry("logout", "", "delete the credentials", false, account::log_out),
     entry(
         "mcp",
         "[login NAME]",
         "list the MCP servers and their tools, or log in at one",
         true,
-        App::mcp,
+        mcp::mcp,
     ),
     entry(
         "memory",
         "[on|off|reset]",
         "use notes of earlier threads, or delete them",
         true,
-        App::memory,
+        memory::memory,
     ),
-    entry("model", "[NAME [EFFORT]]", "list the models, or choose one", true, App::set_model),
-    entry("new", "", "start a new thread", false, App::start_new),
-    entry("permissions", "[read-only|auto|full-access]", "as /approvals", true, App::set_approvals),
+    entry("model", "[NAME [EFFORT]]", "list the models, or choose one", true, set_model),
+    entry("new", "", "start a new thread", false, start_new),
+    entry("permissions", "[read-only|auto|full-access]", "as /approvals", true, set_approvals),
     entry(
         "plan",
         "[on|off|MESSAGE]",
         "show the plan; plan without changing anything",
         true,
-        App::plan,
+        plan::plan,
     ),
-    entry("ps", "", "list running commands, with their output", true, App::show_terminals),
-    entry("queue", "", "list, edit and remove the messages that wait", true, App::show_queue),
+    entry("ps", "", "list running commands, with their output", true, terminals::show_terminals),
+    entry("queue", "", "list, edit and remove the messages that wait", true, messages::show_queue),
     entry("quit", "", "quit", true, |app, _| app.quit()),
     entry(
         "raw",
         "",
         "show messages as they were written, or rendered again",
         true,
-        App::toggle_raw,
+        appearance::toggle_raw,
     ),
-    entry("rename", "NAME", "name this thread", true, App::rename),
-    entry("resume", "[ID]", "go on with another thread", false, App::resume),
+    entry("rename", "NAME", "name this thread", true, rename),
+    entry("resume", "[ID]", "go on with another thread", false, resume),
     entry(
         "review",
         "[TEXT]",
         "review the changes that are not committed, or what the text says",
         false,
-        App::review,
+        review,
     ),
-    entry("skills", "", "list the skills", true, App::show_skills),
-    entry("status", "", "show the thread, its settings and its use", true, App::show_status),
-    entry("statusline", "", "choose the items of the status line", true, App::choose_status_line),
-    entry("stop", "", "end the commands that run in the background", true, App::stop_terminals),
-    entry("theme", "[NAME]", "choose the colours of code", true, App::set_theme),
-    entry("transcript", "", "read the whole thread, with a search", true, App::read_transcript),
-    entry("undo", "", "take back the latest turn and its changes of files", false, App::undo),
+    entry("skills", "", "list the skills", true, show_skills),
+    entry("status", "", "show the thread, its settings and its use", true, show_status),
+    entry(
+        "statusline",
+        "",
+        "choose the items of the status line",
+        true,
+        appearance::choose_status_line,
+    ),
+    entry(
+        "stop",
+        "",
+        "end the commands that run in the background",
+        true,
+        terminals::stop_terminals,
+    ),
+    entry("theme", "[NAME]", "choose the colours of code", true, appearance::set_theme),
+    entry("transcript", "", "read the whole thread, with a search", true, reading::read_transcript),
+    entry("undo", "", "take back the latest turn and its changes of files", false, earlier::undo),
     entry(
         "vim",
         "",
         "write with the keys of Vi, or with those of Emacs again",
         true,
-        App::toggle_vi,
+        vi::toggle_vi,
     ),
 ];
 
 const NO_HOOKS: &str = "There are no hooks. They are written in hooks.json, in the agent's home or in a \
                         project's .agent folder; `agentd hooks --help` tells more.";
 
-impl App {
-    /// Returns the commands that the composer completes.
-    pub(super) fn command_list() -> Vec<Command> {
-        COMMANDS
-            .iter()
-            .map(|it| Command {
-                name: it.name.to_owned(),
-                description: it.what.to_owned(),
-                hint: Some(it.argument.to_owned()).filter(|hint| !hint.is_empty()),
-                is_available: true,
-            })
-            .collect()
-    }
+/// The commands, for the completion of the composer.
+pub(super) fn command_list() -> Vec<Command> {
+    COMMANDS
+        .iter()
+        .map(|it| Command {
+            name: it.name.to_owned(),
+            description: it.what.to_owned(),
+            hint: Some(it.argument.to_owned()).filter(|hint| !hint.is_empty()),
+            is_available: true,
+        })
+        .collect()
+}
 
-    /// Runs what was typed after a slash. What is no command is not sent: a mistyped one would start a turn.
-    pub(super) fn command(&mut self, name: &str, rest: &str, draft: Draft) {
-        let Some(command) = COMMANDS.iter().find(|it| it.name == name) else {
-            let near = COMMANDS.iter().map(|it| (strsim::jaro_winkler(name, it.name), it.name));
-            let near = near.filter(|(similarity, _)| *similarity > 0.8);
-            let near = near.max_by(|(a, _), (b, _)| a.total_cmp(b));
-            let hint = match near {
-                Some((_, near)) => format!("is it /{near}?"),
-                None => "/help lists all of them.".to_owned(),
-            };
-            self.notice(format!(
-                "There is no command /{name}; {hint} With a space in front it is sent as a message."
-            ));
-            return self.composer.restore(draft);
+/// Runs what was typed after a slash. What is no command is not sent: a mistyped one would start a turn.
+pub(super) fn command(app: &mut App, name: &str, rest: &str, draft: Draft) {
+    let Some(command) = COMMANDS.iter().find(|it| it.name == name) else {
+        let near = COMMANDS.iter().map(|it| (strsim::jaro_winkler(name, it.name), it.name));
+        let near = near.filter(|(similarity, _)| *similarity > 0.8);
+        let near = near.max_by(|(a, _), (b, _)| a.total_cmp(b));
+        let hint = match near {
+            Some((_, near)) => format!("is it /{near}?"),
+            None => "/help lists all of them.".to_owned(),
         };
-        if self.session.turn.is_some() && !command.any_time {
-            self.notice(format!("/{name} has to wait for the end of the turn. Esc interrupts it."));
-            self.composer.restore(draft);
+        app.notice(format!(
+            "There is no command /{name}; {hint} With a space in front it is sent as a message."
+        ));
+        return app.writing.composer_mut().restore(draft);
+    };
+    if app.session.turn.is_some() && !command.any_time {
+        app.notice(format!("/{name} has to wait for the end of the turn. Esc interrupts it."));
+        app.writing.composer_mut().restore(draft);
+        return;
+    }
+    if command.argument.is_empty() && !rest.trim().is_empty() {
+        app.notice(format!(
+            "/{name} takes nothing after it. With a space in front the line is sent as a message."
+        ));
+        return app.writing.composer_mut().restore(draft);
+    }
+    // What an earlier command said would stand under this one.
+    app.output.clear_notice();
+    (command.run)(app, rest.trim());
+}
+
+/// True if the command works while a turn runs, so that it begins none.
+fn is_for_any_time(name: &str) -> bool {
+    COMMANDS.iter().any(|it| it.name == name && it.any_time)
+}
+
+fn show_help(app: &mut App, _: &str) {
+    let mut text = String::new();
+    for command in COMMANDS {
+        let name = format!("/{} {}", command.name, command.argument);
+        text.push_str(&format!("{name:<42} {}\n", command.what));
+    }
+    text.push_str("Enter sends (also into a running turn), Tab sends at its end, Shift+Enter or Ctrl+J breaks the line.\n");
+    text.push_str("Esc interrupts, Ctrl+G opens the editor, Ctrl+R finds an earlier message, Ctrl+C twice quits.");
+    app.info(&text);
+}
+
+fn show_status(app: &mut App, _: &str) {
+    let session = &app.session;
+    let mut text = String::new();
+    let mut row = |name: &str, value: &str| text.push_str(&format!("{name:<12} {value}\n"));
+    row("thread", session.id.as_deref().unwrap_or("being opened"));
+    if let Some(name) = &session.name {
+        row("name", name);
+    }
+    let effort = session.effort.as_ref().map(word).unwrap_or_default();
+    row("model", format!("{} {effort}", session.model).trim_end());
+    let cwd = app.cwd();
+    row("folder", &cwd.to_string_lossy());
+    row("asks", &session.approval);
+    row("commands", &session.sandbox);
+    if let Some(usage) = &session.usage {
+        let total = &usage.total;
+        if let Some(window) = usage.model_context_window.filter(|window| *window > 0) {
+            let used = usage.last.total_tokens.clamp(0, window);
+            let left = (window - used).saturating_mul(100) / window;
+            row("context", &format!("{left}% left: {used} of {window} tokens are used"));
+        }
+        row("tokens", &format!("{} in, {} out", total.input_tokens, total.output_tokens));
+        if let Some(cost) = &usage.cost
+            && let Some(thread) = &cost.thread
+        {
+            row("cost", &format!("{thread} {}", cost.currency));
+        }
+    }
+    row("status line", &status::ITEMS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", "));
+    app.info(text.trim_end());
+    account::show_account(app, "");
+}
+
+fn choose_agent(app: &mut App, _: &str) {
+    if app.session.agents.is_empty() {
+        return app.info("This thread has no agents.");
+    }
+    let row = |(thread, state): (&String, &protocol::CollabAgentState)| Row {
+        id: thread.clone(),
+        title: format!("{:?}", state.status),
+        detail: state.message.clone().unwrap_or_default(),
+        columns: vec![thread.clone()],
+    };
+    let rows = app.session.agents.iter().map(row).collect();
+    lists::choose(app, Picker::fixed("Look at an agent", rows), What::Agents);
+}
+
+fn show_diff(app: &mut App, _: &str) {
+    if app.session.diff.is_empty() {
+        return app.info("The latest turn changed no files.");
+    }
+    let lines = crate::diff::unified(&app.session.diff, &app.context());
+    if lines.len() > app.output.size().rows / 2 {
+        return reading::read_lines(app, "Changes of the latest turn", lines);
+    }
+    app.print(lines);
+    app.print([crate::text::Line::default()]);
+}
+
+fn show_skills(app: &mut App, _: &str) {
+    let params =
+        SkillsListParams { cwds: vec![app.working_folder()], ..SkillsListParams::default() };
+    app.call_and_show::<protocol::SkillsList>(&params, |list| {
+        let skills = list.data.iter().flat_map(|folder| &folder.skills);
+        let lines = skills.map(|skill| format!("${}  {}", skill.name, skill.description));
+        lines_or(lines, "There are no skills: agentd skills new")
+    });
+}
+
+fn show_hooks(app: &mut App, _: &str) {
+    let params = HooksListParams { cwds: vec![app.working_folder()] };
+    app.call_and_show::<protocol::HooksList>(&params, |list| {
+        let hooks = list.data.into_iter().flat_map(|folder| folder.hooks);
+        let lines = hooks.map(|hook| {
+            let handler = hook.command.unwrap_or_else(|| word(&hook.handler_type));
+            format!("{}  {handler}", word(&hook.event_name))
+        });
+        lines_or(lines, NO_HOOKS)
+    });
+}
+
+fn set_model(app: &mut App, rest: &str) {
+    let mut words = rest.split_whitespace();
+    let Some(model) = words.next() else {
+        return models::choose_model(app);
+    };
+    let effort = match words.next() {
+        None => None,
+        Some(effort) => match serde_json::from_value::<ReasoningEffort>(json!(effort)) {
+            Ok(effort) => Some(effort),
+            // The request for the next turn would be refused, long after this.
+            Err(_) => {
+                return app.error(&format!(
+                    "{effort:?} is no effort: none, minimal, low, medium, high or xhigh"
+                ));
+            }
+        },
+    };
+    models::check_model(app, model.to_owned(), effort);
+}
+
+fn set_approvals(app: &mut App, rest: &str) {
+    match rest {
+        "full-access" => notices::confirm_full_access(app, |app| use_approvals(app, "full-access")),
+        _ => use_approvals(app, rest),
+    }
+}
+
+fn use_approvals(app: &mut App, rest: &str) {
+    let (approval, sandbox, what) = match rest {
+        "read-only" => (
+            AskForApproval::OnRequest,
+            SandboxPolicy::ReadOnly { access: None, network_access: false },
+            "reads files, asks for everything else",
+        ),
+        "auto" => (
+            AskForApproval::OnRequest,
+            SandboxPolicy::WorkspaceWrite {
+                writable_roots: Vec::new(),
+                read_only_access: None,
+                network_access: false,
+                exclude_tmpdir_env_var: false,
+                exclude_slash_tmp: false,
+            },
+            "reads files, writes in the folder and runs commands in the sandbox; asks for more",
+        ),
+        "full-access" => (
+            AskForApproval::Never,
+            SandboxPolicy::DangerFullAccess {},
+            "runs every command with your rights, without sandbox and without asking",
+        ),
+        _ => {
+            return app.info(
+                "/approvals read-only: reads files, asks for everything else\n\
+                 /approvals auto: writes in the folder and runs commands in the sandbox; asks for more\n\
+                 /approvals full-access: runs every command with your rights, without asking",
+            );
+        }
+    };
+    app.session.approval = word(&approval);
+    rest.clone_into(&mut app.session.sandbox);
+    app.outbox.overrides_mut().approval_policy = Some(approval);
+    app.outbox.overrides_mut().sandbox_policy = Some(sandbox);
+    app.info(&format!("From the next turn on, the agent {what}."));
+}
+
+fn set_goal(app: &mut App, rest: &str) {
+    let Some(thread_id) = app.thread_id() else { return };
+    match rest {
+        "" => app.call_and_show::<protocol::ThreadGoalGet>(&ThreadIdParams { thread_id }, |read| {
+            match read.goal {
+                Some(goal) => format!("The goal: {}", goal.objective),
+                None => "This thread has no goal.".to_owned(),
+            }
+        }),
+        "clear" => app
+            .call_and_show::<protocol::ThreadGoalClear>(&ThreadIdParams { thread_id }, |_| {
+                "This thread no longer has a goal.".to_owned()
+            }),
+        goal => {
+            let objective = Some(goal.to_owned());
+            let params =
+                ThreadGoalSetParams { thread_id, objective, status: None, token_budget: None };
+            app.call_and_show::<protocol::ThreadGoalSet>(&params, |_| {
+                "The agent works until the goal is reached: /goal clear ends that.".to_owned()
+            });
+        }
+    }
+}
+
+fn init(app: &mut App, _: &str) {
+    let prompt = "Write an AGENTS.md for this folder: how it is organised, how it is built and tested, \
+                  and the conventions that a new contributor has to know. Read what is there first, and \
+                  keep it short.";
+    messages::start_turn(app, Draft::plain(prompt));
+}
+
+fn rename(app: &mut App, name: &str) {
+    let Some(thread_id) = app.session.id.clone().filter(|_| !name.is_empty()) else {
+        return app.notice("The name is missing: /rename NAME");
+    };
+    let params = ThreadNameSetParams { thread_id, name: name.to_owned() };
+    app.call_or_report::<protocol::ThreadNameSet>(&params, "The thread was not renamed");
+}
+
+fn resume(app: &mut App, id: &str) {
+    if id.is_empty() {
+        return lists::choose_thread(app);
+    }
+    opening::resume_thread(app, id.to_owned(), OpeningOverrides::default());
+}
+
+fn review(app: &mut App, text: &str) {
+    let target = match text {
+        "" => ReviewTarget::UncommittedChanges {},
+        text => ReviewTarget::Custom { instructions: text.to_owned() },
+    };
+    if let Some(thread_id) = app.thread_id() {
+        let params = ReviewStartParams { thread_id, target, delivery: None };
+        app.call_or_report::<protocol::ReviewStart>(&params, "No review was started");
+    }
+}
+
+fn clear_screen(app: &mut App, _: &str) {
+    app.output.emit(Effect::Clear);
+    start_new(app, "");
+}
+
+/// In the same folder: a server that runs elsewhere has another one.
+fn start_new(app: &mut App, _: &str) {
+    let cwd = Some(app.working_folder());
+    opening::start_thread(app, &ThreadStartParams { cwd, ..ThreadStartParams::default() });
+}
+
+/// Sends what waits, up to the first message that begins a turn.
+pub(super) fn next_queued(app: &mut App) {
+    while app.session.turn.is_none()
+        && !app.login.holds()
+        && let Some(draft) = app.outbox.queue_mut().pop_front()
+    {
+        app.keep_soon();
+        let Some((name, rest)) = draft.command() else {
+            let is_shell = draft.shell().is_some();
+            messages::submit(app, draft);
+            match is_shell || app.session.id.is_none() {
+                true => return,
+                false => continue,
+            }
+        };
+        let (name, rest) = (name.to_owned(), rest.to_owned());
+        command(app, &name, &rest, draft);
+        // It begins a turn, or opens another thread, with an answer that comes later.
+        if !is_for_any_time(&name) {
             return;
         }
-        if command.argument.is_empty() && !rest.trim().is_empty() {
-            self.notice(format!(
-                "/{name} takes nothing after it. With a space in front the line is sent as a message."
-            ));
-            return self.composer.restore(draft);
-        }
-        // What an earlier command said would stand under this one.
-        self.notice = None;
-        (command.run)(self, rest.trim());
-    }
-
-    /// Returns whether the command works while a turn runs, so that it begins none.
-    pub(super) fn is_for_any_time(name: &str) -> bool {
-        COMMANDS.iter().any(|it| it.name == name && it.any_time)
-    }
-
-    pub(super) fn set_theme(&mut self, name: &str) {
-        if name.is_empty() {
-            return self.choose_theme();
-        }
-        if let Err(error) = highlight::theme(name) {
-            return self.error(&error.to_string());
-        }
-        self.settings.theme = Some(name.to_owned());
-        let params = ConfigValueWriteParams {
-            key_path: "tui.theme".to_owned(),
-            value: json!(name),
-            merge_strategy: MergeStrategy::Replace,
-            file_path: None,
-            expected_version: None,
-        };
-        self.call_or_report::<protocol::ConfigValueWrite>(&params, "The theme was not stored");
-    }
-
-    fn show_help(&mut self, _: &str) {
-        let mut text = String::new();
-        for command in COMMANDS {
-            let name = format!("/{} {}", command.name, command.argument);
-            text.push_str(&format!("{name:<42} {}\n", command.what));
-        }
-        text.push_str("Enter sends (also into a running turn), Tab sends at its end, Shift+Enter or Ctrl+J breaks the line.\n");
-        text.push_str("Esc interrupts, Ctrl+G opens the editor, Ctrl+R finds an earlier message, Ctrl+C twice quits.");
-        self.info(&text);
-    }
-
-    fn show_status(&mut self, _: &str) {
-        let session = &self.session;
-        let mut text = String::new();
-        let mut row = |name: &str, value: &str| text.push_str(&format!("{name:<12} {value}\n"));
-        row("thread", session.id.as_deref().unwrap_or("being opened"));
-        if let Some(name) = &session.name {
-            row("name", name);
-        }
-        let effort = session.effort.as_ref().map(word).unwrap_or_default();
-        row("model", format!("{} {effort}", session.model).trim_end());
-        let cwd = session.cwd.as_ref().unwrap_or(&self.cwd);
-        row("folder", &cwd.to_string_lossy());
-        row("asks", &session.approval);
-        row("commands", &session.sandbox);
-        if let Some(usage) = &session.usage {
-            let total = &usage.total;
-            if let Some(window) = usage.model_context_window.filter(|window| *window > 0) {
-                let used = usage.last.total_tokens.clamp(0, window);
-                let left = (window - used).saturating_mul(100) / window;
-                row("context", &format!("{left}% left: {used} of {window} tokens are used"));
-            }
-            row("tokens", &format!("{} in, {} out", total.input_tokens, total.output_tokens));
-            if let Some(cost) = &usage.cost
-                && let Some(thread) = &cost.thread
-            {
-                row("cost", &format!("{thread} {}", cost.currency));
-            }
-        }
-        row(
-            "status line",
-            &status::ITEMS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", "),
-        );
-        self.info(text.trim_end());
-        self.show_account("");
-    }
-
-    fn choose_agent(&mut self, _: &str) {
-        if self.session.agents.is_empty() {
-            return self.info("This thread has no agents.");
-        }
-        let row = |(thread, state): (&String, &protocol::CollabAgentState)| Row {
-            id: thread.clone(),
-            title: format!("{:?}", state.status),
-            detail: state.message.clone().unwrap_or_default(),
-            columns: vec![thread.clone()],
-        };
-        let rows = self.session.agents.iter().map(row).collect();
-        self.choose(Picker::fixed("Look at an agent", rows), What::Agents);
-    }
-
-    fn show_diff(&mut self, _: &str) {
-        if self.session.diff.is_empty() {
-            return self.info("The latest turn changed no files.");
-        }
-        let lines = crate::diff::unified(&self.session.diff, &self.context());
-        if lines.len() > self.size.rows / 2 {
-            return self.read_lines("Changes of the latest turn", lines);
-        }
-        self.print(lines);
-        self.print([crate::text::Line::default()]);
-    }
-
-    fn show_skills(&mut self, _: &str) {
-        let params =
-            SkillsListParams { cwds: vec![self.working_folder()], ..SkillsListParams::default() };
-        self.call_and_show::<protocol::SkillsList>(&params, |list| {
-            let skills = list.data.iter().flat_map(|folder| &folder.skills);
-            let lines = skills.map(|skill| format!("${}  {}", skill.name, skill.description));
-            lines_or(lines, "There are no skills: agentd skills new")
-        });
-    }
-
-    fn show_hooks(&mut self, _: &str) {
-        let params = HooksListParams { cwds: vec![self.working_folder()] };
-        self.call_and_show::<protocol::HooksList>(&params, |list| {
-            let hooks = list.data.into_iter().flat_map(|folder| folder.hooks);
-            let lines = hooks.map(|hook| {
-                let handler = hook.command.unwrap_or_else(|| word(&hook.handler_type));
-                format!("{}  {handler}", word(&hook.event_name))
-            });
-            lines_or(lines, NO_HOOKS)
-        });
-    }
-
-    fn set_model(&mut self, rest: &str) {
-        let mut words = rest.split_whitespace();
-        let Some(model) = words.next() else {
-            return self.choose_model();
-        };
-        let effort = match words.next() {
-            None => None,
-            Some(effort) => match serde_json::from_value::<ReasoningEffort>(json!(effort)) {
-                Ok(effort) => Some(effort),
-                // The request for the next turn would be refused, long after this.
-                Err(_) => {
-                    return self.error(&format!(
-                        "{effort:?} is no effort: none, minimal, low, medium, high or xhigh"
-                    ));
-                }
-            },
-        };
-        self.check_model(model.to_owned(), effort);
-    }
-
-    fn set_approvals(&mut self, rest: &str) {
-        match rest {
-            "full-access" => self.confirm_full_access(|app| app.use_approvals("full-access")),
-            _ => self.use_approvals(rest),
-        }
-    }
-
-    fn use_approvals(&mut self, rest: &str) {
-        let (approval, sandbox, what) = match rest {
-            "read-only" => (
-                AskForApproval::OnRequest,
-                SandboxPolicy::ReadOnly { access: None, network_access: false },
-                "reads files, asks for everything else",
-            ),
-            "auto" => (
-                AskForApproval::OnRequest,
-                SandboxPolicy::WorkspaceWrite {
-                    writable_roots: Vec::new(),
-                    read_only_access: None,
-                    network_access: false,
-                    exclude_tmpdir_env_var: false,
-                    exclude_slash_tmp: false,
-                },
-                "reads files, writes in the folder and runs commands in the sandbox; asks for more",
-            ),
-            "full-access" => (
-                AskForApproval::Never,
-                SandboxPolicy::DangerFullAccess {},
-                "runs every command with your rights, without sandbox and without asking",
-            ),
-            _ => {
-                return self.info(
-                    "/approvals read-only: reads files, asks for everything else\n\
-                     /approvals auto: writes in the folder and runs commands in the sandbox; asks for more\n\
-                     /approvals full-access: runs every command with your rights, without asking",
-                );
-            }
-        };
-        self.session.approval = word(&approval);
-        rest.clone_into(&mut self.session.sandbox);
-        self.overrides.approval_policy = Some(approval);
-        self.overrides.sandbox_policy = Some(sandbox);
-        self.info(&format!("From the next turn on, the agent {what}."));
-    }
-
-    fn set_goal(&mut self, rest: &str) {
-        let Some(thread_id) = self.thread_id() else { return };
-        match rest {
-            "" => self.call_and_show::<protocol::ThreadGoalGet>(
-                &ThreadIdParams { thread_id },
-                |read| match read.goal {
-                    Some(goal) => format!("The goal: {}", goal.objective),
-                    None => "This thread has no goal.".to_owned(),
-                },
-            ),
-            "clear" => self
-                .call_and_show::<protocol::ThreadGoalClear>(&ThreadIdParams { thread_id }, |_| {
-                    "This thread no longer has a goal.".to_owned()
-                }),
-            goal => {
-                let objective = Some(goal.to_owned());
-                let params =
-                    ThreadGoalSetParams { thread_id, objective, status: None, token_budget: None };
-                self.call_and_show::<protocol::ThreadGoalSet>(&params, |_| {
-                    "The agent works until the goal is reached: /goal clear ends that.".to_owned()
-                });
-            }
-        }
-    }
-
-    fn init(&mut self, _: &str) {
-        let prompt = "Write an AGENTS.md for this folder: how it is organised, how it is built and tested, \
-                      and the conventions that a new contributor has to know. Read what is there first, and \
-                      keep it short.";
-        self.start_turn(Draft::plain(prompt));
-    }
-
-    fn rename(&mut self, name: &str) {
-        let Some(thread_id) = self.session.id.clone().filter(|_| !name.is_empty()) else {
-            return self.notice("The name is missing: /rename NAME");
-        };
-        let params = ThreadNameSetParams { thread_id, name: name.to_owned() };
-        self.call_or_report::<protocol::ThreadNameSet>(&params, "The thread was not renamed");
-    }
-
-    fn resume(&mut self, id: &str) {
-        if id.is_empty() {
-            return self.choose_thread();
-        }
-        self.resume_thread(id.to_owned(), OpeningOverrides::default());
-    }
-
-    fn review(&mut self, text: &str) {
-        let target = match text {
-            "" => ReviewTarget::UncommittedChanges {},
-            text => ReviewTarget::Custom { instructions: text.to_owned() },
-        };
-        if let Some(thread_id) = self.thread_id() {
-            let params = ReviewStartParams { thread_id, target, delivery: None };
-            self.call_or_report::<protocol::ReviewStart>(&params, "No review was started");
-        }
-    }
-
-    fn toggle_raw(&mut self, _: &str) {
-        self.settings.raw ^= true;
-        self.notice(match self.settings.raw {
-            true => "Messages are shown as they were written.",
-            false => "Messages are rendered.",
-        });
-    }
-
-    fn clear_screen(&mut self, _: &str) {
-        self.effects.push_back(Effect::Clear);
-        self.start_new("");
-    }
-
-    /// In the same folder: a server that runs elsewhere has another one.
-    fn start_new(&mut self, _: &str) {
-        let cwd = Some(self.working_folder());
-        self.start_thread(&ThreadStartParams { cwd, ..ThreadStartParams::default() });
     }
 }
 

@@ -5,56 +5,50 @@ use protocol::{
     SkillsListResponse,
 };
 
-use crate::app::App;
+use crate::app::program::App;
 use crate::composer::{Candidate, Insertion};
 
 /// Files that are offered.
 const MAX_FILES: usize = 50;
 
-impl App {
-    /// Sends the search that the composer wants, once.
-    pub(super) fn search(&mut self) {
-        let Some(query) = self.composer.query() else { return };
-        if self.searched == Some(query.token) {
-            return;
+/// Sends the search that the composer wants, once.
+pub(super) fn search(app: &mut App) {
+    let Some(query) = app.writing.next_search() else { return };
+    let params = FuzzyFileSearchParams {
+        query: query.text,
+        roots: vec![app.working_folder()],
+        // The next search ends this one.
+        cancellation_token: Some("composer".to_owned()),
+    };
+    let token = query.token;
+    app.call::<protocol::FuzzyFileSearch>(&params, move |app, result| match result {
+        Ok(found) => {
+            let files = found.files.into_iter().take(MAX_FILES).map(file).collect();
+            app.writing.composer_mut().set_files(token, files);
         }
-        self.searched = Some(query.token);
-        let params = FuzzyFileSearchParams {
-            query: query.text,
-            roots: vec![self.working_folder()],
-            // The next search ends this one.
-            cancellation_token: Some("composer".to_owned()),
-        };
-        let token = query.token;
-        self.call::<protocol::FuzzyFileSearch>(&params, move |app, result| match result {
-            Ok(found) => {
-                let files = found.files.into_iter().take(MAX_FILES).map(file).collect();
-                app.composer.set_files(token, files);
-            }
-            // A search that the next one replaced.
-            Err(error) => {
-                tracing::debug!(target: "tui", "no files were found: {}", error.message);
-            }
-        });
-    }
+        // A search that the next one replaced.
+        Err(error) => {
+            tracing::debug!(target: "tui", "no files were found: {}", error.message);
+        }
+    });
+}
 
-    /// Asks for the skills of the folder.
-    pub(super) fn load_skills(&mut self) {
-        let params =
-            SkillsListParams { cwds: vec![self.working_folder()], ..SkillsListParams::default() };
-        self.call::<protocol::SkillsList>(&params, |app, result| match result {
-            Ok(list) => app.set_skills(&list),
-            Err(error) => {
-                app.error(&format!("The skills cannot be listed: {}", error.message));
-            }
-        });
-    }
+/// Asks for the skills of the folder.
+pub(super) fn load_skills(app: &mut App) {
+    let params =
+        SkillsListParams { cwds: vec![app.working_folder()], ..SkillsListParams::default() };
+    app.call::<protocol::SkillsList>(&params, |app, result| match result {
+        Ok(list) => set_skills(app, &list),
+        Err(error) => {
+            app.error(&format!("The skills cannot be listed: {}", error.message));
+        }
+    });
+}
 
-    fn set_skills(&mut self, list: &SkillsListResponse) {
-        let skills = list.data.iter().flat_map(|folder| &folder.skills);
-        let offered = skills.filter(|skill| skill.enabled).map(skill);
-        self.composer.set_skills(offered.collect());
-    }
+fn set_skills(app: &mut App, list: &SkillsListResponse) {
+    let skills = list.data.iter().flat_map(|folder| &folder.skills);
+    let offered = skills.filter(|skill| skill.enabled).map(skill);
+    app.writing.composer_mut().set_skills(offered.collect());
 }
 
 fn skill(skill: &SkillMetadata) -> Candidate {

@@ -42,3 +42,8 @@ impl<'c> Configuration<'c> {
         self.value(key).and_then(Value::as_object).into_iter().flat_map(Map::iter)
     }
 }
+
+/// A part of a dotted key, in quotes.
+pub(super) fn quoted(part: &str) -> String {
+    format!("\"{}\"", part.replace('\\', r"\\").replace('"', r#"\""#))
+}

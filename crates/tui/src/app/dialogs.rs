@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::ask::Ask;
 
 /// Gets the reply of a dialog, null where the user left it.
-type OnReply<A> = Box<dyn FnOnce(&mut A, Value)>;
+pub(super) type OnReply<A> = Box<dyn FnOnce(&mut A, Value)>;
 
 /// The dialogs that are open; the first one is on the screen.
 pub(super) struct Dialogs<A> {
@@ -23,7 +23,7 @@ pub(super) type DialogId = u64;
 pub(super) struct Dialog<A> {
     id: DialogId,
     pub(super) ask: Ask,
-    pub(super) then: OnReply<A>,
+    then: OnReply<A>,
     /// Gets the items that are checked after each key.
     pub(super) preview: Option<fn(&mut A, Vec<String>)>,
 }
@@ -50,26 +50,40 @@ impl<A> Dialogs<A> {
         self.open.front_mut()
     }
 
-    pub(super) fn pop_front(&mut self) -> Option<Dialog<A>> {
-        self.open.pop_front()
+    /// Takes the dialog in front away. Returns what gets its reply.
+    pub(super) fn close_front(&mut self, now: u64) -> Option<OnReply<A>> {
+        let dialog = self.open.pop_front()?;
+        // The next one is as new to the reader as this one was. One that this answer opens is not.
+        if let Some(next) = self.open.front_mut() {
+            next.ask.comes_to_front(now);
+        }
+        Some(dialog.then)
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.open.is_empty()
     }
 
-    /// Opens a dialog before the others.
-    pub(super) fn push_front(&mut self, dialog: Dialog<A>) {
+    /// Opens a dialog before the others. `preview` gets the items that are checked after each key.
+    pub(super) fn open(
+        &mut self,
+        ask: Ask,
+        then: OnReply<A>,
+        preview: Option<fn(&mut A, Vec<String>)>,
+    ) -> DialogId {
+        let dialog = Dialog { preview, ..self.dialog(ask, then) };
+        let id = dialog.id;
         self.open.push_front(dialog);
+        id
     }
 
     /// Opens a dialog after the others.
-    pub(super) fn push_back(&mut self, dialog: Dialog<A>) {
+    pub(super) fn open_later(&mut self, ask: Ask, then: OnReply<A>) {
+        let dialog = self.dialog(ask, then);
         self.open.push_back(dialog);
     }
 
-    /// A dialog that is not open yet.
-    pub(super) fn dialog(&mut self, ask: Ask, then: OnReply<A>) -> Dialog<A> {
+    fn dialog(&mut self, ask: Ask, then: OnReply<A>) -> Dialog<A> {
         self.last += 1;
         Dialog { id: self.last, ask, then, preview: None }
     }
@@ -83,11 +97,5 @@ impl<A> Dialogs<A> {
     /// holds.
     pub(super) fn close_all(&mut self) {
         self.open.clear();
-    }
-}
-
-impl<A> Dialog<A> {
-    pub(super) fn id(&self) -> DialogId {
-        self.id
     }
 }

@@ -1,4 +1,4 @@
-//! The inputs of the state machine, and its outputs besides frames.
+//! The inputs and outputs of the state machine, besides frames.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,6 @@ use crate::here::Found;
 use crate::image::{FoundImage, ImageSource, NoImage};
 use crate::link::{Arrival, Tag};
 use crate::palette::Depth;
-use crate::run::Ended;
 use crate::terminal::input::Input;
 use crate::terminal::screen::Size;
 
@@ -59,7 +58,7 @@ pub enum Event {
     Lost {
         /// Why, for people.
         why: String,
-        /// True if the server may still exist.
+        /// True if the server may still be there.
         can_return: bool,
     },
     /// The call could not be sent: there is no connection.
@@ -72,7 +71,7 @@ pub enum Event {
     Unopened(String),
     /// The thread was written into this file, or why not.
     Exported(Result<PathBuf, String>),
-    /// A discovery on the machine of the server.
+    /// Findings on the machine of the server.
     Found(Found),
     /// The editor was closed: what it saved, or why there is nothing.
     Edited(Result<String, String>),
@@ -82,7 +81,7 @@ pub enum Event {
     Tick,
 }
 
-/// A requested action.
+/// An output: something to be done.
 #[derive(Debug)]
 pub enum Effect {
     /// Send a call.
@@ -138,4 +137,13 @@ pub enum Effect {
     Suspend,
     /// End.
     Quit(Ended),
+}
+
+/// The end of the program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// The exit code.
+    pub code: u8,
+    /// The last message, on the ordinary screen.
+    pub message: Option<String>,
 }

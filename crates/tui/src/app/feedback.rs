@@ -3,7 +3,7 @@
 use protocol::FeedbackUploadParams;
 use serde_json::Value;
 
-use crate::app::App;
+use crate::app::program::App;
 use crate::ask::{Ask, Offer};
 use crate::palette::Palette;
 use crate::text::Line;
@@ -11,119 +11,115 @@ use crate::text::Line;
 /// Lines of a report that are shown.
 const MAX_LINES: usize = 400;
 
-impl App {
-    /// `/feedback [NOTE]`.
-    pub(super) fn give_feedback(&mut self, note: &str) {
-        if !self.settings.feedback {
-            return self.info(
-                "Feedback is switched off: `feedback.enabled` is false in the configuration.",
-            );
+/// `/feedback [NOTE]`.
+pub(super) fn give_feedback(app: &mut App, note: &str) {
+    if !app.settings.feedback {
+        return app
+            .info("Feedback is switched off: `feedback.enabled` is false in the configuration.");
+    }
+    let offers = vec![
+        Offer::new("bug", 'b', "Something does not work"),
+        Offer::new("bad_result", 'r', "The agent's result is bad"),
+        Offer::new("good_result", 'g', "The agent's result is good"),
+        Offer::new("other", 'o', "Something else"),
+    ];
+    let facts = vec![Line::plain(
+        "The report is written into a file for you to look at and to pass on. It is sent nowhere.",
+    )];
+    let note = note.to_owned();
+    app.open_dialog(Ask::offer("Feedback: what is it about?", facts, offers), |app, reply| {
+        let Some(kind) = reply.as_str().map(str::to_owned) else { return };
+        match note.is_empty() {
+            true => ask_for_note(app, kind),
+            false => ask_for_logs(app, kind, note),
         }
-        let offers = vec![
-            Offer::new("bug", 'b', "Something does not work"),
-            Offer::new("bad_result", 'r', "The agent's result is bad"),
-            Offer::new("good_result", 'g', "The agent's result is good"),
-            Offer::new("other", 'o', "Something else"),
-        ];
-        let facts = vec![Line::plain(
-            "The report is written into a file for you to look at and to pass on. It is sent nowhere.",
-        )];
-        let note = note.to_owned();
-        self.open_dialog(Ask::offer("Feedback: what is it about?", facts, offers), |app, reply| {
-            let Some(kind) = reply.as_str().map(str::to_owned) else { return };
-            match note.is_empty() {
-                true => app.ask_for_note(kind),
-                false => app.ask_for_logs(kind, note),
-            }
-        });
-    }
+    });
+}
 
-    fn ask_for_note(&mut self, kind: String) {
-        let facts = vec![Line::plain("What happened, and what did you expect? May be left empty.")];
-        let ask = Ask::entry("Feedback: a note", facts, "note", false);
-        self.open_dialog(ask, |app, reply| match reply.as_str() {
-            Some(note) => app.ask_for_logs(kind, note.to_owned()),
-            None => app.give_feedback(""),
-        });
-    }
+fn ask_for_note(app: &mut App, kind: String) {
+    let facts = vec![Line::plain("What happened, and what did you expect? May be left empty.")];
+    let ask = Ask::entry("Feedback: a note", facts, "note", false);
+    app.open_dialog(ask, |app, reply| match reply.as_str() {
+        Some(note) => ask_for_logs(app, kind, note.to_owned()),
+        None => give_feedback(app, ""),
+    });
+}
 
-    fn ask_for_logs(&mut self, kind: String, note: String) {
-        let offers = vec![
-            Offer::new("with", 'w', "With this thread and the log").with_effect(
-                "messages, commands and their output; the last MiB of the server's log",
-            ),
-            Offer::new("without", 'o', "Without them")
-                .with_effect("your note, the version and the system"),
-        ];
-        let facts = vec![Line::plain(
-            "Known forms of secrets are removed. You see the report before it is written.",
-        )];
-        self.open_dialog(
-            Ask::offer("Feedback: what goes along?", facts, offers),
-            move |app, reply| {
-                let Some(with) = reply.as_str() else { return app.ask_for_note(kind) };
-                let thread_id = app.session.id.clone().filter(|_| app.session.has_turns);
-                app.preview_feedback(FeedbackUploadParams {
-                    classification: kind,
-                    reason: Some(note.trim().to_owned()).filter(|note| !note.is_empty()),
-                    thread_id,
-                    include_logs: with == "with",
-                    extra_log_files: None,
-                    tags: None,
-                    dry_run: false,
-                });
+fn ask_for_logs(app: &mut App, kind: String, note: String) {
+    let offers = vec![
+        Offer::new("with", 'w', "With this thread and the log")
+            .with_effect("messages, commands and their output; the last MiB of the server's log"),
+        Offer::new("without", 'o', "Without them")
+            .with_effect("your note, the version and the system"),
+    ];
+    let facts = vec![Line::plain(
+        "Known forms of secrets are removed. You see the report before it is written.",
+    )];
+    app.open_dialog(Ask::offer("Feedback: what goes along?", facts, offers), move |app, reply| {
+        let Some(with) = reply.as_str() else { return ask_for_note(app, kind) };
+        let thread_id = app.session.id.clone().filter(|_| app.session.has_turns);
+        preview_feedback(
+            app,
+            FeedbackUploadParams {
+                classification: kind,
+                reason: Some(note.trim().to_owned()).filter(|note| !note.is_empty()),
+                thread_id,
+                include_logs: with == "with",
+                extra_log_files: None,
+                tags: None,
+                dry_run: false,
             },
         );
-    }
+    });
+}
 
-    fn preview_feedback(&mut self, params: FeedbackUploadParams) {
-        let dry = FeedbackUploadParams { dry_run: true, ..params.clone() };
-        self.call::<protocol::FeedbackUpload>(&dry, |app, result| match result {
-            Ok(preview) => app.show_feedback(&preview.report.unwrap_or_default(), params),
-            Err(error) => app.error(&format!("There is no report: {}", error.message)),
-        });
-    }
+fn preview_feedback(app: &mut App, params: FeedbackUploadParams) {
+    let dry = FeedbackUploadParams { dry_run: true, ..params.clone() };
+    app.call::<protocol::FeedbackUpload>(&dry, |app, result| match result {
+        Ok(preview) => show_feedback(app, &preview.report.unwrap_or_default(), params),
+        Err(error) => app.error(&format!("There is no report: {}", error.message)),
+    });
+}
 
-    fn show_feedback(&mut self, report: &Value, params: FeedbackUploadParams) {
-        let text = format!("{report:#}");
-        let count = text.lines().count();
-        let removed = report.get("redacted").and_then(Value::as_u64).unwrap_or(0);
-        let size = text.len().div_ceil(1_024);
-        let mut facts = vec![Line::new(
-            format!(
-                "{count} lines, {size} KiB; {removed} secrets were removed. Look before you pass it on."
-            ),
-            Palette::STRONG,
-        )];
-        let shown = text.lines().take(MAX_LINES);
-        facts.extend(shown.map(|line| {
-            // A log is one long text.
-            let start: String = line.chars().take(1_000).collect();
-            let cut = if start.len() < line.len() { " …" } else { "" };
-            Line::plain(format!("{start}{cut}"))
-        }));
-        if count > MAX_LINES {
-            let text = format!("… {} more lines, which the file will have", count - MAX_LINES);
-            facts.push(Line::new(text, Palette::WARNING));
+fn show_feedback(app: &mut App, report: &Value, params: FeedbackUploadParams) {
+    let text = format!("{report:#}");
+    let count = text.lines().count();
+    let removed = report.get("redacted").and_then(Value::as_u64).unwrap_or(0);
+    let size = text.len().div_ceil(1_024);
+    let mut facts = vec![Line::new(
+        format!(
+            "{count} lines, {size} KiB; {removed} secrets were removed. Look before you pass it on."
+        ),
+        Palette::STRONG,
+    )];
+    let shown = text.lines().take(MAX_LINES);
+    facts.extend(shown.map(|line| {
+        // A log is one long text.
+        let start: String = line.chars().take(1_000).collect();
+        let cut = if start.len() < line.len() { " …" } else { "" };
+        Line::plain(format!("{start}{cut}"))
+    }));
+    if count > MAX_LINES {
+        let text = format!("… {} more lines, which the file will have", count - MAX_LINES);
+        facts.push(Line::new(text, Palette::WARNING));
+    }
+    let offers = vec![
+        Offer::new("write", 'w', "Write the report into a file"),
+        Offer::new("no", 'n', "Write nothing (Esc)"),
+    ];
+    app.open_dialog(Ask::offer("Feedback: the report", facts, offers), move |app, reply| {
+        if reply != "write" {
+            return app.info("No report was written.");
         }
-        let offers = vec![
-            Offer::new("write", 'w', "Write the report into a file"),
-            Offer::new("no", 'n', "Write nothing (Esc)"),
-        ];
-        self.open_dialog(Ask::offer("Feedback: the report", facts, offers), move |app, reply| {
-            if reply != "write" {
-                return app.info("No report was written.");
+        app.call::<protocol::FeedbackUpload>(&params, |app, result| match result {
+            Ok(written) => {
+                let path = app.folder(written.path.as_deref().unwrap_or_default());
+                let id = written.thread_id;
+                app.info(&format!(
+                    "The report is in {path}. Attach it to a message or an issue, and quote {id}."
+                ));
             }
-            app.call::<protocol::FeedbackUpload>(&params, |app, result| match result {
-                Ok(written) => {
-                    let path = app.folder(written.path.as_deref().unwrap_or_default());
-                    let id = written.thread_id;
-                    app.info(&format!(
-                        "The report is in {path}. Attach it to a message or an issue, and quote {id}."
-                    ));
-                }
-                Err(error) => app.error(&format!("No report was written: {}", error.message)),
-            });
+            Err(error) => app.error(&format!("No report was written: {}", error.message)),
         });
-    }
+    });
 }

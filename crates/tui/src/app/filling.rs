@@ -3,6 +3,54 @@
 use crate::pager::Pager;
 use crate::picker::Picker;
 
+/// The views that fill the screen: one of both at most is shown, the list first.
+#[derive(Debug, Default)]
+pub(super) struct Filling {
+    list: Option<Choosing>,
+    reading: Option<Reading>,
+    /// True if the terminal shows the alternate screen for it.
+    is_overlaid: bool,
+}
+
+impl Filling {
+    pub(super) fn is_empty(&self) -> bool {
+        self.list.is_none() && self.reading.is_none()
+    }
+
+    pub(super) fn list(&self) -> Option<&Choosing> {
+        self.list.as_ref()
+    }
+
+    pub(super) fn list_mut(&mut self) -> Option<&mut Choosing> {
+        self.list.as_mut()
+    }
+
+    pub(super) fn open_list(&mut self, list: Choosing) {
+        self.list = Some(list);
+    }
+
+    pub(super) fn close_list(&mut self) -> Option<Choosing> {
+        self.list.take()
+    }
+
+    pub(super) fn reading_mut(&mut self) -> Option<&mut Reading> {
+        self.reading.as_mut()
+    }
+
+    pub(super) fn open_reading(&mut self, reading: Reading) {
+        self.reading = Some(reading);
+    }
+
+    pub(super) fn close_reading(&mut self) -> Option<Reading> {
+        self.reading.take()
+    }
+
+    /// Says whether the alternate screen is wanted. Returns whether that is a change.
+    pub(super) fn overlay(&mut self, wants: bool) -> bool {
+        std::mem::replace(&mut self.is_overlaid, wants) != wants
+    }
+}
+
 /// An open list.
 #[derive(Debug)]
 pub(super) struct Choosing {
@@ -16,7 +64,7 @@ pub(super) struct Choosing {
     pub(super) late_at: Option<u64>,
 }
 
-/// The choice.
+/// The kind of rows in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum What {
     Threads,
@@ -30,7 +78,6 @@ pub(super) enum What {
     Agents,
     /// An earlier message of the user's.
     Messages(Vec<Message>),
-    /// The way to go back to one.
     /// A block of code, to be copied.
     Code(Vec<String>),
 }
@@ -52,7 +99,7 @@ pub(super) struct Reading {
     pub(super) of: Of,
 }
 
-/// The kind of content.
+/// The source of a text.
 #[derive(Debug)]
 pub(super) enum Of {
     /// Lines that are complete.
@@ -61,7 +108,7 @@ pub(super) enum Of {
     Thread {
         id: String,
         cursor: Option<String>,
-        /// True if its events arrive for this view alone.
+        /// True if its events come for this view alone.
         is_subscribed: bool,
     },
 }

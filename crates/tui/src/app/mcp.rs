@@ -5,81 +5,78 @@ use protocol::{
     McpServerStatusListParams, McpServerStatusListResponse,
 };
 
-use crate::app::{App, Effect};
+use crate::app::events::Effect;
+use crate::app::program::App;
 
-impl App {
-    /// `/mcp [login NAME]`.
-    pub(super) fn mcp(&mut self, rest: &str) {
-        let words: Vec<&str> = rest.split_whitespace().collect();
-        match words[..] {
-            [] => self.show_servers(),
-            ["login", name] => self.log_in_at(name),
-            _ => self.notice("/mcp lists the servers; /mcp login NAME logs in at one."),
+/// `/mcp [login NAME]`.
+pub(super) fn mcp(app: &mut App, rest: &str) {
+    let words: Vec<&str> = rest.split_whitespace().collect();
+    match words[..] {
+        [] => show_servers(app),
+        ["login", name] => log_in_at(app, name),
+        _ => app.notice("/mcp lists the servers; /mcp login NAME logs in at one."),
+    }
+}
+
+fn show_servers(app: &mut App) {
+    let Some(id) = app.thread_id() else { return };
+    let params =
+        McpServerStatusListParams { thread_id: Some(id), ..McpServerStatusListParams::default() };
+    app.call::<protocol::McpServerStatusList>(&params, |app, result| match result {
+        Ok(McpServerStatusListResponse { data, .. }) if data.is_empty() => {
+            app.info("No MCP servers are configured: agentd mcp add");
         }
-    }
+        Ok(McpServerStatusListResponse { data, .. }) => {
+            let lines: Vec<String> = data
+                .iter()
+                .map(|server| {
+                    let name = &server.name;
+                    let login = match server.auth_status {
+                        McpAuthStatus::NotLoggedIn => {
+                            format!("  not logged in: /mcp login {name}")
+                        }
+                        McpAuthStatus::OAuth => "  logged in".to_owned(),
+                        McpAuthStatus::BearerToken => "  with a token".to_owned(),
+                        McpAuthStatus::Unsupported => String::new(),
+                    };
+                    format!("{name}  {} tools{login}", server.tools.len())
+                })
+                .collect();
+            app.info(&lines.join("\n"));
+        }
+        Err(error) => {
+            app.error(&format!("The MCP servers cannot be listed: {}", error.message));
+        }
+    });
+}
 
-    fn show_servers(&mut self) {
-        let Some(id) = self.thread_id() else { return };
-        let params = McpServerStatusListParams {
-            thread_id: Some(id),
-            ..McpServerStatusListParams::default()
-        };
-        self.call::<protocol::McpServerStatusList>(&params, |app, result| match result {
-            Ok(McpServerStatusListResponse { data, .. }) if data.is_empty() => {
-                app.info("No MCP servers are configured: agentd mcp add");
-            }
-            Ok(McpServerStatusListResponse { data, .. }) => {
-                let lines: Vec<String> = data
-                    .iter()
-                    .map(|server| {
-                        let name = &server.name;
-                        let login = match server.auth_status {
-                            McpAuthStatus::NotLoggedIn => {
-                                format!("  not logged in: /mcp login {name}")
-                            }
-                            McpAuthStatus::OAuth => "  logged in".to_owned(),
-                            McpAuthStatus::BearerToken => "  with a token".to_owned(),
-                            McpAuthStatus::Unsupported => String::new(),
-                        };
-                        format!("{name}  {} tools{login}", server.tools.len())
-                    })
-                    .collect();
-                app.info(&lines.join("\n"));
-            }
-            Err(error) => {
-                app.error(&format!("The MCP servers cannot be listed: {}", error.message));
-            }
-        });
-    }
+fn log_in_at(app: &mut App, name: &str) {
+    let Some(id) = app.thread_id() else { return };
+    let params = McpServerOauthLoginParams {
+        name: name.to_owned(),
+        scopes: None,
+        timeout_secs: None,
+        thread_id: Some(id),
+    };
+    let name = name.to_owned();
+    app.call::<protocol::McpServerOauthLogin>(&params, move |app, result| match result {
+        Ok(begun) => {
+            let address = begun.authorization_url;
+            app.info(&format!(
+                "Log in at {name} on this page, which opens in the browser:\n{address}"
+            ));
+            app.output.emit(Effect::Browse(address));
+        }
+        Err(error) => app.error(&format!("No login at {name}: {}", error.message)),
+    });
+}
 
-    fn log_in_at(&mut self, name: &str) {
-        let Some(id) = self.thread_id() else { return };
-        let params = McpServerOauthLoginParams {
-            name: name.to_owned(),
-            scopes: None,
-            timeout_secs: None,
-            thread_id: Some(id),
-        };
-        let name = name.to_owned();
-        self.call::<protocol::McpServerOauthLogin>(&params, move |app, result| match result {
-            Ok(begun) => {
-                let address = begun.authorization_url;
-                app.info(&format!(
-                    "Log in at {name} on this page, which opens in the browser:\n{address}"
-                ));
-                app.effects.push_back(Effect::Browse(address));
-            }
-            Err(error) => app.error(&format!("No login at {name}: {}", error.message)),
-        });
-    }
-
-    pub(super) fn mcp_login_completed(&mut self, it: McpServerOauthLoginCompletedNotification) {
-        match (it.success, it.error) {
-            (true, _) => self.info(&format!("Logged in at {}.", it.name)),
-            (false, why) => {
-                let why = why.unwrap_or_else(|| "the login did not succeed".to_owned());
-                self.error(&format!("Not logged in at {}: {why}", it.name));
-            }
+pub(super) fn mcp_login_completed(app: &mut App, it: McpServerOauthLoginCompletedNotification) {
+    match (it.success, it.error) {
+        (true, _) => app.info(&format!("Logged in at {}.", it.name)),
+        (false, why) => {
+            let why = why.unwrap_or_else(|| "the login did not succeed".to_owned());
+            app.error(&format!("Not logged in at {}: {why}", it.name));
         }
     }
 }

@@ -2,97 +2,98 @@
 
 use protocol::{CollaborationMode, CollaborationSettings, Empty, ModeKind, TurnPlanStepStatus};
 
-use crate::app::App;
+use crate::app::messages;
+use crate::app::program::App;
 use crate::composer::Draft;
 use crate::palette::Palette;
 use crate::text::{Line, Style};
 
-impl App {
-    /// `/plan [on|off|MESSAGE]`.
-    pub(super) fn plan(&mut self, rest: &str) {
-        match rest {
-            "" => self.show_plan(),
-            "on" => self.plan_mode_on(None),
-            "off" => self.plan_mode_off(),
-            message if self.session.turn.is_some() => {
-                let text =
-                    "Plan mode begins with a turn: wait for the end of this one, or interrupt it.";
-                self.notice(text);
-                self.composer.restore(Draft::plain(format!("/plan {message}")));
+/// `/plan [on|off|MESSAGE]`.
+pub(super) fn plan(app: &mut App, rest: &str) {
+    match rest {
+        "" => show_plan(app),
+        "on" => plan_mode_on(app, None),
+        "off" => plan_mode_off(app),
+        message if app.session.turn.is_some() => {
+            let text =
+                "Plan mode begins with a turn: wait for the end of this one, or interrupt it.";
+            app.notice(text);
+            app.writing.composer_mut().restore(Draft::plain(format!("/plan {message}")));
+        }
+        message => plan_mode_on(app, Some(Draft::plain(message))),
+    }
+}
+
+fn show_plan(app: &mut App) {
+    let mut lines = Vec::new();
+    for step in &app.session.plan {
+        let (mark, style, state) = match step.status {
+            TurnPlanStepStatus::Completed => ("✓ ", Palette::GOOD, "done"),
+            TurnPlanStepStatus::InProgress => ("● ", Palette::ACCENT, "in progress"),
+            TurnPlanStepStatus::Pending => ("○ ", Palette::QUIET, "to do"),
+        };
+        let line = Line::new(mark, style)
+            .with(step.step.clone(), Style::PLAIN)
+            .with(format!("  {state}"), Palette::QUIET);
+        lines.extend(line.wrapped(app.output.columns(), &Line::plain("  ")));
+    }
+    if lines.is_empty() {
+        let text = "The agent has written down no plan in the latest turn.";
+        lines.push(Line::new(text, Palette::QUIET));
+    }
+    app.print(lines);
+    app.info(match app.session.plans {
+        true => "Plan mode is on: the agent proposes and changes nothing. /plan off ends it.",
+        false => "/plan on, or /plan MESSAGE: the agent proposes a plan and changes nothing.",
+    });
+}
+
+/// Switches plan mode on, and sends the message in it.
+fn plan_mode_on(app: &mut App, message: Option<Draft>) {
+    app.call::<protocol::CollaborationModeList>(&Empty {}, |app, result| {
+        let modes = match result {
+            Ok(modes) => modes.data,
+            Err(error) => {
+                app.error(&format!("Plan mode cannot be switched on: {}", error.message));
+                return message
+                    .into_iter()
+                    .for_each(|draft| app.writing.composer_mut().restore(draft));
             }
-            message => self.plan_mode_on(Some(Draft::plain(message))),
-        }
-    }
-
-    fn show_plan(&mut self) {
-        let mut lines = Vec::new();
-        for step in &self.session.plan {
-            let (mark, style, state) = match step.status {
-                TurnPlanStepStatus::Completed => ("✓ ", Palette::GOOD, "done"),
-                TurnPlanStepStatus::InProgress => ("● ", Palette::ACCENT, "in progress"),
-                TurnPlanStepStatus::Pending => ("○ ", Palette::QUIET, "to do"),
-            };
-            let line = Line::new(mark, style)
-                .with(step.step.clone(), Style::PLAIN)
-                .with(format!("  {state}"), Palette::QUIET);
-            lines.extend(line.wrapped(self.size.columns, &Line::plain("  ")));
-        }
-        if lines.is_empty() {
-            let text = "The agent has written down no plan in the latest turn.";
-            lines.push(Line::new(text, Palette::QUIET));
-        }
-        self.print(lines);
-        self.info(match self.session.plans {
-            true => "Plan mode is on: the agent proposes and changes nothing. /plan off ends it.",
-            false => "/plan on, or /plan MESSAGE: the agent proposes a plan and changes nothing.",
-        });
-    }
-
-    /// Switches plan mode on, and sends the message in it.
-    fn plan_mode_on(&mut self, message: Option<Draft>) {
-        self.call::<protocol::CollaborationModeList>(&Empty {}, |app, result| {
-            let modes = match result {
-                Ok(modes) => modes.data,
-                Err(error) => {
-                    app.error(&format!("Plan mode cannot be switched on: {}", error.message));
-                    return message.into_iter().for_each(|draft| app.composer.restore(draft));
-                }
-            };
-            let Some(plan) = modes.into_iter().find(|mode| mode.mode == Some(ModeKind::Plan)) else {
-                return app.error("The server has no plan mode.");
-            };
-            let model = plan.model.unwrap_or_else(|| app.session.model.clone());
-            app.overrides.collaboration_mode = Some(CollaborationMode {
-                mode: ModeKind::Plan,
-                settings: CollaborationSettings {
-                    model,
-                    reasoning_effort: plan.reasoning_effort,
-                    developer_instructions: None,
-                },
-            });
-            app.session.plans = true;
-            app.info(
-                "Plan mode, from the next turn on: the agent looks and proposes a plan. Commands run \
-                 read-only and without network, whatever the approvals say; no file is changed. \
-                 /plan off ends it.",
-            );
-            message.into_iter().for_each(|draft| app.submit(draft));
-        });
-    }
-
-    fn plan_mode_off(&mut self) {
-        if !self.session.plans {
-            return self.notice("Plan mode is off already.");
-        }
-        self.overrides.collaboration_mode = Some(CollaborationMode {
-            mode: ModeKind::Default,
+        };
+        let Some(plan) = modes.into_iter().find(|mode| mode.mode == Some(ModeKind::Plan)) else {
+            return app.error("The server has no plan mode.");
+        };
+        let model = plan.model.unwrap_or_else(|| app.session.model.clone());
+        app.outbox.overrides_mut().collaboration_mode = Some(CollaborationMode {
+            mode: ModeKind::Plan,
             settings: CollaborationSettings {
-                model: self.session.model.clone(),
-                reasoning_effort: self.session.effort,
+                model,
+                reasoning_effort: plan.reasoning_effort,
                 developer_instructions: None,
             },
         });
-        self.session.plans = false;
-        self.info("Plan mode ends with the next turn: the approvals and the sandbox count again.");
+        app.session.plans = true;
+        app.info(
+            "Plan mode, from the next turn on: the agent looks and proposes a plan. Commands run \
+             read-only and without network, whatever the approvals say; no file is changed. \
+             /plan off ends it.",
+        );
+        message.into_iter().for_each(|draft| messages::submit(app, draft));
+    });
+}
+
+fn plan_mode_off(app: &mut App) {
+    if !app.session.plans {
+        return app.notice("Plan mode is off already.");
     }
+    app.outbox.overrides_mut().collaboration_mode = Some(CollaborationMode {
+        mode: ModeKind::Default,
+        settings: CollaborationSettings {
+            model: app.session.model.clone(),
+            reasoning_effort: app.session.effort,
+            developer_instructions: None,
+        },
+    });
+    app.session.plans = false;
+    app.info("Plan mode ends with the next turn: the approvals and the sandbox count again.");
 }

@@ -8,7 +8,7 @@ use crate::picker::Row;
 /// Messages that may wait. One more stays in the composer.
 pub(super) const MAX_QUEUED: usize = 256;
 
-/// The queued messages.
+/// A queue of messages, each with a number for life.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     /// In the order of their numbers.

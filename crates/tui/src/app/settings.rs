@@ -8,7 +8,7 @@ use crate::palette::Depth;
 /// The settings of the user's shell.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
-    /// The number of colours that may be used (`NO_COLOR`, `COLORTERM`, `TERM`).
+    /// The colours that may be used (`NO_COLOR`, `COLORTERM`, `TERM`).
     pub depth: Depth,
     /// True if the terminal breaks rows that are too long after a resize, as most do.
     pub reflows: bool,
@@ -59,7 +59,7 @@ impl Environment {
     }
 }
 
-/// The configuration's settings.
+/// The values of the configuration.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     /// `tui.alternate_screen` is `always`.

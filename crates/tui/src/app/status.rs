@@ -1,7 +1,7 @@
 //! The status line: the items of `tui.status_line`.
 
-use crate::app::App;
-use crate::app::answers::word;
+use crate::app::notices;
+use crate::app::program::{App, word};
 use crate::palette::Palette;
 use crate::text::Line;
 
@@ -30,78 +30,75 @@ const ALIASES: &[(&str, &str)] = &[
     ("session-id", "thread"),
 ];
 
-/// Returns whether both names are of the same item.
+/// True if both names are of the same item.
 pub(super) fn is_same(one: &str, other: &str) -> bool {
     usual(one) == usual(other)
 }
 
-/// Returns the description of an item; none where there is no such item.
+/// The description of an item; none where there is no such item.
 pub(super) fn detail(item: &str) -> Option<&'static str> {
     let name = usual(item);
     ITEMS.iter().find(|(id, _)| *id == name).map(|(_, detail)| *detail)
 }
 
-fn usual(item: &str) -> &str {
-    ALIASES.iter().find(|(alias, _)| *alias == item).map_or(item, |(_, name)| name)
+pub(super) fn status_line(app: &App) -> Option<Line> {
+    let items = &app.settings.status_line;
+    if items.is_empty() {
+        return None;
+    }
+    let plans = app.session.plans.then(|| "plan mode".to_owned());
+    let shown = items.iter().filter_map(|item| status_item(app, usual(item)));
+    let shown: Vec<String> = plans.into_iter().chain(shown).collect();
+    Some(Line::new(format!("  {}", shown.join(" · ")), Palette::QUIET))
 }
 
-impl App {
-    pub(super) fn status_line(&self) -> Option<Line> {
-        let items = &self.settings.status_line;
-        if items.is_empty() {
-            return None;
+/// None where there is nothing to show.
+fn status_item(app: &App, item: &str) -> Option<String> {
+    let session = &app.session;
+    let text = match item {
+        "model" => match &session.effort {
+            Some(effort) => format!("{} {}", session.model, word(effort)),
+            None => session.model.clone(),
+        },
+        "folder" => {
+            let cwd = app.cwd();
+            app.folder(&cwd.to_string_lossy())
         }
-        let plans = self.session.plans.then(|| "plan mode".to_owned());
-        let shown = items.iter().filter_map(|item| self.status_item(usual(item)));
-        let shown: Vec<String> = plans.into_iter().chain(shown).collect();
-        Some(Line::new(format!("  {}", shown.join(" · ")), Palette::QUIET))
-    }
+        "branch" => session.branch.clone()?,
+        "context" => {
+            let usage = session.usage.as_ref()?;
+            let window = usage.model_context_window.filter(|window| *window > 0)?;
+            let left = (window - usage.last.total_tokens).clamp(0, window);
+            format!("{}% context left", left.saturating_mul(100) / window)
+        }
+        "tokens" => {
+            let total = session.usage.as_ref()?.total.total_tokens;
+            format!("{} tokens", count(total))
+        }
+        "limits" => notices::limits_left(app)?,
+        "cost" => {
+            let cost = session.usage.as_ref()?.cost.as_ref()?;
+            format!("{} {}", cost.thread.as_ref()?, cost.currency)
+        }
+        "approvals" => format!("asks: {}", session.approval),
+        "sandbox" => session.sandbox.clone(),
+        "agents" => {
+            let running = session.agents.values();
+            let running = running.filter(|it| it.status == protocol::CollabAgentStatus::Running);
+            match running.count() {
+                0 => return None,
+                1 => "1 agent".to_owned(),
+                more => format!("{more} agents"),
+            }
+        }
+        "thread" => session.name.clone().or_else(|| session.id.clone())?,
+        _ => return None,
+    };
+    Some(text).filter(|text| !text.is_empty())
+}
 
-    /// None where there is nothing to show.
-    fn status_item(&self, item: &str) -> Option<String> {
-        let session = &self.session;
-        let text = match item {
-            "model" => match &session.effort {
-                Some(effort) => format!("{} {}", session.model, word(effort)),
-                None => session.model.clone(),
-            },
-            "folder" => {
-                let cwd = session.cwd.as_ref().unwrap_or(&self.cwd);
-                self.folder(&cwd.to_string_lossy())
-            }
-            "branch" => session.branch.clone()?,
-            "context" => {
-                let usage = session.usage.as_ref()?;
-                let window = usage.model_context_window.filter(|window| *window > 0)?;
-                let left = (window - usage.last.total_tokens).clamp(0, window);
-                format!("{}% context left", left.saturating_mul(100) / window)
-            }
-            "tokens" => {
-                let total = session.usage.as_ref()?.total.total_tokens;
-                format!("{} tokens", count(total))
-            }
-            "limits" => self.limits_left()?,
-            "cost" => {
-                let cost = session.usage.as_ref()?.cost.as_ref()?;
-                format!("{} {}", cost.thread.as_ref()?, cost.currency)
-            }
-            "approvals" => format!("asks: {}", session.approval),
-            "sandbox" => session.sandbox.clone(),
-            "agents" => {
-                let running = session.agents.values();
-                let running =
-                    running.filter(|it| it.status == protocol::CollabAgentStatus::Running);
-                match running.count() {
-                    0 => return None,
-                    1 => "1 agent".to_owned(),
-                    more => format!("{more} agents"),
-                }
-            }
-            "thread" => session.name.clone().or_else(|| session.id.clone())?,
-            _ => return None,
-        };
-        Some(text).filter(|text| !text.is_empty())
-    }
+fn usual(item: &str) -> &str {
+    ALIASES.iter().find(|(alias, _)| *alias == item).map_or(item, |(_, name)| name)
 }
 
 /// A number of tokens, short.

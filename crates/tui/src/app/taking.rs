@@ -9,8 +9,10 @@ use protocol::{
 };
 use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
 
+use crate::app::events::Effect;
 use crate::app::filling::What;
-use crate::app::{App, Effect};
+use crate::app::lists;
+use crate::app::program::App;
 use crate::export;
 use crate::picker::{Picker, Row};
 
@@ -28,121 +30,119 @@ struct Exporting {
     thread: String,
 }
 
-impl App {
-    /// `/copy`: the latest answer; `/copy code`: a block of its code; `/copy N`: the Nth block.
-    pub(super) fn copy(&mut self, what: &str) {
-        let Some(answer) = self.session.answer.clone() else {
-            return self.notice("There is no answer to copy yet.");
-        };
-        if what.is_empty() {
-            return self.copy_text(&answer);
+/// `/copy`: the latest answer; `/copy code`: a block of its code; `/copy N`: the Nth block.
+pub(super) fn copy(app: &mut App, what: &str) {
+    let Some(answer) = app.session.answer.clone() else {
+        return app.notice("There is no answer to copy yet.");
+    };
+    if what.is_empty() {
+        return copy_text(app, &answer);
+    }
+    let mut blocks = code_blocks(&answer);
+    match (what, what.parse::<usize>()) {
+        (_, Ok(number)) if (1..=blocks.len()).contains(&number) => {
+            let (_, text) = blocks.swap_remove(number - 1);
+            copy_text(app, &text);
         }
-        let mut blocks = code_blocks(&answer);
-        match (what, what.parse::<usize>()) {
-            (_, Ok(number)) if (1..=blocks.len()).contains(&number) => {
-                let (_, text) = blocks.swap_remove(number - 1);
-                self.copy_text(&text);
-            }
-            (_, Ok(_)) => {
-                let count = blocks.len();
-                let blocks = match count {
-                    0 => "no block of code".to_owned(),
-                    1 => "1 block of code".to_owned(),
-                    count => format!("{count} blocks of code"),
-                };
-                self.notice(format!("The latest answer has {blocks}."));
-            }
-            ("code", _) => match blocks.as_slice() {
-                [] => self.notice("The latest answer has no block of code."),
-                [(_, text)] => self.copy_text(&text.clone()),
-                _ => self.choose_code(blocks),
-            },
-            _ => self.notice("/copy, /copy code, or /copy and the number of a block of code"),
+        (_, Ok(_)) => {
+            let count = blocks.len();
+            let blocks = match count {
+                0 => "no block of code".to_owned(),
+                1 => "1 block of code".to_owned(),
+                count => format!("{count} blocks of code"),
+            };
+            app.notice(format!("The latest answer has {blocks}."));
         }
+        ("code", _) => match blocks.as_slice() {
+            [] => app.notice("The latest answer has no block of code."),
+            [(_, text)] => copy_text(app, &text.clone()),
+            _ => choose_code(app, blocks),
+        },
+        _ => app.notice("/copy, /copy code, or /copy and the number of a block of code"),
     }
+}
 
-    fn choose_code(&mut self, blocks: Vec<(String, String)>) {
-        let row = |(at, (language, text)): (usize, &(String, String))| Row {
-            id: at.to_string(),
-            title: text.lines().next().unwrap_or_default().to_owned(),
-            detail: language.clone(),
-            columns: vec![format!("{} lines", text.lines().count())],
-        };
-        let rows = blocks.iter().enumerate().map(row).collect();
-        let texts = blocks.into_iter().map(|(_, text)| text).collect();
-        self.choose(Picker::fixed("Copy a block of code", rows), What::Code(texts));
-    }
+fn choose_code(app: &mut App, blocks: Vec<(String, String)>) {
+    let row = |(at, (language, text)): (usize, &(String, String))| Row {
+        id: at.to_string(),
+        title: text.lines().next().unwrap_or_default().to_owned(),
+        detail: language.clone(),
+        columns: vec![format!("{} lines", text.lines().count())],
+    };
+    let rows = blocks.iter().enumerate().map(row).collect();
+    let texts = blocks.into_iter().map(|(_, text)| text).collect();
+    lists::choose(app, Picker::fixed("Copy a block of code", rows), What::Code(texts));
+}
 
-    /// The terminal copies, if it supports that (OSC 52).
-    pub(super) fn copy_text(&mut self, text: &str) {
-        if text.len() > MAX_COPIED {
-            return self.warning(&format!(
-                "{} bytes are more than terminals take into their clipboard ({MAX_COPIED}): \
-                 /export writes the thread into a file.",
-                text.len()
-            ));
-        }
-        let encoded = base64::engine::general_purpose::STANDARD.encode(text);
-        self.effects.push_back(Effect::Write(format!("\x1b]52;c;{encoded}\x1b\\").into_bytes()));
-        self.notice(format!("{} bytes were given to the terminal's clipboard.", text.len()));
+/// The terminal copies, if it supports that (OSC 52).
+pub(super) fn copy_text(app: &mut App, text: &str) {
+    if text.len() > MAX_COPIED {
+        return app.warning(&format!(
+            "{} bytes are more than terminals take into their clipboard ({MAX_COPIED}): \
+             /export writes the thread into a file.",
+            text.len()
+        ));
     }
+    let encoded = base64::engine::general_purpose::STANDARD.encode(text);
+    app.output.emit(Effect::Write(format!("\x1b]52;c;{encoded}\x1b\\").into_bytes()));
+    app.notice(format!("{} bytes were given to the terminal's clipboard.", text.len()));
+}
 
-    /// `/export [FILE]`.
-    pub(super) fn export(&mut self, file: &str) {
-        let Some(thread) = self.thread_id() else { return };
-        let file = match file {
-            "" => self.export_name(),
-            file => file.to_owned(),
-        };
-        let path = self.session.cwd.as_ref().unwrap_or(&self.cwd).join(file);
-        self.export_from(Exporting { path, items: Vec::new(), thread }, None);
-    }
+/// `/export [FILE]`.
+pub(super) fn export(app: &mut App, file: &str) {
+    let Some(thread) = app.thread_id() else { return };
+    let file = match file {
+        "" => export_name(app),
+        file => file.to_owned(),
+    };
+    let path = app.cwd().join(file);
+    export_from(app, Exporting { path, items: Vec::new(), thread }, None);
+}
 
-    /// From the thread's name or first words, and the day.
-    fn export_name(&self) -> String {
-        let now = self.environment.started_at.saturating_add_unsigned(self.now / 1_000);
-        let now = jiff::Timestamp::from_second(now).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
-        let day = now.strftime("%Y-%m-%d");
-        let name = self.session.name.as_deref().unwrap_or("thread").to_lowercase();
-        let words = name.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
-        let name: String = words.collect::<Vec<_>>().join("-").chars().take(MAX_NAME).collect();
-        format!("{day}-{}.md", if name.is_empty() { "thread" } else { &name })
-    }
+/// From the thread's name or first words, and the day.
+fn export_name(app: &App) -> String {
+    let now = app.environment.started_at.saturating_add_unsigned(app.now / 1_000);
+    let now = jiff::Timestamp::from_second(now).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
+    let day = now.strftime("%Y-%m-%d");
+    let name = app.session.name.as_deref().unwrap_or("thread").to_lowercase();
+    let words = name.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    let name: String = words.collect::<Vec<_>>().join("-").chars().take(MAX_NAME).collect();
+    format!("{day}-{}.md", if name.is_empty() { "thread" } else { &name })
+}
 
-    fn export_from(&mut self, exporting: Exporting, cursor: Option<String>) {
-        let params = ThreadTurnsListParams {
-            thread_id: exporting.thread.clone(),
-            cursor,
-            limit: Some(PAGE),
-            sort_direction: Some(SortDirection::Asc),
-            items_view: Some(TurnItemsView::Full),
-        };
-        self.call::<protocol::ThreadTurnsList>(&params, |app, result| match result {
-            Ok(page) => app.export_read(exporting, page),
-            Err(error) => app.error(&format!("The thread was not exported: {}", error.message)),
-        });
-    }
+fn export_from(app: &mut App, exporting: Exporting, cursor: Option<String>) {
+    let params = ThreadTurnsListParams {
+        thread_id: exporting.thread.clone(),
+        cursor,
+        limit: Some(PAGE),
+        sort_direction: Some(SortDirection::Asc),
+        items_view: Some(TurnItemsView::Full),
+    };
+    app.call::<protocol::ThreadTurnsList>(&params, |app, result| match result {
+        Ok(page) => export_read(app, exporting, page),
+        Err(error) => app.error(&format!("The thread was not exported: {}", error.message)),
+    });
+}
 
-    fn export_read(&mut self, mut exporting: Exporting, page: ThreadTurnsListResponse) {
-        exporting.items.extend(
-            page.data.into_iter().flat_map(|turn| ThreadItem::without_attempts(turn.items)),
-        );
-        if page.next_cursor.is_some() {
-            return self.export_from(exporting, page.next_cursor);
-        }
-        let text = export::markdown(self.session.name.as_deref(), &exporting.items);
-        let text = format!("{}\n", text.trim_end());
-        self.effects.push_back(Effect::Export { path: exporting.path, text });
+fn export_read(app: &mut App, mut exporting: Exporting, page: ThreadTurnsListResponse) {
+    exporting
+        .items
+        .extend(page.data.into_iter().flat_map(|turn| ThreadItem::without_attempts(turn.items)));
+    if page.next_cursor.is_some() {
+        return export_from(app, exporting, page.next_cursor);
     }
+    let text = export::markdown(app.session.name.as_deref(), &exporting.items);
+    let text = format!("{}\n", text.trim_end());
+    app.output.emit(Effect::Export { path: exporting.path, text });
+}
 
-    /// The file was written, or not.
-    pub(super) fn exported(&mut self, result: Result<PathBuf, String>) -> bool {
-        match result {
-            Ok(path) => self.info(&format!("The thread was written to {}", path.display())),
-            Err(why) => self.error(&format!("The thread was not exported: {why}")),
-        }
-        true
+/// The file was written, or not.
+pub(super) fn exported(app: &mut App, result: Result<PathBuf, String>) -> bool {
+    match result {
+        Ok(path) => app.info(&format!("The thread was written to {}", path.display())),
+        Err(why) => app.error(&format!("The thread was not exported: {why}")),
     }
+    true
 }
 
 /// Language and text of each block of code.

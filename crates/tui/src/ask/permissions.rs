@@ -113,7 +113,7 @@ fn location(path: &FileSystemPath) -> String {
             FileSystemSpecialPath::Minimal {} => "what programs need to start".to_owned(),
             FileSystemSpecialPath::ProjectRoots { subpath } => below("the project", subpath),
             FileSystemSpecialPath::Tmpdir {} => "the folder for temporary files".to_owned(),
-            FileSystemSpecialPath::SlashTmp {} => "/tmp".to_owned(),
+            FileSystemSpecialPath::SlashTmp {} => policy::SLASH_TMP.to_owned(),
             FileSystemSpecialPath::Unknown { path, subpath } => {
                 below(&format!("a place that this version does not know: {path}"), subpath)
             }

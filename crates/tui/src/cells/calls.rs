@@ -103,9 +103,10 @@ pub(super) fn mcp(item: &McpToolCallItem, context: &Context) -> Vec<Line> {
 
 /// A part of a tool's result.
 fn content(value: &Value) -> String {
-    match value["text"].as_str() {
+    let member = |name: &str| value.get(name).and_then(Value::as_str);
+    match member("text") {
         Some(text) => text.to_owned(),
-        None => format!("[{}]", value["type"].as_str().unwrap_or("content")),
+        None => format!("[{}]", member("type").unwrap_or("content")),
     }
 }
 

@@ -3,9 +3,8 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use sandbox::{
-    Config, Exit, Layer, OutputBuffer, Policy, ReadAccess, Sandbox, Spawn, Stdin, THIS_PROGRAM,
-};
+use policy::{Access, ReadAccess, RootedPolicy, SandboxPolicy};
+use sandbox::{Config, Exit, Layer, OutputBuffer, Sandbox, Spawn, Stdin, THIS_PROGRAM};
 
 pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -33,7 +32,7 @@ pub(crate) fn bubblewrap() -> bool {
     layers().contains(&Layer::Bubblewrap)
 }
 
-pub(crate) fn command(argv: &[&str], policy: Policy) -> Spawn {
+pub(crate) fn command(argv: &[&str], policy: RootedPolicy) -> Spawn {
     Spawn {
         argv: argv.iter().map(OsString::from).collect(),
         cwd: PathBuf::from("/"),
@@ -48,22 +47,29 @@ pub(crate) fn command(argv: &[&str], policy: Policy) -> Spawn {
     }
 }
 
-pub(crate) fn shell(script: &str, policy: Policy) -> Spawn {
+pub(crate) fn shell(script: &str, policy: RootedPolicy) -> Spawn {
     command(&["sh", "-c", script], policy)
 }
 
-pub(crate) fn read_only() -> Policy {
-    Policy::ReadOnly { read: ReadAccess::Full, network: false }
+pub(crate) fn read_only() -> RootedPolicy {
+    RootedPolicy::READ_ONLY
 }
 
-pub(crate) fn workspace(root: &Path) -> Policy {
-    Policy::WorkspaceWrite {
+pub(crate) fn profile(rules: Vec<(PathBuf, Access)>, platform_defaults: bool) -> RootedPolicy {
+    let name = "p".to_owned();
+    SandboxPolicy::Profile { name, rules, platform_defaults, network: false, managed: false }
+        .rooted(Path::new("/"))
+}
+
+pub(crate) fn workspace(root: &Path) -> RootedPolicy {
+    SandboxPolicy::WorkspaceWrite {
         writable_roots: vec![root.to_owned()],
         read: ReadAccess::Full,
         network: false,
         exclude_slash_tmp: true,
         exclude_tmpdir: true,
     }
+    .rooted(Path::new("/"))
 }
 
 pub(crate) struct Finished {

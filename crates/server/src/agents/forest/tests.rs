@@ -1,7 +1,8 @@
 //! Random sequences of what happens to trees, compared with the rules.
 
+use policy::RootedPolicy;
 use proptest::prelude::*;
-use session::{ApprovalPolicy, ApprovalsReviewer, PolicyBound, SandboxPolicy};
+use session::{ApprovalPolicy, ApprovalsReviewer, PolicyBound};
 
 use super::*;
 
@@ -48,7 +49,7 @@ fn identity(parent: &str, depth: u32) -> AgentIdentity {
         bound: PolicyBound {
             approval: ApprovalPolicy::Never,
             reviewer: ApprovalsReviewer::default(),
-            sandbox: SandboxPolicy::DangerFullAccess,
+            sandbox: RootedPolicy::FULL_ACCESS,
             planning: None,
         },
         limits: None,

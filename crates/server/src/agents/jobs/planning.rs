@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use sandbox::Resolved;
 use serde_json::Value;
 use session::{AgentJob, JobOutput, ToolError};
 
@@ -12,6 +13,7 @@ use super::plan::JobPlan;
 use super::storing::unstored;
 use super::table::TableRow;
 use crate::agents::{AgentCaller, Agents};
+use crate::command_environment::command_tmpdir;
 
 impl Agents {
     /// Where a job would write its results, if it could begin now. Stores nothing.
@@ -53,13 +55,14 @@ impl Agents {
         job: &AgentJob,
         call: Value,
     ) -> Result<(JobPlan, Vec<TableRow>), ToolError> {
-        let (cwd, tmpdir) = (caller.settings.cwd.clone(), self.options.tmpdir());
+        let cwd = caller.settings.cwd.clone();
+        let tmpdir = command_tmpdir(&self.options, &caller.config);
         let confinement = caller.settings.sandbox().confinement(&cwd);
         let (config, job) = (caller.config.clone(), job.clone());
         let home = [self.options.home.clone()];
         let path = cwd.join(&job.csv_path);
         let read = self.files.run(&path, move || {
-            let policy = confinement.resolve(tmpdir.as_deref());
+            let policy = Resolved::new(&confinement, tmpdir.as_deref());
             let policy = policy.guarding(&config.trusted_folders).keeping(&home);
             JobPlan::read(&job, &call, &cwd, policy)
         });

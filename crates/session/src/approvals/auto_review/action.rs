@@ -5,14 +5,12 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::document;
-use crate::context::sandbox_text;
 use crate::port::agents::AgentJob;
 use crate::port::approval::NetworkTarget;
 use crate::port::auto_review::{ReviewedAction, ShownPermissions};
 use crate::port::item::{Change, ChangeKind};
 use crate::port::permission::Permissions;
 use crate::port::server_tool::{Connector, ToolEffect, ToolTarget};
-use crate::port::settings::Settings;
 use crate::port::tool::{Assessment, JobOutput, PatchTarget, ToolRequest};
 use crate::processes::OutsideCommand;
 
@@ -296,9 +294,4 @@ impl Action {
 
 fn shown(text: &str) -> String {
     visible::text(text).into_owned()
-}
-
-/// The sandbox of a thread, in words.
-pub(super) fn sandbox(settings: &Settings) -> String {
-    sandbox_text(&settings.in_force())
 }

@@ -1,8 +1,8 @@
 use super::*;
-
 use crate::port::permission::Permissions;
+use crate::port::settings::ReadAccess;
 
-use SandboxPolicy::{DangerFullAccess, External, ReadOnly};
+use SandboxPolicy::{DangerFullAccess, ReadOnly};
 
 fn workspace(roots: &[&str], network: bool, exclude_slash_tmp: bool) -> SandboxPolicy {
     SandboxPolicy::WorkspaceWrite {
@@ -14,26 +14,8 @@ fn workspace(roots: &[&str], network: bool, exclude_slash_tmp: bool) -> SandboxP
     }
 }
 
-fn profile(network: bool) -> SandboxPolicy {
-    SandboxPolicy::Profile {
-        name: "p".into(),
-        rules: Vec::new(),
-        platform_defaults: true,
-        network,
-        managed: false,
-    }
-}
-
 fn reads(read: ReadAccess, network: bool) -> SandboxPolicy {
     ReadOnly { read, network }
-}
-
-fn some() -> ReadAccess {
-    ReadAccess::Restricted { platform_defaults: true, roots: vec!["/r".into()] }
-}
-
-fn none() -> ReadAccess {
-    ReadAccess::Restricted { platform_defaults: false, roots: Vec::new() }
 }
 
 /// With all kinds of prompt but those that are given.
@@ -58,73 +40,6 @@ fn settings(approval: ApprovalPolicy, sandbox: SandboxPolicy) -> Settings {
         mode_instructions: None,
         granted: Permissions::default(),
     }
-}
-
-#[test]
-fn a_sandbox_stays_within_its_bound() {
-    let full = || reads(ReadAccess::Full, false);
-    for (policy, bound, expected) in [
-        (workspace(&["/w"], true, false), DangerFullAccess, true),
-        (DangerFullAccess, workspace(&["/w"], true, false), false),
-        (External { network: false }, workspace(&["/w"], true, false), false),
-        (External { network: true }, External { network: false }, false),
-        (DangerFullAccess, External { network: true }, false),
-        (workspace(&["/w"], true, false), External { network: true }, true),
-        (workspace(&["/w"], true, false), External { network: false }, false),
-        (full(), External { network: false }, true),
-        (full(), workspace(&["/w"], false, false), true),
-        (full(), profile(true), false),
-        (profile(false), profile(true), false),
-        (profile(true), profile(true), true),
-        (reads(ReadAccess::Full, true), full(), false),
-        (reads(none(), false), reads(some(), false), true),
-        (reads(some(), false), reads(none(), false), false),
-        (reads(ReadAccess::Full, false), reads(some(), false), false),
-        (workspace(&["/w"], false, false), full(), false),
-        (workspace(&["/w"], false, false), workspace(&["/w"], true, false), true),
-        (workspace(&["/w"], true, false), workspace(&["/w"], false, false), false),
-        (workspace(&["/w"], false, false), workspace(&["/w", "/x"], false, false), true),
-        (workspace(&["/w", "/y"], false, false), workspace(&["/w"], false, false), false),
-        (workspace(&["/w"], false, false), workspace(&["/x"], false, false), false),
-        (workspace(&["/w"], false, true), workspace(&["/w"], false, false), true),
-        (workspace(&["/w"], false, false), workspace(&["/w"], false, true), false),
-    ] {
-        assert_eq!(is_within(&policy, &bound), expected, "{policy:?} within {bound:?}");
-    }
-}
-
-#[test]
-fn the_narrower_of_two_sandboxes_is_within_both() {
-    let all = [
-        DangerFullAccess,
-        External { network: true },
-        External { network: false },
-        profile(true),
-        profile(false),
-        reads(ReadAccess::Full, true),
-        reads(some(), false),
-        reads(none(), true),
-        workspace(&["/w"], true, false),
-        workspace(&["/w", "/x"], false, false),
-        workspace(&["/x"], true, true),
-        workspace(&["/y"], false, false),
-    ];
-    for a in &all {
-        for b in &all {
-            let both = narrower(a, b);
-            // What a profile allows is compared with nothing else: there only reading is left.
-            let root = Path::new("/");
-            let only_reads = [reads(none(), false), a.reading_only(root), b.reading_only(root)];
-            for bound in [a, b] {
-                let is_within = is_within(&both, bound) || only_reads.contains(&both);
-                assert!(is_within, "{a:?}, {b:?}: {both:?}");
-                let writes = matches!(both, SandboxPolicy::WorkspaceWrite { .. });
-                assert!(!(writes && matches!(bound, ReadOnly { .. })), "{a:?}, {b:?}: {both:?}");
-            }
-        }
-    }
-    let both = narrower(&workspace(&["/w", "/x"], true, false), &workspace(&["/x"], false, true));
-    assert_eq!(both, workspace(&["/x"], false, true));
 }
 
 #[test]

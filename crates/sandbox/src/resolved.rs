@@ -1,9 +1,12 @@
-//! A policy with its paths spelled out, and whether it lets a path be read or written.
+//! A policy on this machine: where its folders lead, and whether it lets a path be read or written.
+//! Starts nothing and confines nothing.
 
 use std::path::{Path, PathBuf};
 
-use super::access::{Access, PLATFORM_READABLE, ReadAccess};
+use policy::{Access, ReadAccess, RootedPolicy, SandboxPolicy, WritableRoot};
+
 use crate::error::{Error, ErrorKind};
+use crate::platform::PLATFORM_READABLE;
 use crate::protect::{ProtectedPaths, lifts_protection};
 use crate::real_path::{real_entry, real_path, real_root};
 
@@ -38,15 +41,36 @@ pub(crate) struct Settled {
     protected: Result<ProtectedPaths, Error>,
 }
 
-/// A folder that a confined command can write, except its [`PROTECTED_NAMES`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WritableRoot {
-    pub path: PathBuf,
-    /// True if it is `/tmp` or `$TMPDIR`, which a policy includes without naming them.
-    pub temporary: bool,
-}
-
 impl Resolved {
+    /// `tmpdir` is the command's `$TMPDIR`. Reads no file.
+    pub fn new(policy: &RootedPolicy, tmpdir: Option<&Path>) -> Self {
+        let (read, rules) = match &**policy {
+            SandboxPolicy::DangerFullAccess | SandboxPolicy::External { .. } => {
+                (ReadAccess::Full, None)
+            }
+            SandboxPolicy::ReadOnly { read, .. } | SandboxPolicy::WorkspaceWrite { read, .. } => {
+                (read.clone(), None)
+            }
+            SandboxPolicy::Profile { rules, platform_defaults, .. } => {
+                let rules = rules.iter().filter(|(path, _)| path.is_absolute());
+                let read = rules.clone().filter(|(_, access)| *access == Access::Read);
+                let read = ReadAccess::Restricted {
+                    platform_defaults: *platform_defaults,
+                    roots: read.map(|(path, _)| path.clone()).collect(),
+                };
+                (read, Some(rules.cloned().collect()))
+            }
+        };
+        Self {
+            confined: !policy.is_unconfined(),
+            writable: policy.writable_roots(tmpdir),
+            read,
+            network: policy.network(),
+            rules,
+            ..Self::default()
+        }
+    }
+
     /// Also protects the protected names in `folders`, where these lie in a writable root. The
     /// folders need not exist.
     #[must_use]
@@ -152,11 +176,10 @@ impl Resolved {
                 Access::Read | Access::Write => Ok(real),
             };
         }
-        let ReadAccess::Restricted { include_platform_defaults, .. } = &self.read else {
+        let ReadAccess::Restricted { platform_defaults, .. } = &self.read else {
             return Ok(real);
         };
-        let defaults =
-            PLATFORM_READABLE.iter().map(Path::new).filter(|_| *include_platform_defaults);
+        let defaults = PLATFORM_READABLE.iter().map(Path::new).filter(|_| *platform_defaults);
         let readable = self.readable_folders().into_iter().map(|(_, real)| real);
         let readable = readable
             .chain(defaults.filter_map(|root| root.canonicalize().ok()))
@@ -257,9 +280,9 @@ impl Resolved {
         if let Some(settled) = &self.settled {
             return settled.readable.clone();
         }
-        let ReadAccess::Restricted { readable_roots, .. } = &self.read else { return Vec::new() };
+        let ReadAccess::Restricted { roots, .. } = &self.read else { return Vec::new() };
         let real = |root: &PathBuf| Some((root.clone(), self.led(root)?));
-        readable_roots.iter().filter_map(real).collect()
+        roots.iter().filter_map(real).collect()
     }
 }
 
@@ -274,3 +297,6 @@ fn outside_readable_roots(path: &Path) -> Error {
     let message = format!("{path} is outside the folders that the sandbox policy lets be read");
     Error::new(ErrorKind::Denied, message)
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,7 +13,7 @@ use rustix::net::{
     AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
 };
 
-use crate::sandbox::SUPERVISE_ARGUMENT;
+use crate::program::SUPERVISE_ARGUMENT;
 use crate::supervise::child::Streams;
 use crate::supervise::request::MAX_START_FDS;
 

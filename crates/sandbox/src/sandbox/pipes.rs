@@ -7,11 +7,11 @@ use std::sync::Arc;
 use rustix::pipe::PipeFlags;
 use tokio::io::unix::AsyncFd;
 
-use super::sys;
+use super::{Spawn, Stdin};
+use crate::linux::sys;
 use crate::process::Input;
 use crate::pty;
 use crate::pump::Source;
-use crate::sandbox::{Spawn, Stdin};
 use crate::supervise::child::Streams;
 
 /// The ends of a command's streams: those of the command, and the non-blocking ones of the server.

@@ -11,11 +11,10 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags,
 };
-use tokio::sync::watch;
 
-use super::sys;
+use super::request::Ports;
 use crate::egress::{self, Egress, Listeners};
-use crate::supervise::request::Ports;
+use crate::linux::sys;
 
 /// HTTP, SOCKS5 and UDP.
 const MAX_LISTENERS: usize = 3;
@@ -68,12 +67,8 @@ pub(crate) async fn receive(ports: Ports, socket: OwnedFd) -> io::Result<Option<
     listeners(ports, fds).map(Some)
 }
 
-/// Serves the managed network of a command until the command ends.
-pub(crate) async fn proxy(
-    egress: Arc<Egress>,
-    socket: OwnedFd,
-    mut ended: watch::Receiver<Option<crate::process::Exit>>,
-) {
+/// Serves the managed network of a command until `ended`.
+pub(crate) async fn proxy(egress: Arc<Egress>, socket: OwnedFd, ended: impl Future<Output = ()>) {
     let ports = ports(&egress);
     let serving = async {
         // Without listeners, the connections of the command are refused.
@@ -84,7 +79,7 @@ pub(crate) async fn proxy(
     };
     tokio::select! {
         () = serving => {}
-        _ = ended.wait_for(Option::is_some) => {}
+        () = ended => {}
     }
 }
 

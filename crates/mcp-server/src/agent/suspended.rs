@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rmcp::model::JsonObject;
 
-use crate::agent::Random;
+use super::Random;
 use crate::turn::{Ask, RunningTurn};
 
 /// Maximum wait of a call for the client; then its turn is interrupted. The number of calls is

@@ -1,14 +1,9 @@
-//! The router: which handler a request's method and path lead to (specification: Endpoints,
-//! Versioning). The handlers are in `api/`, one file per resource, and in the crate
-//! `gateway-admin`; `service.rs` calls them.
+//! The route of a request: the meaning of its method and path (specification: Endpoints, Versioning).
+//! The handlers are in `api/`, one file per resource, and in the crate `gateway-admin`;
+//! `serve/service.rs` calls them.
 
-use std::fmt;
+use hyper::Method;
 
-use hyper::{Method, Response};
-
-use super::answer::AnswerBody;
-use crate::api::Exchange;
-use crate::api::models;
 use gateway_body::Kind;
 use gateway_policy::error::ApiError;
 use gateway_store::ledger::Endpoint;
@@ -59,26 +54,12 @@ pub(crate) enum Api<'a> {
 }
 
 /// A page of [`Api::Page`].
-#[derive(Clone, Copy)]
-pub(crate) struct Page {
-    name: &'static str,
-    /// Builds the response.
-    pub(crate) make: fn(&Exchange) -> Response<AnswerBody>,
-}
-
-/// Pages are equal by name: addresses of functions are not unique.
-impl PartialEq for Page {
-    fn eq(&self, other: &Self) -> bool {
-        self.name == other.name
-    }
-}
-
-impl Eq for Page {}
-
-impl fmt::Debug for Page {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name)
-    }
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Page {
+    /// The models of the caller.
+    Models,
+    /// The limits of fine-tuning.
+    FineTuningLimits,
 }
 
 /// A request that makes a model generate output.
@@ -218,21 +199,15 @@ pub(crate) fn api<'a>(method: &Method, segments: &'a [&'a str]) -> Route<'a> {
         }
         ["videos", _, "remix"] if posts => Api::Remix,
         ["moderations"] if posts => generate(Kind::Moderations, Endpoint::Moderations, Form::Never),
-        ["models"] if gets => page("models", models::list),
+        ["models"] if gets => Api::Page(Page::Models),
         ["models", name @ ..] if gets => Api::Model(name),
         ["models", ..] => Api::WrongMethod("GET, HEAD"),
-        ["fine_tuning", "model_limits"] if gets => {
-            page("fine-tuning limits", models::fine_tuning_limits)
-        }
+        ["fine_tuning", "model_limits"] if gets => Api::Page(Page::FineTuningLimits),
         ["files", rest @ ..] => Api::Files(rest),
         ["batches", rest @ ..] => Api::Batches(rest),
         ["vector_stores", id, "files" | "file_batches"] if posts => Api::Ingest(id),
         _ => Api::PassThrough,
     })
-}
-
-fn page<'a>(name: &'static str, make: fn(&Exchange) -> Response<AnswerBody>) -> Api<'a> {
-    Api::Page(Page { name, make })
 }
 
 #[cfg(test)]
@@ -273,7 +248,7 @@ mod tests {
             let segments = segments(path).unwrap();
             assert_eq!(api(&method, &segments), Route::Api(expected), "{method} {path}");
         };
-        let list = page("models", models::list);
+        let list = Api::Page(Page::Models);
         check(Method::GET, "/v1/models", list);
         check(Method::GET, "/v1/models/big", Api::Model(&["big"]));
         check(Method::HEAD, "/v1/models", list);
@@ -311,7 +286,7 @@ mod tests {
         check(Method::HEAD, "/readyz", Some(Route::Ready));
         check(Method::POST, "/metrics", None);
         check(Method::POST, "/dashboard/sign-in", Some(Route::Dashboard));
-        let list = page("models", models::list);
+        let list = Api::Page(Page::Models);
         check(Method::GET, "/v1/models", Some(Route::Api(list)));
         check(Method::GET, "/v2/models", None);
     }

@@ -1,0 +1,190 @@
+//! The items of the thread as they come, and what of them is printed.
+
+use protocol::{AgentErrorInfo, ThreadItem, Turn, TurnStatus, UserInput, UserMessageItem};
+
+use crate::app::program::App;
+use crate::cells::{self, Delta, Running};
+use crate::palette::Palette;
+use crate::session::{ActiveTurn, Open};
+use crate::text::Line;
+
+/// The texts of a turn that has ended are complete, whatever the server said of them.
+pub(super) fn end_texts(app: &mut App, turn_id: &str) {
+    let texts = app.session.open.iter_mut().filter(|open| open.running.is_text());
+    for open in texts.filter(|open| open.turn_id == turn_id && !open.is_complete) {
+        open.running.end();
+        open.is_complete = true;
+    }
+}
+
+/// Says once how a turn ended that did not end as it should.
+pub(super) fn report_end(app: &mut App, turn: &Turn) {
+    if !app.session.ended.insert(turn.id.clone()) {
+        return;
+    }
+    match turn.status {
+        TurnStatus::Failed => {
+            let error = turn.error.as_ref();
+            let message = error.map_or("the turn failed", |error| error.message.as_str());
+            let details = error.and_then(|error| error.additional_details.as_deref());
+            let text = details.map_or(message.to_owned(), |more| format!("{message}\n{more}"));
+            app.error(&text);
+            if error.is_some_and(|it| it.agent_error_info == Some(AgentErrorInfo::Unauthorized)) {
+                app.info("/login chooses another account, key or model.");
+            }
+        }
+        TurnStatus::Interrupted => app.output.message("■ ", Palette::QUIET, "Interrupted."),
+        TurnStatus::Completed | TurnStatus::InProgress => {
+            // It ended as it should while there was no connection.
+            if app.session.left.as_ref() == Some(&turn.id) {
+                app.session.left = None;
+            }
+        }
+    }
+}
+
+pub(super) fn delta(app: &mut App, delta: &Delta) -> bool {
+    if !app.is_shown(delta.thread_id()) {
+        return false;
+    }
+    let Some(open) = app.session.open(delta.item_id()) else { return false };
+    open.running.delta(delta);
+    true
+}
+
+pub(super) fn item_started(app: &mut App, item: &ThreadItem, turn_id: &str) -> bool {
+    let id = cells::item_id(item);
+    if app.session.printed.contains(id) {
+        return false;
+    }
+    if let Some(open) = app.session.open(id) {
+        open.is_confirmed = true;
+        if !open.is_complete {
+            open.running.catch_up(item);
+        }
+        return true;
+    }
+    // A request that failed is followed by another one.
+    decide_texts(app, turn_id, true);
+    app.session.open.push(Open {
+        id: id.to_owned(),
+        turn_id: turn_id.to_owned(),
+        started_ms: app.now,
+        running: Running::start(item),
+        is_complete: false,
+        is_undecided: false,
+        is_confirmed: true,
+    });
+    true
+}
+
+pub(super) fn item_completed(app: &mut App, item: &ThreadItem, turn_id: &str) -> bool {
+    match item {
+        ThreadItem::CollabToolCall(call) => {
+            app.session.agents.extend(call.agents_states.clone());
+        }
+        ThreadItem::AgentMessage(message) => app.session.answer = Some(message.text.clone()),
+        ThreadItem::UserMessage(message) => received(app, message),
+        _ => {}
+    }
+    item_started(app, item, turn_id);
+    let Some(open) = app.session.open(cells::item_id(item)) else { return false };
+    if open.is_complete {
+        return false;
+    }
+    open.running.complete(item);
+    open.is_complete = true;
+    open.is_undecided = item.cut_off().is_some();
+    if let Some(turn) = &mut app.session.turn {
+        let is_whole = item.cut_off().is_none();
+        turn.has_message = matches!(item, ThreadItem::AgentMessage(_)) && is_whole;
+    }
+    app.session.has_turns = true;
+    true
+}
+
+/// The texts of the turn that were cut off stay where they are, or are those of an attempt: the model is
+/// asked again, and its next response takes their place.
+pub(super) fn decide_texts(app: &mut App, turn_id: &str, is_attempt: bool) {
+    let texts = app.session.open.iter_mut().filter(|open| open.is_undecided);
+    for open in texts.filter(|open| open.turn_id == turn_id) {
+        open.is_undecided = false;
+        if is_attempt {
+            open.running.replace();
+        }
+    }
+}
+
+/// Prints what can be: finished items, and the finished part of a text that is being written. While
+/// such a text stands half in the terminal, others wait, so that it stays in one piece; and what began
+/// after a text comes after it, as in the thread.
+pub(super) fn print_finished(app: &mut App) {
+    if app.session.is_loading {
+        return;
+    }
+    let context = app.context();
+    let mut open = std::mem::take(&mut app.session.open);
+    let is_open = |open: &Open| !open.is_complete || open.is_undecided;
+    let is_streaming = |open: &Open| open.running.is_text() && open.running.has_begun();
+    if let Some(at) = open.iter().position(|it| is_open(it) && is_streaming(it)) {
+        if !open[at].is_undecided {
+            let lines = open[at].running.finished(&context);
+            app.output.print(lines);
+        }
+        app.session.open = open;
+        return;
+    }
+    // One that is complete and half printed comes before the others.
+    open.sort_by_key(|it| !(it.is_complete && it.running.has_begun()));
+    let mut waits = false;
+    open.retain_mut(|it| {
+        waits |= is_open(it) && it.running.is_text();
+        if waits || is_open(it) {
+            return true;
+        }
+        let lines = it.running.finished(&context);
+        if !lines.is_empty() {
+            app.output.print(lines);
+            app.output.print([Line::default()]);
+        }
+        app.session.printed.insert(std::mem::take(&mut it.id));
+        false
+    });
+    let is_text = |it: &&mut Open| it.running.is_text() && !it.is_undecided;
+    if let Some(text) = open.iter_mut().find(is_text) {
+        let lines = text.running.finished(&context);
+        app.output.print(lines);
+    }
+    app.session.open = open;
+}
+
+pub(super) fn turn_started(app: &mut App, turn: &Turn) -> bool {
+    let before = app.session.turn.as_ref();
+    let (started_ms, before_ms) =
+        before.map_or((app.now, 0), |turn| (turn.started_ms, turn.before_ms));
+    app.session.turn = Some(ActiveTurn {
+        id: Some(turn.id.clone()),
+        started_ms,
+        before_ms,
+        retry: None,
+        has_message: false,
+        is_interrupting: false,
+    });
+    app.session.has_turns = true;
+    app.session.plan.clear();
+    app.session.diff.clear();
+    true
+}
+
+/// The server has this message.
+fn received(app: &mut App, message: &UserMessageItem) {
+    let text = message.content.iter().find_map(|input| match input {
+        UserInput::Text { text, .. } => Some(text.as_str()),
+        _ => None,
+    });
+    // The same words from earlier are printed already.
+    if app.session.printed.contains(&message.id) {
+        return;
+    }
+    app.outbox.sent_mut().received(text.unwrap_or_default());
+}
