@@ -7,7 +7,7 @@
 
 mod agent;
 mod extra;
-mod policy;
+mod policies;
 mod settings;
 mod totals;
 
@@ -19,7 +19,7 @@ use crate::error::Error;
 
 pub(crate) use agent::{StoredAgent, StoredLimits};
 pub(crate) use extra::{StoredApproval, StoredExtra, StoredGoal, StoredSource, StoredTool};
-pub(crate) use policy::StoredBound;
+pub(crate) use policies::StoredBound;
 pub(crate) use settings::StoredSettings;
 pub(crate) use totals::Totals;
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use session::{ApprovalPolicy, ApprovalsReviewer, Mode, Permissions, SandboxPolicy, Settings};
 
-use super::policy::{ApprovalShape, ReviewerShape, SandboxShape};
+use super::policies::{ApprovalShape, ReviewerShape, SandboxShape};
 
 /// Settings in their stored shape.
 #[derive(Serialize, Deserialize)]
