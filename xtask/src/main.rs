@@ -1,32 +1,22 @@
 //! Developer tasks: `cargo xtask --help` lists them. They are not part of the product, so unlike the
-//! crates they may start programs and print.
+//! crates they may start programs and print. Tasks that need crates of the product are those of `tools`,
+//! which is built when one of them is wanted: this program compiles in seconds.
 #![allow(clippy::disallowed_methods, clippy::print_stdout, clippy::print_stderr)]
 
-mod bench;
-mod book;
-mod examples;
-mod fill;
 mod fuzz;
-mod generate;
-mod interop;
-mod link_order;
-mod markdown;
 mod must_not_compile;
-mod notes;
-mod package;
-mod protocol_status;
 mod recipes;
-mod recording;
+mod slow_checks;
 mod soak;
-mod steps;
 mod test;
 mod tidy;
+mod tools;
 mod walkthrough;
 
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use xtask::workspace_root;
 
 /// Developer tasks of agentd.
 #[derive(Parser)]
@@ -38,34 +28,16 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Run everything that a change must pass: format, lints, tidy, generated files, tests
-    Test,
+    /// Run everything that a change must pass: lints, tidy, generated files, tests
+    Test(test::Options),
+    /// Run what takes minutes more: walk-throughs, code that must not compile, fuzzing
+    SlowChecks,
     /// Check the rules that no compiler checks
     Tidy {
         /// Only list the files of each crate that import each other
         #[arg(long)]
         imports: bool,
     },
-    /// Rewrite the generated files
-    Generate {
-        /// Only compare them with their source
-        #[arg(long)]
-        check: bool,
-    },
-    /// Rewrite the page that names tests of each method, from a run of the server's tests
-    ProtocolStatus {
-        /// Use what an earlier `cargo xtask test` left in target/answered-methods
-        #[arg(long, value_name = "FILE")]
-        notes: Option<PathBuf>,
-    },
-    /// Record the examples of the protocol reference again, in a run of the server's tests
-    Examples {
-        /// Use what an earlier `cargo xtask test` left in target/recorded-messages
-        #[arg(long, value_name = "FILE")]
-        notes: Option<PathBuf>,
-    },
-    /// Build the site of docs/ into target/book
-    Book,
     /// Apply the walk-throughs of CONTRIBUTING.md to a copy of the checkout, and compile it
     Walkthrough,
     /// Run the recipes of docs/ and compare their output with what they show
@@ -74,46 +46,62 @@ enum Task {
     MustNotCompile,
     /// Run the fuzz targets
     Fuzz(fuzz::Options),
-    /// Add many stored threads, or a very long one, to a home folder
-    Fill(fill::Options),
-    /// Measure a server of this protocol, or the gateway, against others
-    Bench(Box<bench::Arguments>),
-    /// List the functions that a start runs, for the linker
-    LinkOrder,
-    /// Record `agentd demo` as the picture of the README
-    Recording,
-    /// Run other people's programs against this one
-    Interop(interop::Options),
-    /// Build what users install: wheels, packages for npm and Debian, a tarball, an image, the SBOM
-    Package(package::Options),
     /// Run tests at a size that takes minutes: a job of 1,000 rows whose server is killed ten times
     Soak,
+    /// Rewrite the generated files
+    #[command(disable_help_flag = true)]
+    Generate(tools::Arguments),
+    /// Rewrite the page that names tests of each method, from a run of the server's tests
+    #[command(disable_help_flag = true)]
+    ProtocolStatus(tools::Arguments),
+    /// Record the examples of the protocol reference again, in a run of the server's tests
+    #[command(disable_help_flag = true)]
+    Examples(tools::Arguments),
+    /// Build the site of docs/ into target/book
+    #[command(disable_help_flag = true)]
+    Book(tools::Arguments),
+    /// Add many stored threads, or a very long one, to a home folder
+    #[command(disable_help_flag = true)]
+    Fill(tools::Arguments),
+    /// Measure a server of this protocol, or the gateway, against others
+    #[command(disable_help_flag = true)]
+    Bench(tools::Arguments),
+    /// List the functions that a start runs, for the linker
+    #[command(disable_help_flag = true)]
+    LinkOrder(tools::Arguments),
+    /// Record `agentd demo` as the picture of the README
+    #[command(disable_help_flag = true)]
+    Recording(tools::Arguments),
+    /// Run other people's programs against this one
+    #[command(disable_help_flag = true)]
+    Interop(tools::Arguments),
+    /// Build what users install: wheels, packages for npm and Debian, a tarball, an image, the SBOM
+    #[command(disable_help_flag = true)]
+    Package(tools::Arguments),
 }
 
 fn main() -> ExitCode {
     let root = workspace_root();
     let outcome = match Arguments::parse().task {
-        Task::Test => return test::run(&root),
+        Task::Test(options) => return test::run(&root, &options),
+        Task::SlowChecks => return slow_checks::run(&root),
         Task::Soak => return soak::run(&root),
-        Task::Interop(options) => return interop::run(&root, &options),
         Task::Tidy { imports: false } => tidy::run(&root),
         Task::Tidy { imports: true } => tidy::imports(&root),
-        Task::Generate { check: false } => generate::write(&root),
-        Task::Generate { check: true } => generate::check(&root),
-        Task::LinkOrder => link_order::run(&root),
-        Task::Recording => recording::run(&root),
-        Task::Package(options) => package::run(&root, &options),
-        Task::ProtocolStatus { notes } => protocol_status::write(&root, notes),
-        Task::Examples { notes } => {
-            examples::write(&root, notes).and_then(|()| generate::write(&root))
-        }
-        Task::Book => book::run(&root),
         Task::Walkthrough => walkthrough::run(&root),
         Task::Recipes(options) => recipes::run(&root, &options),
         Task::MustNotCompile => must_not_compile::run(&root),
         Task::Fuzz(options) => fuzz::run(&root, &options),
-        Task::Fill(options) => fill::run(&options),
-        Task::Bench(arguments) => bench::run(&root, *arguments),
+        Task::Generate(arguments) => tools::run(&root, "generate", &arguments),
+        Task::ProtocolStatus(arguments) => tools::run(&root, "protocol-status", &arguments),
+        Task::Examples(arguments) => tools::run(&root, "examples", &arguments),
+        Task::Book(arguments) => tools::run(&root, "book", &arguments),
+        Task::Fill(arguments) => tools::run(&root, "fill", &arguments),
+        Task::Bench(arguments) => tools::run(&root, "bench", &arguments),
+        Task::LinkOrder(arguments) => tools::run(&root, "link-order", &arguments),
+        Task::Recording(arguments) => tools::run(&root, "recording", &arguments),
+        Task::Interop(arguments) => tools::run(&root, "interop", &arguments),
+        Task::Package(arguments) => tools::run(&root, "package", &arguments),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -122,14 +110,6 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// The root of the checkout. Cargo sets the variable at run time; the path from compile time is the
-/// fallback for a binary that is started by hand.
-fn workspace_root() -> PathBuf {
-    let package = std::env::var_os("CARGO_MANIFEST_DIR")
-        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
-    package.parent().map_or_else(|| package.clone(), Path::to_owned)
 }
 
 #[cfg(test)]

@@ -15,37 +15,37 @@ const OPTIONS: Options = Options::ENABLE_TABLES
 
 /// The parts of a page, in the order of the text.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Page {
-    pub(crate) links: Vec<Link>,
+pub struct Page {
+    pub links: Vec<Link>,
     /// The anchors of headings, as GitHub and mdbook make them, and those that HTML in the page names.
-    pub(crate) anchors: HashSet<String>,
-    pub(crate) blocks: Vec<Block>,
+    pub anchors: HashSet<String>,
+    pub blocks: Vec<Block>,
 }
 
 /// A link or an image.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Link {
+pub struct Link {
     /// From 1.
-    pub(crate) line: usize,
-    pub(crate) target: String,
+    pub line: usize,
+    pub target: String,
     /// Where the target stands in the text. `None` for a reference, whose target stands elsewhere.
-    pub(crate) place: Option<Range<usize>>,
+    pub place: Option<Range<usize>>,
 }
 
 /// A fenced block.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Block {
+pub struct Block {
     /// Of its first fence, from 1.
-    pub(crate) line: usize,
+    pub line: usize,
     /// The first word after the fence; may be empty.
-    pub(crate) language: String,
-    pub(crate) text: String,
+    pub language: String,
+    pub text: String,
     /// The code span that ends the paragraph right before the block, as in "Save this as `a.py`:".
-    pub(crate) name: Option<String>,
+    pub name: Option<String>,
 }
 
 impl Page {
-    pub(crate) fn parse(text: &str) -> Page {
+    pub fn parse(text: &str) -> Page {
         let page = Page::default();
         let mut reader = Reader { text, page, heading: None, in_block: false, last_span: None };
         for (event, range) in Parser::new_ext(text, OPTIONS).into_offset_iter() {
@@ -161,13 +161,13 @@ fn anchor(heading: &str) -> String {
 }
 
 /// Returns whether a target names a place outside of the checkout.
-pub(crate) fn is_external(target: &str) -> bool {
+pub fn is_external(target: &str) -> bool {
     ["http://", "https://", "mailto:"].iter().any(|start| target.starts_with(start))
 }
 
 /// The file that a relative target names, from the root, and its anchor. `None` when it is external or
 /// leaves the checkout.
-pub(crate) fn resolve(from: &Path, target: &str) -> Option<(PathBuf, Option<String>)> {
+pub fn resolve(from: &Path, target: &str) -> Option<(PathBuf, Option<String>)> {
     if is_external(target) {
         return None;
     }

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, ensure};
 
-use crate::steps::{Done, Outcome, Program};
 use crate::walkthrough;
+use xtask::steps::{Done, Outcome, PROGRAM_SCOPE, Program};
 
 /// The folder with the cases: modules in text files, because rustfmt and cargo would take `.rs` for more.
 const CASES: &str = "crates/server/tests/must_not_compile";
@@ -45,7 +45,8 @@ fn check_case(root: &Path, case: &Path) -> Result<()> {
             (PathBuf::from(MODULE), text),
         ]),
     )?;
-    let arguments = ["check", "--package", "server", "--message-format=short", "--color=never"];
+    let form = ["--message-format=short", "--color=never"];
+    let arguments = [&walkthrough::BUILD[..], &PROGRAM_SCOPE, &form].concat();
     let program = Program::cargo(&copy.folder, &arguments);
     let output = program.env("CARGO_TARGET_DIR", &copy.target).stderr()?;
     let found = refusals(&output)?;
@@ -111,7 +112,7 @@ mod tests {
 
     #[test]
     fn every_case_has_a_mark() {
-        let root = crate::workspace_root();
+        let root = xtask::workspace_root();
         for case in cases(&root).unwrap() {
             let text = std::fs::read_to_string(&case).unwrap();
             assert!(!expected(&text).is_empty(), "{}", case.display());

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use crate::steps::{self, Program};
+use crate::steps::{self, Program, SCOPE};
 
 /// Names the file of the answers.
 const ANSWERS_VARIABLE: &str = "AGENTD_ANSWERED_METHODS";
@@ -15,47 +15,50 @@ const MESSAGES_VARIABLE: &str = "AGENTD_RECORDED_MESSAGES";
 const INDISCRIMINATE: &[&str] = &["fuzz::", "methods::every_method_answers"];
 
 /// Files in the folder `target`.
-pub(crate) struct Notes {
-    /// For [`crate::protocol_status`].
-    pub(crate) answers: PathBuf,
-    /// For [`crate::examples`].
-    pub(crate) messages: PathBuf,
+pub struct Notes {
+    /// For the page of the tests of each method.
+    pub answers: PathBuf,
+    /// For the examples of the protocol reference.
+    pub messages: PathBuf,
 }
 
 impl Notes {
+    /// Where they are after a run.
+    pub fn of_last_run(root: &Path) -> Self {
+        let file = |name: &str| root.join("target").join(name);
+        Self { answers: file("answered-methods"), messages: file("recorded-messages") }
+    }
+
     /// Two empty files.
-    pub(crate) fn fresh(root: &Path) -> Result<Self> {
-        let answers = empty_file(root, "answered-methods")?;
-        Ok(Self { answers, messages: empty_file(root, "recorded-messages")? })
+    pub fn fresh(root: &Path) -> Result<Self> {
+        let notes = Self::of_last_run(root);
+        for file in [&notes.answers, &notes.messages] {
+            let folder = file.parent().unwrap_or(root);
+            std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+            std::fs::write(file, "").with_context(|| file.display().to_string())?;
+        }
+        Ok(notes)
     }
 
     /// Lets the clients of the tests that `program` runs write them.
-    pub(crate) fn taken_by(&self, program: Program) -> Program {
+    pub fn taken_by(&self, program: Program) -> Program {
         let program = program.env(ANSWERS_VARIABLE, &self.answers.display().to_string());
         program.env(MESSAGES_VARIABLE, &self.messages.display().to_string())
     }
 }
 
 /// Runs the tests of the server; returns their notes.
-pub(crate) fn run_tests(root: &Path) -> Result<Notes> {
+pub fn run_tests(root: &Path) -> Result<Notes> {
     let notes = Notes::fresh(root)?;
-    let options = ["nextest", "run", "--no-fail-fast", "--status-level", "fail", "-p", "server"];
-    let program = Program::cargo(root, &[&options[..], &["--all-features"]].concat());
-    match notes.taken_by(program).run_tests(steps::nextest) {
+    let chosen = ["--status-level", "fail", "-E", "package(server)"];
+    let options = [&["nextest", "run", "--no-fail-fast"][..], &SCOPE, &chosen].concat();
+    match notes.taken_by(Program::linted(root, &options)).run_tests(steps::nextest) {
         Ok(_) => Ok(notes),
         Err(failed) => bail!("{}", failed.message),
     }
 }
 
 /// Returns whether a test calls every method that exists.
-pub(crate) fn is_indiscriminate(test: &str) -> bool {
+pub fn is_indiscriminate(test: &str) -> bool {
     INDISCRIMINATE.iter().any(|prefix| test.starts_with(prefix))
-}
-
-fn empty_file(root: &Path, name: &str) -> Result<PathBuf> {
-    let folder = root.join("target");
-    std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
-    let file = folder.join(name);
-    std::fs::write(&file, "").with_context(|| file.display().to_string())?;
-    Ok(file)
 }

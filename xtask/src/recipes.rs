@@ -15,10 +15,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, ensure};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
-use crate::interop::agentd;
-use crate::steps::{Counts, Done, Failed, Outcome};
-use crate::tidy::files::files_below;
 use recipe::{MARK, Recipe, Step};
+use xtask::checkout::agentd;
+use xtask::files::files_below;
+use xtask::steps::{Counts, Done, Failed, Outcome};
 
 const FOLDER: &str = "docs/recipes";
 /// Of a whole recipe; none waits for a network.

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use crate::steps::When::InTurn;
-use crate::steps::{self, Outcome, Program, Step};
+use xtask::steps::When::InTurn;
+use xtask::steps::{self, Outcome, Program, Step};
 
 const STEPS: &[Step] = &[
     Step { name: "jobs", when: InTurn, check: jobs },

@@ -12,14 +12,19 @@ use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
 
-pub(crate) use counts::{Counts, libtest, nextest};
-pub(crate) use program::Program;
+pub use counts::{Counts, libtest, nextest};
+pub use program::Program;
 
 /// The features of every step: the same everywhere, so that nothing is compiled twice.
-pub(crate) const SCOPE: [&str; 2] = ["--workspace", "--all-features"];
+pub const SCOPE: [&str; 2] = ["--workspace", "--all-features"];
+
+/// The features of every step for a build of programs alone. An example is among them because cargo leaves
+/// out what dev-dependencies ask of third-party crates when a build has none of tests and examples, and
+/// would compile these crates again.
+pub const PROGRAM_SCOPE: [&str; 4] = ["--workspace", "--all-features", "--example", "readme"];
 
 /// The report of a step that did not fail.
-pub(crate) enum Done {
+pub enum Done {
     /// A check without tests of its own.
     Passed,
     /// A check that cannot run on this machine, and why.
@@ -29,9 +34,9 @@ pub(crate) enum Done {
 }
 
 /// The error, and the numbers when tests ran.
-pub(crate) struct Failed {
-    pub(crate) message: String,
-    pub(crate) counts: Counts,
+pub struct Failed {
+    pub message: String,
+    pub counts: Counts,
 }
 
 impl<E: Into<anyhow::Error>> From<E> for Failed {
@@ -40,19 +45,19 @@ impl<E: Into<anyhow::Error>> From<E> for Failed {
     }
 }
 
-pub(crate) type Outcome = Result<Done, Failed>;
+pub type Outcome = Result<Done, Failed>;
 
 /// A named check of the checkout.
 #[derive(Clone, Copy)]
-pub(crate) struct Step {
-    pub(crate) name: &'static str,
-    pub(crate) when: When,
-    pub(crate) check: fn(&Path) -> Outcome,
+pub struct Step {
+    pub name: &'static str,
+    pub when: When,
+    pub check: fn(&Path) -> Outcome,
 }
 
 /// When a step begins.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum When {
+pub enum When {
     /// After the steps before it.
     InTurn,
     /// At once: it waits for the network more than it computes.
@@ -68,7 +73,7 @@ struct Total {
 }
 
 /// Runs the steps, and prints what came of them.
-pub(crate) fn run(root: &Path, steps: &[Step]) -> ExitCode {
+pub fn run(root: &Path, steps: &[Step]) -> ExitCode {
     let started = Instant::now();
     let mut total = Total::default();
     let mut rows = Vec::new();

@@ -6,7 +6,6 @@ mod causes;
 mod crates;
 mod deviations;
 mod docs;
-pub(crate) mod files;
 mod finding;
 mod formatting;
 mod imports;
@@ -15,12 +14,14 @@ mod programs;
 mod quoted;
 mod scan;
 mod source;
+mod test_programs;
 mod typed;
 mod words;
 
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use xtask::files;
 
 use finding::Finding;
 use typed::Typed;
@@ -46,7 +47,7 @@ pub(crate) fn imports(root: &Path) -> Result<()> {
 }
 
 /// Every finding in the checkout at `root`, ordered by file and line.
-pub(crate) fn check(root: &Path) -> Result<Vec<Finding>> {
+fn check(root: &Path) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     let typed = Typed::read(root)?;
     let files = files::text_files(root)?;
@@ -69,22 +70,7 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Finding>> {
     findings.extend(links::check(root, &files)?);
     findings.extend(programs::check(root)?);
     findings.extend(quoted::check(root, &files)?);
+    findings.extend(test_programs::check(root)?);
     findings.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
     Ok(findings)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn this_checkout_is_tidy() {
-        let errors: Vec<String> = check(&crate::workspace_root())
-            .expect("the checkout can be read")
-            .iter()
-            .filter(|f| !f.warning)
-            .map(ToString::to_string)
-            .collect();
-        assert!(errors.is_empty(), "{}", errors.join("\n"));
-    }
 }

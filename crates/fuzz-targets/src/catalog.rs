@@ -3,7 +3,7 @@
 
 use model::catalog::{Catalog, parse, parse_listing};
 
-use crate::text;
+use crate::input::text;
 
 fn check(catalog: &Catalog) {
     let models = catalog.models();

@@ -8,6 +8,7 @@ pub mod gateway_body;
 pub mod gateway_multipart;
 pub mod hooks;
 pub mod images;
+mod input;
 pub mod limits;
 pub mod markdown;
 pub mod migration;
@@ -49,11 +50,3 @@ pub const TARGETS: &[(&str, Run)] = &[
     ("tool_schema", tool_schema::run),
     ("websocket", websocket::run),
 ];
-
-/// The text at the start of an input, up to the first byte that is not UTF-8.
-fn text(bytes: &[u8]) -> &str {
-    match std::str::from_utf8(bytes) {
-        Ok(text) => text,
-        Err(error) => std::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default(),
-    }
-}

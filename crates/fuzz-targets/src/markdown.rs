@@ -4,7 +4,7 @@
 use tui::context::Context;
 use tui::markdown::Stream;
 
-use crate::text;
+use crate::input::text;
 
 /// Checks one input.
 pub fn run(bytes: &[u8]) {

@@ -7,7 +7,7 @@ use tui::highlight::{Code, theme_names};
 use tui::output::Output;
 use tui::text::Line;
 
-use crate::text;
+use crate::input::text;
 
 /// Checks one input.
 pub fn run(bytes: &[u8]) {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use patch::{StreamedPatch, embedded, item_diff, parse, plan};
 
-use crate::text;
+use crate::input::text;
 
 /// Checks one input.
 pub fn run(bytes: &[u8]) {

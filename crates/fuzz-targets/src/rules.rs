@@ -2,7 +2,7 @@
 
 use sandbox::rules::{parse_rules, rule_text};
 
-use crate::text;
+use crate::input::text;
 
 /// Checks one input.
 pub fn run(bytes: &[u8]) {

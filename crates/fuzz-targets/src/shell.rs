@@ -8,7 +8,7 @@ use sandbox::rules::{
     quote,
 };
 
-use crate::text;
+use crate::input::text;
 
 /// Every bare name is a program of the system, and nothing else is one.
 struct Machine;

@@ -3,7 +3,7 @@
 
 use skills::{Value, parse, template};
 
-use crate::text;
+use crate::input::text;
 
 /// Checks one input.
 pub fn run(bytes: &[u8]) {

@@ -8,7 +8,7 @@ use serde_json::Value;
 use sha2::Sha256;
 use transport::{Claims, verify};
 
-use crate::text;
+use crate::input::text;
 
 const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";
 const NOW: i64 = 1_700_000_000;

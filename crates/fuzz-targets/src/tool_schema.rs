@@ -4,7 +4,7 @@
 use mcp::schema::{MAX_BYTES, for_model};
 use serde_json::Value;
 
-use crate::text;
+use crate::input::text;
 
 /// Checks one input.
 pub fn run(bytes: &[u8]) {

@@ -7,8 +7,8 @@ use anyhow::{Context, Result, anyhow};
 
 use super::recipe::{MARK, Step};
 use super::{PATIENCE, Place};
-use crate::interop::target;
-use crate::steps::{Program, SCOPE};
+use xtask::checkout::target;
+use xtask::steps::{Program, SCOPE};
 
 /// Where the output of the README's program is.
 const OUTPUT: &str = "sdk/readme-output.txt";
@@ -21,7 +21,7 @@ pub(super) const NAMES: [&str; 2] = ["readme", "tour"];
 /// Builds and runs an example.
 pub(super) fn run(root: &Path, agentd: &Path, name: &str) -> Result<()> {
     let build = [&["build", "--locked", "--example", name][..], &SCOPE].concat();
-    let built = Program::cargo(root, &build).succeed("fix the compiler errors above");
+    let built = Program::linted(root, &build).succeed("fix the compiler errors above");
     built.map_err(|failed| anyhow!(failed.message))?;
     let output = match name {
         "readme" => std::fs::read_to_string(root.join(OUTPUT)).context(OUTPUT)?,

@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::markdown::{Block, Page};
+use xtask::markdown::{Block, Page};
 
 /// Precedes the output of each step, and ends that of the last. No program prints it.
 pub(super) const MARK: char = '\u{1e}';

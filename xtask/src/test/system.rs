@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 
-use crate::steps::{Done, Outcome, Program};
+use xtask::steps::{Done, Outcome, Program};
 
 /// A program that tests start, and the Debian package that has it.
 const NEEDED: &[(&str, &str)] = &[

@@ -1,12 +1,13 @@
 //! Compiles the generated TypeScript strictly. The compiler comes from npm and stays below the
 //! target folder.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Context;
 use serde_json::json;
+use xtask::checkout::tools_folder;
 
-use crate::steps::{Done, Outcome, Program};
+use xtask::steps::{Done, Outcome, Program};
 
 /// The version that the generated types are checked with.
 const VERSION: &str = "5.9.3";
@@ -50,11 +51,4 @@ pub(crate) fn check(root: &Path) -> Outcome {
     Program::new("node", &compiler).folder(&tools).succeed(
         "fix the generator (crates/protocol/src/generate), then run `cargo xtask generate`",
     )
-}
-
-/// Where programs are kept that checks download.
-pub(crate) fn tools_folder(root: &Path) -> PathBuf {
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
-    root.join(target).join("tools")
 }

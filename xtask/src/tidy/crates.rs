@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::files::files_below;
 use super::finding::Finding;
+use xtask::files::files_below;
 
 /// Lines of the `src` folder of a crate, with its unit tests. A larger crate has floors, which become crates.
 const MAX_LINES: usize = 25_000;
@@ -54,7 +54,7 @@ pub(crate) fn largest(root: &Path) -> Result<String> {
 
 /// The crates that have a bound.
 fn crates(root: &Path) -> Result<Vec<Counted>> {
-    let mut folders = vec![PathBuf::from("xtask")];
+    let mut folders = ["tools", "xtask"].map(PathBuf::from).to_vec();
     for entry in std::fs::read_dir(root.join("crates")).context("crates/")? {
         let name = entry?.file_name();
         if !WHOLE.iter().any(|whole| name == *whole) {

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use super::files::text_files;
 use super::finding::Finding;
+use xtask::files::text_files;
 
 const PAGE: &str = "docs/deviations.md";
 const RULE: &str = "deviations";

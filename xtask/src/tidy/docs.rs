@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-use super::files::text_files;
 use super::finding::Finding;
-use crate::markdown::{Page, resolve};
+use xtask::files::text_files;
+use xtask::markdown::{Page, resolve};
 
 const REQUIRED: [&str; 6] =
     ["ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md", SUMMARY];

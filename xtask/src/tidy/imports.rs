@@ -73,7 +73,7 @@ pub(crate) fn report(root: &Path) -> Result<String> {
 }
 
 fn source_folders(root: &Path) -> Result<Vec<PathBuf>> {
-    let mut folders = vec![PathBuf::from("xtask/src")];
+    let mut folders = ["tools/src", "xtask/src"].map(PathBuf::from).to_vec();
     for entry in std::fs::read_dir(root.join("crates")).context("crates/")? {
         folders.push(Path::new("crates").join(entry?.file_name()).join("src"));
     }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 
 use super::finding::Finding;
-use crate::markdown::{Link, Page, is_external, resolve};
+use xtask::markdown::{Link, Page, is_external, resolve};
 
 const RULE: &str = "links";
 

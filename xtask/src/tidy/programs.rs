@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use super::finding::Finding;
-use crate::markdown::{Block, Page};
+use xtask::markdown::{Block, Page};
 
 const RULE: &str = "readme-programs";
 const README: &str = "README.md";

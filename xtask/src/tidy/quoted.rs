@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-use super::files::all_files;
 use super::finding::Finding;
 use super::scan::scan;
+use xtask::files::all_files;
 
 const RULE: &str = "quoted-names";
 /// The documents in which every code span is checked.
@@ -25,7 +25,7 @@ const MAPS: [&str; 5] = [
 /// A span that ends so is a path.
 const EXTENSIONS: [&str; 8] = [".rs", ".toml", ".md", ".json", ".lua", ".txt", ".sh", ".yml"];
 /// A path in a page of the book that begins so names a source.
-const SOURCE_FOLDERS: [&str; 3] = ["crates/", "xtask/", "fuzz/"];
+const SOURCE_FOLDERS: [&str; 4] = ["crates/", "tools/", "xtask/", "fuzz/"];
 /// Names in the documents that belong to other programs or to the system.
 const FOREIGN: [&str; 8] =
     ["apt-get", "bubblewrap", "cargo", "chromium", "kill", "node", "npm", "nginx"];

@@ -1,6 +1,6 @@
 //! Cases that were compared with an independent implementation (`apply_diff` of the Python package
 //! `openai-agents`). `cargo xtask interop` finds and writes them; their verdicts are explained in
-//! `xtask/src/interop/patches/compare.rs`.
+//! `tools/src/interop/patches/compare.rs`.
 
 use serde_json::Value;
 

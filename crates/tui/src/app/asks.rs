@@ -1,4 +1,4 @@
-//! What the user is asked: the questions of the server, and after them the dialogs of the program's own.
+//! The questions to the user: those of the server, and after them the dialogs of the program.
 
 use std::collections::VecDeque;
 

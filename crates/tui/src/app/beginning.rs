@@ -1,4 +1,4 @@
-//! How the program begins: which thread it opens first, where, and what it waits for before that.
+//! The beginning of the program: the first thread, its folder, and what must be known before it opens.
 
 use std::path::{Path, PathBuf};
 

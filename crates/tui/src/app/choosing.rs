@@ -1,4 +1,4 @@
-//! What is chosen in lists: each kind of row leads to its own flow.
+//! Choices in lists: each kind of row leads to its own flow.
 
 use protocol::ThreadStartParams;
 

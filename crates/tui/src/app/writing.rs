@@ -1,4 +1,4 @@
-//! What the user writes: the composer, the search through earlier messages, and the keys that count twice.
+//! The writing of messages: the composer, the search through earlier messages, and the keys that count twice.
 
 use crate::composer::{Composer, Draft, Query};
 use crate::history::{History, Search, SearchOutcome};

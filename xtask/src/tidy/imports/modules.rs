@@ -30,7 +30,6 @@ const KNOWN: &[(&str, usize)] = &[
     ("skills", 3),
     ("store", 3),
     ("telemetry", 3),
-    ("xtask", 4),
 ];
 
 /// Modules of one room that import each other, directly or by way of others.
