@@ -3,6 +3,7 @@
 
 mod key_status;
 mod models;
+mod page;
 mod python;
 mod reference;
 mod typescript;
@@ -30,6 +31,7 @@ struct Generator {
 const GENERATORS: &[Generator] = &[
     Generator { folder: "schema", alone: true, files: schema_files },
     Generator { folder: "docs", alone: false, files: pages },
+    Generator { folder: "crates/web/assets", alone: false, files: |_| page::files() },
     Generator { folder: "sdk/python/src/agentd_sdk", alone: false, files: |_| python::files() },
     Generator { folder: "sdk/typescript/src", alone: false, files: |_| typescript::files() },
 ];

@@ -26,6 +26,7 @@ struct Promise {
 const PROMISES: &[Promise] = &[
     Promise { heading: "Add a tool of the model", files: 2 },
     Promise { heading: "Add a method of the protocol", files: 2 },
+    Promise { heading: "Add a kind of item", files: 5 },
     Promise { heading: "Add a key of the configuration", files: 1 },
     Promise { heading: "Add a route of the gateway", files: 2 },
 ];

@@ -16,7 +16,7 @@ methods! {
     /// Returns the effective configuration and the origin of each value.
     ConfigRead = "config/read",
         config_read(ConfigReadParams) -> ConfigReadResponse,
-        Stable, Ordered, [];
+        Stable, Independent, [];
 
     /// Writes one value.
     ConfigValueWrite = "config/value/write",

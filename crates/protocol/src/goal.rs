@@ -13,17 +13,17 @@ methods! {
     /// Sets or changes a thread's goal.
     ThreadGoalSet = "thread/goal/set",
         thread_goal_set(ThreadGoalSetParams) -> ThreadGoalSetResponse,
-        Experimental, Ordered, [];
+        Experimental, InThread, [];
 
     /// Reads a thread's goal.
     ThreadGoalGet = "thread/goal/get",
         thread_goal_get(ThreadIdParams) -> ThreadGoalGetResponse,
-        Experimental, Ordered, [];
+        Experimental, Independent, [];
 
     /// Removes a thread's goal.
     ThreadGoalClear = "thread/goal/clear",
         thread_goal_clear(ThreadIdParams) -> ThreadGoalClearResponse,
-        Experimental, Ordered, [];
+        Experimental, InThread, [];
 }
 
 notifications! {

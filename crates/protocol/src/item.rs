@@ -10,26 +10,70 @@ use crate::input::UserInput;
 use crate::model::ReasoningEffort;
 use crate::tool::DynamicToolCallOutputContentItem;
 
-/// A unit of input or output (specification, "Items").
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(tag = "type", rename_all = "camelCase")]
-pub enum ThreadItem {
-    UserMessage(UserMessageItem),
-    HookPrompt(HookPromptItem),
-    AgentMessage(AgentMessageItem),
-    Plan(PlanItem),
-    Reasoning(ReasoningItem),
-    CommandExecution(CommandExecutionItem),
-    FileChange(FileChangeItem),
-    McpToolCall(McpToolCallItem),
-    DynamicToolCall(DynamicToolCallItem),
-    CollabToolCall(CollabToolCallItem),
-    WebSearch(WebSearchItem),
-    ImageView(ImageViewItem),
-    ImageGeneration(ImageGenerationItem),
-    EnteredReviewMode(ReviewModeItem),
-    ExitedReviewMode(ReviewModeItem),
-    ContextCompaction(ContextCompactionItem),
+/// Declares the kinds of items: the variants with what they hold, each of which has an `id`, and their `type`
+/// on the wire.
+macro_rules! kinds {
+    ($($kind:ident($item:ty) = $name:literal,)*) => {
+        /// A unit of input or output (specification, "Items").
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+        #[serde(tag = "type")]
+        pub enum ThreadItem {
+            $(#[serde(rename = $name)] $kind($item),)*
+        }
+
+        /// The kind of an item.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum ItemKind {
+            $($kind,)*
+        }
+
+        impl ThreadItem {
+            /// The item's id.
+            pub fn id(&self) -> &str {
+                match self {
+                    $(Self::$kind(item) => &item.id,)*
+                }
+            }
+
+            /// The item's kind.
+            pub fn kind(&self) -> ItemKind {
+                match self {
+                    $(Self::$kind(_) => ItemKind::$kind,)*
+                }
+            }
+        }
+
+        impl ItemKind {
+            /// All kinds.
+            pub const ALL: &[Self] = &[$(Self::$kind,)*];
+
+            /// The item's `type` on the wire.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$kind => $name,)*
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    UserMessage(UserMessageItem) = "userMessage",
+    HookPrompt(HookPromptItem) = "hookPrompt",
+    AgentMessage(AgentMessageItem) = "agentMessage",
+    Plan(PlanItem) = "plan",
+    Reasoning(ReasoningItem) = "reasoning",
+    CommandExecution(CommandExecutionItem) = "commandExecution",
+    FileChange(FileChangeItem) = "fileChange",
+    McpToolCall(McpToolCallItem) = "mcpToolCall",
+    DynamicToolCall(DynamicToolCallItem) = "dynamicToolCall",
+    CollabToolCall(CollabToolCallItem) = "collabToolCall",
+    WebSearch(WebSearchItem) = "webSearch",
+    ImageView(ImageViewItem) = "imageView",
+    ImageGeneration(ImageGenerationItem) = "imageGeneration",
+    EnteredReviewMode(ReviewModeItem) = "enteredReviewMode",
+    ExitedReviewMode(ReviewModeItem) = "exitedReviewMode",
+    ContextCompaction(ContextCompactionItem) = "contextCompaction",
 }
 
 impl ThreadItem {
@@ -68,14 +112,6 @@ pub struct UserMessageItem {
 pub struct HookPromptItem {
     pub id: String,
     pub fragments: Vec<HookPromptFragment>,
-}
-
-impl HookPromptItem {
-    /// Returns the texts of all the hooks, a paragraph each.
-    pub fn text(&self) -> String {
-        let texts: Vec<&str> = self.fragments.iter().map(|it| it.text.as_str()).collect();
-        texts.join("\n")
-    }
 }
 
 /// Text from one hook.

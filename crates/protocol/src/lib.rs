@@ -26,6 +26,7 @@ pub mod command;
 pub mod common;
 pub mod config;
 pub mod connection;
+pub mod describe;
 pub mod elicitation;
 mod encoded;
 pub mod error;

@@ -11,12 +11,12 @@ methods! {
     /// Lists the available models.
     ModelList = "model/list",
         model_list(ModelListParams) -> ModelListResponse,
-        Stable, Ordered, [];
+        Stable, Independent, [];
 
     /// Returns the capabilities of the configured provider.
     ModelProviderCapabilitiesRead = "modelProvider/capabilities/read",
         model_provider_capabilities_read(Empty) -> ModelProviderCapabilitiesReadResponse,
-        Experimental, Ordered, [];
+        Experimental, Independent, [];
 }
 
 notifications! {

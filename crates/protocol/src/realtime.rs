@@ -13,22 +13,22 @@ methods! {
     /// Starts a realtime session.
     ThreadRealtimeStart = "thread/realtime/start",
         thread_realtime_start(ThreadRealtimeStartParams) -> Empty,
-        Experimental, Ordered, [], StartsWork;
+        Experimental, InThread, [], StartsWork;
 
     /// Appends audio.
     ThreadRealtimeAppendAudio = "thread/realtime/appendAudio",
         thread_realtime_append_audio(ThreadRealtimeAppendAudioParams) -> Empty,
-        Experimental, Ordered, [];
+        Experimental, InThread, [];
 
     /// Appends text.
     ThreadRealtimeAppendText = "thread/realtime/appendText",
         thread_realtime_append_text(ThreadRealtimeAppendTextParams) -> Empty,
-        Experimental, Ordered, [];
+        Experimental, InThread, [];
 
     /// Ends the session.
     ThreadRealtimeStop = "thread/realtime/stop",
         thread_realtime_stop(ThreadIdParams) -> Empty,
-        Experimental, Ordered, [];
+        Experimental, InThread, [];
 
     /// Lists the available voices.
     ThreadRealtimeListVoices = "thread/realtime/listVoices",

@@ -45,12 +45,19 @@ pub enum Stability {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ordering {
     /// In order of arrival: the next request starts when this one is done. Its handler must not
-    /// wait for anything outside the server, because the connection waits with it.
+    /// wait for a thread or for anything outside the server, because the connection waits with it.
     Ordered,
-    /// Concurrently with other requests, because it may take long.
+    /// In order of arrival among the requests of this kind whose parameters name the same `threadId`:
+    /// it starts when the response to the one before is sent. No other request waits for it. It takes
+    /// effect even when the connection ends meanwhile.
+    InThread,
+    /// At once, because it depends on no request without a response; no other request waits for it.
+    /// It takes effect even when the connection ends meanwhile.
+    Independent,
+    /// As [`Ordering::Independent`], but it ends with the connection, because it may take long.
     Concurrent,
     /// Concurrently with other requests, but the next request starts only after this one has begun,
-    /// because it may refer to what this one creates.
+    /// because it may refer to what this one creates. Until then its handler waits for nothing.
     Begins,
     /// Not handled in this version. The parameters are not decoded, and the response is
     /// [`crate::unimplemented`].
@@ -145,7 +152,8 @@ macro_rules! call {
 /// /// What it does.
 /// Marker = "wire/name",
 ///     handler(Params) -> Result,
-///     Stable | Experimental, Ordered | Concurrent | Begins | Unimplemented,
+///     Stable | Experimental,
+///     Ordered | InThread | Independent | Concurrent | Begins | Unimplemented,
 ///     ["experimentalField", …], LongAnswer | StartsWork;
 /// ```
 ///

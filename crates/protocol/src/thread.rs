@@ -32,7 +32,7 @@ methods! {
     /// Starts a thread and subscribes the connection to it.
     ThreadStart = "thread/start",
         thread_start(ThreadStartParams) -> ThreadStartResponse,
-        Stable, Ordered, [
+        Stable, Independent, [
             "dynamicTools",
             "environments",
             "experimentalRawEvents",
@@ -44,7 +44,7 @@ methods! {
     /// Loads a stored thread and subscribes the connection to it.
     ThreadResume = "thread/resume",
         thread_resume(ThreadResumeParams) -> ThreadStartResponse,
-        Stable, Ordered, [
+        Stable, InThread, [
             "eventCursor",
             "excludeTurns",
             "history",
@@ -56,7 +56,7 @@ methods! {
     /// Creates a new thread from an existing one.
     ThreadFork = "thread/fork",
         thread_fork(ThreadForkParams) -> ThreadStartResponse,
-        Stable, Ordered, [
+        Stable, InThread, [
             "excludeTurns",
             "lastTurnId",
             "path",
@@ -72,7 +72,7 @@ methods! {
     /// Lists stored threads, newest first.
     ThreadList = "thread/list",
         thread_list(ThreadListParams) -> ThreadListResponse,
-        Stable, Ordered, [];
+        Stable, Independent, [];
 
     /// Lists a thread's turns, newest first.
     ThreadTurnsList = "thread/turns/list",
@@ -97,77 +97,77 @@ methods! {
     /// Ends this connection's subscription.
     ThreadUnsubscribe = "thread/unsubscribe",
         thread_unsubscribe(ThreadIdParams) -> ThreadUnsubscribeResponse,
-        Stable, Ordered, [];
+        Stable, InThread, [];
 
     /// Moves a thread's log to the archive.
     ThreadArchive = "thread/archive",
         thread_archive(ThreadIdParams) -> Empty,
-        Stable, Ordered, [];
+        Stable, InThread, [];
 
     /// Restores an archived thread.
     ThreadUnarchive = "thread/unarchive",
         thread_unarchive(ThreadIdParams) -> ThreadReadResponse,
-        Stable, Ordered, [];
+        Stable, InThread, [];
 
     /// Deletes a thread and its log permanently.
     ThreadDelete = "thread/delete",
         thread_delete(ThreadIdParams) -> Empty,
-        Experimental, Ordered, [];
+        Experimental, InThread, [];
 
     /// Sets a thread's title.
     ThreadNameSet = "thread/name/set",
         thread_name_set(ThreadNameSetParams) -> Empty,
-        Stable, Ordered, [];
+        Stable, InThread, [];
 
     /// Changes the metadata of a stored thread.
     ThreadMetadataUpdate = "thread/metadata/update",
         thread_metadata_update(ThreadMetadataUpdateParams) -> ThreadReadResponse,
-        Stable, Ordered, [];
+        Stable, InThread, [];
 
     /// Starts compaction; progress is reported in turn and item notifications.
     ThreadCompactStart = "thread/compact/start",
         thread_compact_start(ThreadIdParams) -> Empty,
-        Stable, Ordered, [], StartsWork;
+        Stable, InThread, [], StartsWork;
 
     /// Runs a command of the user, outside the sandbox.
     ThreadShellCommand = "thread/shellCommand",
         thread_shell_command(ThreadShellCommandParams) -> Empty,
-        Stable, Ordered, [], StartsWork;
+        Stable, InThread, [], StartsWork;
 
     /// Ends a thread's background terminals.
     ThreadBackgroundTerminalsClean = "thread/backgroundTerminals/clean",
         thread_background_terminals_clean(ThreadIdParams) -> Empty,
-        Experimental, Ordered, [];
+        Experimental, InThread, [];
 
     /// Removes the last turns from the context.
     ThreadRollback = "thread/rollback",
         thread_rollback(ThreadRollbackParams) -> ThreadRollbackResponse,
-        Stable, Ordered, ["restoreFiles", "dryRun", "overwriteChanges"];
+        Stable, InThread, ["restoreFiles", "dryRun", "overwriteChanges"];
 
     /// Adds raw model-API items to the history.
     ThreadInjectItems = "thread/inject_items",
         thread_inject_items(ThreadInjectItemsParams) -> Empty,
-        Stable, Ordered, [];
+        Stable, InThread, [];
 
     /// Allows an action that the automatic reviewer denied.
     ThreadApproveGuardianDeniedAction = "thread/approveGuardianDeniedAction",
         thread_approve_guardian_denied_action(ThreadApproveGuardianDeniedActionParams) -> Empty,
-        Stable, Ordered, [];
+        Stable, InThread, [];
 
     /// Pauses timeouts while a prompt outside the server is open.
     ThreadIncrementElicitation = "thread/increment_elicitation",
         thread_increment_elicitation(ThreadIdParams) -> ThreadElicitationResponse,
-        Experimental, Ordered, [];
+        Experimental, InThread, [];
 
     /// Ends one such pause.
     ThreadDecrementElicitation = "thread/decrement_elicitation",
         thread_decrement_elicitation(ThreadIdParams) -> ThreadElicitationResponse,
-        Experimental, Ordered, [];
+        Experimental, InThread, [];
 
     /// Allows or forbids memory to use a thread.
     ThreadMemoryModeSet = "thread/memoryMode/set",
         thread_memory_mode_set(ThreadMemoryModeSetParams) -> Empty,
-        Experimental, Ordered, [];
+        Experimental, InThread, [];
 }
 
 notifications! {

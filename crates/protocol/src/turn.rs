@@ -24,7 +24,7 @@ methods! {
     /// compaction the request is refused.
     TurnStart = "turn/start",
         turn_start(TurnStartParams) -> TurnStartResponse,
-        Stable, Ordered, [
+        Stable, InThread, [
             "environments",
             "maxTotalTokens",
             "permissions",
@@ -34,12 +34,12 @@ methods! {
     /// Adds input to the turn in progress, without a turn of its own.
     TurnSteer = "turn/steer",
         turn_steer(TurnSteerParams) -> TurnSteerResponse,
-        Stable, Ordered, ["responsesapiClientMetadata"];
+        Stable, InThread, ["responsesapiClientMetadata"];
 
     /// Interrupts the turn in progress.
     TurnInterrupt = "turn/interrupt",
         turn_interrupt(TurnInterruptParams) -> Empty,
-        Stable, Ordered, [];
+        Stable, Independent, [];
 }
 
 notifications! {

@@ -70,6 +70,8 @@ mod thread;
 mod thread_defaults;
 mod thread_hooks;
 mod thread_loader;
+mod thread_locks;
+mod thread_order;
 mod thread_port;
 mod thread_store;
 mod undo;

@@ -1,4 +1,4 @@
-//! The threads that are loaded, by id. Loading, unloading, archiving and deleting exclude each other.
+//! The threads that are loaded, by id, and the locks under which single threads are loaded and unloaded.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,13 +12,13 @@ use protocol::{
 use serde::Serialize;
 
 use crate::connections::Connections;
+use crate::thread_locks::{ThreadLock, ThreadLocks};
 use crate::thread_port::{Command, ThreadHandle};
 
 /// The threads that are loaded, by id.
 pub(crate) struct LoadedThreads {
     loaded: Mutex<Loaded>,
-    /// Held while a thread is loaded, unloaded, archived or deleted.
-    loading: tokio::sync::Mutex<()>,
+    locks: ThreadLocks,
     connections: Arc<Connections>,
 }
 
@@ -40,27 +40,23 @@ enum Phase {
 
 impl LoadedThreads {
     pub(crate) fn new(connections: Arc<Connections>) -> Self {
-        Self { loaded: Mutex::default(), loading: tokio::sync::Mutex::default(), connections }
+        Self { loaded: Mutex::default(), locks: ThreadLocks::default(), connections }
     }
 
-    /// While the guard lives, no thread is loaded, unloaded, archived or deleted.
-    pub(crate) async fn lock_loading(&self) -> tokio::sync::MutexGuard<'_, ()> {
-        self.loading.lock().await
-    }
-
-    /// See [`LoadedThreads::lock_loading`]; `None` while the lock is held.
-    pub(crate) fn try_lock_loading(&self) -> Option<tokio::sync::MutexGuard<'_, ()>> {
-        self.loading.try_lock().ok()
+    /// Waits until this thread is not being loaded, unloaded, edited, archived or deleted. While the
+    /// lock lives, no other task does that.
+    pub(crate) async fn lock(&self, id: &str) -> ThreadLock {
+        self.locks.lock(id).await
     }
 
     /// The loaded thread of that id.
     pub(crate) fn get(&self, id: &str) -> Option<ThreadHandle> {
-        self.lock().handles.get(id).cloned()
+        self.loaded().handles.get(id).cloned()
     }
 
     /// Adds a thread that was just loaded.
     pub(crate) fn insert(&self, id: String, handle: ThreadHandle) {
-        let mut loaded = self.lock();
+        let mut loaded = self.loaded();
         let last = match loaded.phase {
             Phase::Open => None,
             Phase::Draining => Some(Command::Drain),
@@ -75,19 +71,19 @@ impl LoadedThreads {
 
     /// All of them.
     pub(crate) fn all(&self) -> Vec<ThreadHandle> {
-        self.lock().handles.values().cloned().collect()
+        self.loaded().handles.values().cloned().collect()
     }
 
     /// Their ids, sorted.
     pub(crate) fn ids(&self) -> Vec<String> {
-        let mut ids: Vec<String> = self.lock().handles.keys().cloned().collect();
+        let mut ids: Vec<String> = self.loaded().handles.keys().cloned().collect();
         ids.sort_unstable();
         ids
     }
 
     /// Returns all of them. One that is loaded from now on starts no turn.
     pub(crate) fn begin_draining(&self) -> Vec<ThreadHandle> {
-        let mut loaded = self.lock();
+        let mut loaded = self.loaded();
         if loaded.phase == Phase::Open {
             loaded.phase = Phase::Draining;
         }
@@ -96,7 +92,7 @@ impl LoadedThreads {
 
     /// Removes and returns all of them. One that is loaded from now on ends at once.
     pub(crate) fn drain(&self) -> Vec<ThreadHandle> {
-        let mut loaded = self.lock();
+        let mut loaded = self.loaded();
         loaded.phase = Phase::Closed;
         loaded.handles.drain().map(|(_, handle)| handle).collect()
     }
@@ -105,11 +101,11 @@ impl LoadedThreads {
     pub(crate) fn remove_ended(&self, id: &str) {
         let is_other =
             |other: &String, handle: &mut ThreadHandle| other != id || handle.status().is_some();
-        self.lock().handles.retain(is_other);
+        self.loaded().handles.retain(is_other);
     }
 
     /// Ends a loaded thread: its turn is interrupted, its commands are killed. Returns whether it
-    /// was loaded. Without the loading lock, another request may load it again at once.
+    /// was loaded. Without its lock, another request may load it again at once.
     pub(crate) async fn end(&self, id: &str, reason: EndReason) -> bool {
         let Some(handle) = self.get(id) else { return false };
         handle.send(Command::End(reason)).await;
@@ -120,7 +116,7 @@ impl LoadedThreads {
 
     /// Unloads a thread and notifies every client.
     pub(crate) fn unload(&self, thread: &str) {
-        self.lock().handles.remove(thread);
+        self.loaded().handles.remove(thread);
         self.notify_closed(thread);
     }
 
@@ -158,7 +154,7 @@ impl LoadedThreads {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Loaded> {
+    fn loaded(&self) -> MutexGuard<'_, Loaded> {
         self.loaded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -17,8 +17,10 @@ use tokio::task::JoinSet;
 use tracing::Instrument;
 
 use crate::error::{Error, ErrorKind};
+use crate::in_flight::Accepted;
 use crate::peer::{Caller, ConnectionId, Peer};
 use crate::server::Server;
+use crate::thread_order::ThreadOrder;
 use crate::thread_port::Command;
 use crate::{salvage_report, warnings};
 
@@ -83,16 +85,17 @@ impl Server {
             }
             std::future::pending::<()>().await;
         };
-        let mut running = JoinSet::new();
+        let mut running = RunningRequests::new();
         tokio::select! {
             () = self.handle(&peer, &mut requests, &mut running) => {}
             () = answers => {}
         }
+        running.complete().await;
         if at_end == AtEnd::Shutdown {
             // What was accepted is answered.
             self.shutdown().await;
         }
-        running.abort_all();
+        drop(running);
         self.detach(peer.id).await;
         outbox.close(CloseReason::Finished);
         outbox.drained(LAST_READ).await;
@@ -149,12 +152,11 @@ impl Server {
     }
 
     /// Handles requests until the connection ends.
-    async fn handle(&self, peer: &Arc<Peer>, requests: &mut Inbox, running: &mut JoinSet<()>) {
-        let permits = Arc::new(Semaphore::new(CONCURRENT_REQUESTS));
+    async fn handle(&self, peer: &Arc<Peer>, requests: &mut Inbox, running: &mut RunningRequests) {
         loop {
             let next = tokio::select! {
                 next = next_request(peer, requests) => next,
-                Some(_) = running.join_next(), if !running.is_empty() => continue,
+                () = running.next_end() => continue,
                 reason = peer.outbox.closed() => match reason {
                     // Requests that arrived before the client left are accepted.
                     CloseReason::Left { .. } => requests.try_recv(),
@@ -168,41 +170,48 @@ impl Server {
                     peer.answer(encode_error(malformed.id.as_ref(), &malformed.error));
                 }
                 Some(Incoming::Message(message)) => {
-                    self.take(peer, message, &permits, running).await;
+                    self.take(peer, message, running).await;
                 }
             }
         }
     }
 
-    async fn take(
-        &self,
-        peer: &Arc<Peer>,
-        message: Message,
-        permits: &Arc<Semaphore>,
-        running: &mut JoinSet<()>,
-    ) {
+    async fn take(&self, peer: &Arc<Peer>, message: Message, running: &mut RunningRequests) {
         match message {
             Message::Request { id, method, params, trace } => {
                 let trace = trace.as_deref().and_then(TraceContext::parse);
                 let (method, params) = peer.read_request(method, params);
                 let info = protocol::lookup(&method);
                 let ordering = info.map_or(Ordering::Ordered, |info| info.ordering);
-                let request = Request { id, method, info, params };
+                let accepted = self.services.unanswered.accept();
+                let request = Request { id, method, info, params, accepted };
                 if matches!(ordering, Ordering::Ordered | Ordering::Unimplemented) {
                     return self.answer(Caller::new(peer.clone()).with_trace(trace), request).await;
                 }
                 let permit = tokio::select! {
-                    permit = permits.clone().acquire_owned() => permit,
-                    _ = peer.outbox.closed() => return,
+                    permit = running.permits.clone().acquire_owned() => permit,
+                    () = cut(peer) => return,
                 };
                 let Ok(permit) = permit else { return };
+                let place = match ordering {
+                    Ordering::InThread => running.order.place(request.params.as_deref()),
+                    _ => None,
+                };
                 let (server, peer) = (self.clone(), peer.clone());
                 let (begun, has_begun) = oneshot::channel();
-                running.spawn(async move {
+                let handled = async move {
+                    let mut place = place;
+                    if let Some(place) = &mut place {
+                        place.reached().await;
+                    }
                     let caller = Caller::beginning(peer, begun).with_trace(trace);
                     server.answer(caller, request).await;
-                    drop(permit);
-                });
+                    drop((place, permit));
+                };
+                match ordering {
+                    Ordering::InThread | Ordering::Independent => running.completed.spawn(handled),
+                    _ => running.dropped.spawn(handled),
+                };
                 if ordering == Ordering::Begins {
                     // Even when it ends without having begun.
                     let _ = has_begun.await;
@@ -219,12 +228,11 @@ impl Server {
     }
 
     async fn answer(&self, caller: Caller, request: Request) {
-        let Request { id, method, info, params } = request;
+        let Request { id, method, info, params, accepted } = request;
         let load = info.map_or(Load::Light, |info| info.load);
         let peer = &caller.peer.clone();
         let connection = peer.id;
         let span = tracing::debug_span!("request", connection, %id, %method);
-        let accepted = self.services.unanswered.accept();
         // Counted before this is asked, so that a server that begins to drain misses none.
         let _accepted = (!self.services.draining.is_set()).then_some(accepted);
         let _turn = self.turn_for_long_answer(load).await;
@@ -253,6 +261,52 @@ struct Request {
     method: String,
     info: Option<&'static MethodInfo>,
     params: Option<Box<RawValue>>,
+    /// The end of the server waits for it from its arrival on.
+    accepted: Accepted,
+}
+
+/// The requests of a connection that are handled in tasks of their own.
+struct RunningRequests {
+    permits: Arc<Semaphore>,
+    order: ThreadOrder,
+    /// Those that take effect even when the connection ends.
+    completed: JoinSet<()>,
+    /// Those that end with the connection.
+    dropped: JoinSet<()>,
+}
+
+impl RunningRequests {
+    fn new() -> Self {
+        Self {
+            permits: Arc::new(Semaphore::new(CONCURRENT_REQUESTS)),
+            order: ThreadOrder::default(),
+            completed: JoinSet::new(),
+            dropped: JoinSet::new(),
+        }
+    }
+
+    /// Waits for the end of one of them, or for ever when there is none.
+    async fn next_end(&mut self) {
+        tokio::select! {
+            Some(_) = self.completed.join_next() => {}
+            Some(_) = self.dropped.join_next() => {}
+            else => std::future::pending().await,
+        }
+    }
+
+    /// Waits for those that take effect even when the connection ends. The others end when this value
+    /// is dropped.
+    async fn complete(&mut self) {
+        while self.completed.join_next().await.is_some() {}
+    }
+}
+
+/// Resolves when the connection was closed and its client did not just leave: what arrived before a
+/// client left is accepted.
+async fn cut(peer: &Peer) {
+    if matches!(peer.outbox.closed().await, CloseReason::Left { .. }) {
+        std::future::pending::<()>().await;
+    }
 }
 
 /// The next message, once the client has read enough of the answers that it has.

@@ -46,6 +46,7 @@ use crate::thread::{
     Actor, AgentCalls, Broadcast, CommandServices, HookRuns, InspectionServices, Journal, Mailbox,
     ModelStream, Questions, Reviewer, RunningCommands, ServerCalls, SkillNeeds,
     ThreadConfiguration, ThreadMemories, ThreadTrace, ThreadUndo, ToolInspector, TurnHooks,
+    UnloadDeadline,
 };
 use crate::thread_defaults::{ModelName, ThreadDefaults};
 use crate::thread_hooks::HookRunner;
@@ -489,6 +490,7 @@ fn start_actor(
             skill_needs: SkillNeeds::default(),
             server_calls,
             hooks: hook_runs,
+            unload_deadline: UnloadDeadline::default(),
         };
         actor.spawn()
     }

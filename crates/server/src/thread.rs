@@ -28,6 +28,7 @@ mod subscribers;
 mod trace;
 mod turn_hooks;
 mod undo;
+mod unload_deadline;
 mod unstored;
 
 pub(crate) use actor::Actor;
@@ -48,3 +49,4 @@ pub(crate) use skill_needs::SkillNeeds;
 pub(crate) use trace::ThreadTrace;
 pub(crate) use turn_hooks::TurnHooks;
 pub(crate) use undo::ThreadUndo;
+pub(crate) use unload_deadline::UnloadDeadline;

@@ -135,7 +135,7 @@ impl ThreadLoader {
     }
 
     /// Loads a thread. `None` when it was loaded or changed while its files were read. They are read
-    /// without the lock: a file system that does not answer delays no other thread.
+    /// without its lock: a file system that does not answer delays no change of the thread.
     async fn load_thread(
         &self,
         clients: Clients<'_>,
@@ -171,7 +171,7 @@ impl ThreadLoader {
         let parts = self.parts(clients, &config, &extra, settings).await?;
         let bound = self.bound(id, &extra).await?;
         // A thread has one actor, and none while it is archived or deleted.
-        let _loading = self.threads.lock_loading().await;
+        let _lock = self.threads.lock(id).await;
         if let Some(ending) = self.threads.get(id).filter(|handle| !handle.is_alive()) {
             // Its last turn is being closed.
             ending.ended().await;

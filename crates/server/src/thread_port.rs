@@ -74,6 +74,9 @@ pub(crate) enum Command {
         answer: AnswerSender,
         gate: Gate,
     },
+    /// `turn/interrupt`. Unlike other requests it begins no turn, so it needs neither hooks nor history
+    /// and waits for nothing.
+    Interrupt { turn: String, answer: AnswerSender, gate: Gate },
     /// `thread/shellCommand`.
     Shell { script: String, answer: AnswerSender, gate: Gate },
     /// A call works in folders below the working folder, which have these documents.
@@ -208,6 +211,48 @@ impl Command {
             Self::StartTurn(TurnStart { is_withdrawable, answer, .. })
             | Self::Ask { is_withdrawable, answer, .. } => *is_withdrawable && answer.is_closed(),
             _ => false,
+        }
+    }
+
+    /// Returns `true` for activity of the thread, which postpones its unloading. Reads of the thread, and
+    /// the coming and going of other clients, are none.
+    pub(crate) fn is_activity(&self) -> bool {
+        match self {
+            Self::Input(_)
+            | Self::StartTurn(_)
+            | Self::Ask { .. }
+            | Self::Interrupt { .. }
+            | Self::Shell { .. }
+            | Self::ProjectDocuments { .. }
+            | Self::SkillsOpened { .. }
+            | Self::SkillNeeds(_)
+            | Self::Planned { .. }
+            | Self::Applied { .. }
+            | Self::GrantChecked { .. }
+            | Self::Reach { .. }
+            | Self::RollBack { .. }
+            | Self::Change { .. }
+            | Self::SetMemoryMode { .. }
+            | Self::Attach { .. }
+            | Self::ToolAnswered { .. }
+            | Self::Elicitation { .. } => true,
+            Self::Warn { .. }
+            | Self::ShowQuestions { .. }
+            | Self::Announce { .. }
+            | Self::Look { .. }
+            | Self::DescribeInput { .. }
+            | Self::DescribeProvider { .. }
+            | Self::Unsubscribe { .. }
+            | Self::Detach { .. }
+            | Self::HookReported(_)
+            | Self::Elicit(_)
+            | Self::WithdrawElicitation { .. }
+            | Self::ElicitationAnswered { .. }
+            | Self::GiveUp { .. }
+            | Self::RootClientLeft { .. }
+            | Self::ReloadServers { .. }
+            | Self::Drain
+            | Self::End(_) => false,
         }
     }
 

@@ -69,7 +69,7 @@ pub use port::hook::{HookEvents, ThreadStart};
 pub use port::input::{Author, Input, ServerOutcome};
 pub use port::item::{
     Action, Change, ChangeKind, CommandItem, CommandSource, DynamicCall, ImageGeneration, Item,
-    ItemStatus, Phase, SearchAction, TextElement, ToolAnswer, ToolContent, UserContent,
+    ItemCall, ItemStatus, Phase, SearchAction, TextElement, ToolAnswer, ToolContent, UserContent,
 };
 pub use port::memory::{MemoryCitation, MemoryFile, MemoryLine, MemoryNotes, MemoryPassage};
 pub use port::model::{

@@ -209,11 +209,10 @@ fn item(item: &Value) -> String {
                 text += &quoted_after(" to ", &change["kind"]["move_path"]);
             }
         }
-        "imageView" => text += &quoted_after(" ", &item["path"]),
-        "webSearch" => text += &quoted_after(" ", &item["query"]),
         _ => {
-            text += &quoted_after(" ", &item["phase"]);
-            text += &quoted_after(" ", &item["text"]);
+            for member in ["phase", "text", "path", "query"] {
+                text += &quoted_after(" ", &item[member]);
+            }
         }
     }
     text

@@ -10,7 +10,6 @@ pub mod cells;
 pub mod composer;
 pub mod context;
 pub mod diff;
-pub mod export;
 pub mod here;
 pub mod highlight;
 pub mod history;

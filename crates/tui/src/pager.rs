@@ -160,7 +160,7 @@ impl Pager {
     /// Puts an item in the place of the one with its id, or at the end.
     pub fn set_item(&mut self, item: &ThreadItem) {
         let block = Block::Item(Box::new(item.clone()));
-        match self.position(cells::item_id(item)) {
+        match self.position(item.id()) {
             Some(at) => {
                 self.blocks[at] = block;
                 self.rendered.get_mut().blocks.remove(&at);
@@ -180,8 +180,7 @@ impl Pager {
 
     /// The latest items are looked through: only they change.
     fn position(&self, id: &str) -> Option<usize> {
-        let is_it =
-            |block: &Block| matches!(block, Block::Item(item) if cells::item_id(item) == id);
+        let is_it = |block: &Block| matches!(block, Block::Item(item) if item.id() == id);
         self.blocks.iter().rposition(is_it)
     }
 

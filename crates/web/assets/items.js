@@ -1,8 +1,9 @@
-// What the items of a turn look like: one function for each type.
+// What the items of a turn look like: a note, or a function of its own for each type that needs more.
 
 import { el, icon, keepFocus } from "./dom.js";
 import { agentRows } from "./agents.js";
 import { MOST_LINES, countsOf, diffTable, linesOf } from "./diff.js";
+import { AGENT_TOOLS, NOTES } from "./facts.js";
 import { MarkdownView } from "./markdown.js";
 import { duration, exact, output, tail, visible, within } from "./text.js";
 
@@ -36,7 +37,7 @@ export class ItemView {
     this.#frame = 0;
     this.#timer = undefined;
     this.item = item;
-    const look = LOOKS[item.type] ?? unknown;
+    const look = LOOKS[item.type] ?? noted;
     const { nodes, grow } = look(item, this.#context);
     this.#grow = grow ?? null;
     this.#replace(nodes.filter(Boolean));
@@ -84,7 +85,7 @@ export class ItemView {
 /** For each type its nodes and, while it can grow, the text with what draws it. */
 const LOOKS = {
   userMessage: (item) => ({ nodes: [el("span", { className: "unseen" }, "You: "), ...item.content.map(inputPart)] }),
-  hookPrompt: (item) => ({ nodes: [note("A hook says", item.fragments.map((fragment) => fragment.text).join("\n"))] }),
+  hookPrompt: (item) => ({ nodes: [noteOf(item, item.fragments.map((fragment) => fragment.text).join("\n"))] }),
   agentMessage: (item) => brokenOff(item, markdown(item.text)),
   plan: (item) => brokenOff(item, markdown(item.text, el("h3", {}, "Proposed plan"))),
   reasoning: (item) => {
@@ -98,18 +99,21 @@ const LOOKS = {
     nodes: [toolCall(item.tool, item, (item.contentItems ?? []).map((part) => part.text ?? part.imageUrl ?? ""))],
   }),
   collabToolCall: (item, { openAgent }) => ({ nodes: [collabCall(item, openAgent)] }),
-  webSearch: (item) => ({ nodes: [note("Searched the web", item.query)] }),
-  imageView: (item, context) => ({ nodes: [note("Looked at an image", within(context.folder, item.path)), context.image(item.path)] }),
+  imageView: (item, context) => ({ nodes: [noteOf(item, within(context.folder, item.path)), context.image(item.path)] }),
   imageGeneration: (item, context) => ({
-    nodes: [note("Made an image", item.revisedPrompt ?? ""), item.savedPath ? context.image(item.savedPath) : null],
+    nodes: [noteOf(item), item.savedPath ? context.image(item.savedPath) : null],
   }),
-  enteredReviewMode: (item) => ({ nodes: [note("Review", item.review)] }),
   exitedReviewMode: (item) => markdown(item.review, el("h3", {}, "Review")),
-  contextCompaction: () => ({ nodes: [note("The context was compacted", "")] }),
 };
 
-function unknown(item) {
-  return { nodes: [note(`An item of a type that this page does not know (${visible(item.type)})`, "")] };
+function noted(item) {
+  return { nodes: [noteOf(item)] };
+}
+
+/** A note about an item: the title of its type, and a text, which is one of its members if there is no other. */
+function noteOf(item, text = item[NOTES[item.type]?.member] ?? "") {
+  const unknown = `An item of a type that this page does not know (${visible(item.type)})`;
+  return note(NOTES[item.type]?.title ?? unknown, text);
 }
 
 function note(title, text) {
@@ -209,14 +213,10 @@ function mcpResult({ result, error }) {
   return (result?.content ?? []).map((part) => part.text ?? `[${part.type}]`);
 }
 
-const COLLAB = {
-  spawnAgent: "Start an agent", sendInput: "Message to an agent", resumeAgent: "Resume an agent",
-  wait: "Wait for agents", closeAgent: "Close an agent",
-};
-
 function collabCall(item, openAgent) {
-  return el("div", { role: "group", className: "call", "aria-label": COLLAB[item.tool] ?? item.tool },
-    el("div", { className: "head" }, el("span", { className: "grow" }, COLLAB[item.tool] ?? visible(item.tool)), badge(item)),
+  const title = AGENT_TOOLS[item.tool] ?? visible(item.tool);
+  return el("div", { role: "group", className: "call", "aria-label": title },
+    el("div", { className: "head" }, el("span", { className: "grow" }, title), badge(item)),
     item.prompt && el("p", { className: "prompt-text" }, item.prompt),
     agentRows(Object.entries(item.agentsStates), openAgent));
 }

@@ -30,6 +30,7 @@ files! {
     "/connection.js" SCRIPT "connection.js",
     "/diff.js" SCRIPT "diff.js",
     "/dom.js" SCRIPT "dom.js",
+    "/facts.js" SCRIPT "facts.js",
     "/fields.js" SCRIPT "fields.js",
     "/files.js" SCRIPT "files.js",
     "/items.js" SCRIPT "items.js",

@@ -30,7 +30,7 @@ const TABLE: &[(&str, May)] = &[
     ("visible", Only(&[])),
     ("logging", Only(&["files"])),
     ("jsonrpc", Only(&[])),
-    ("protocol", Only(&["jsonrpc"])),
+    ("protocol", Only(&["jsonrpc", "visible"])),
     ("transport", Only(&["files", "jsonrpc"])),
     ("agentd-sdk", Only(&["jsonrpc", "protocol", "transport"])),
     ("config", Only(&["files", "visible", "hooks", "policy"])),

@@ -5,7 +5,7 @@ use protocol::connection::{
     ConfigWarningNotification, ServerRequestResolvedNotification, WarningNotification,
 };
 use protocol::thread_record::{SessionSource, SubAgentSource};
-use protocol::{ThreadItem, TurnPlanStepStatus, UserMessageItem};
+use protocol::{ReasoningItem, ThreadItem, TurnPlanStepStatus, UserMessageItem};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -85,7 +85,7 @@ impl Adapter {
             protocol::ItemReasoningSummaryPartAdded::NAME => {
                 let it = read::<protocol::ItemReasoningSummaryPartAdded>(params)?;
                 if it.summary_index > 0 {
-                    let gap = super::items::BETWEEN_PARTS.to_owned();
+                    let gap = ReasoningItem::BETWEEN_SECTIONS.to_owned();
                     self.text_delta(id, &it.item_id, gap, SessionUpdate::AgentThoughtChunk);
                 }
             }

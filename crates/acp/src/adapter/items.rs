@@ -1,17 +1,14 @@
 //! Items as updates: while they happen, and from the history.
 
+use protocol::describe::{Body, ItemStatus};
 use protocol::{ThreadItem, Turn, TurnStatus};
 use tokio::time::Instant;
 
 use super::{Adapter, OUTPUT_INTERVAL};
 use crate::map::{item, prompt};
-use crate::schema::Version;
 use crate::schema::tool_call::{ToolCall, ToolCallContent, ToolCallStatus, ToolKind};
 use crate::schema::update::{Chunk, SessionUpdate};
 use crate::session::OpenItem;
-
-/// Stands between the parts of a summary of reasoning.
-pub(super) const BETWEEN_PARTS: &str = "\n\n";
 
 /// Makes an update of a part of a message.
 type Message = fn(Chunk) -> SessionUpdate;
@@ -51,7 +48,7 @@ impl Adapter {
             return self.item_started(id, item.clone());
         };
         let Some(session) = self.sessions.get_mut(id) else { return };
-        let item = item_id(item);
+        let item = item.id();
         let is_new = session.begin(item, OpenItem::joined(text.len()));
         if is_new && shows_text && !text.is_empty() {
             self.update(id, &message(Chunk::text(item, text)));
@@ -62,7 +59,7 @@ impl Adapter {
         let version = self.version;
         let Some(session) = self.sessions.get_mut(id) else { return };
         let call = item::tool_call(&item, &session.cwd, version);
-        let item_id = item_id(&item).to_owned();
+        let item_id = item.id().to_owned();
         let compacts = matches!(item, ThreadItem::ContextCompaction(_));
         let open = OpenItem::of(item);
         if !session.begin(&item_id, open) {
@@ -81,7 +78,7 @@ impl Adapter {
     pub(super) fn item_completed(&mut self, id: &str, item: &ThreadItem) {
         let version = self.version;
         let Some(session) = self.sessions.get_mut(id) else { return };
-        let item_id = item_id(item);
+        let item_id = item.id();
         let open = session.end(item_id);
         if let Some(call) = item::tool_call(item, &session.cwd, version) {
             let update = match open.is_some() {
@@ -196,53 +193,16 @@ fn items(turn: &Turn) -> impl Iterator<Item = (&ThreadItem, bool)> {
     let is_running = turn.status == TurnStatus::InProgress;
     turn.items.iter().enumerate().map(move |(at, item)| {
         let is_last = at + 1 == turn.items.len();
-        let may_grow = (is_last && text(item).is_some()) || is_in_progress(item);
+        let may_grow = (is_last && text(item).is_some()) || item.status() == ItemStatus::InProgress;
         (item, is_running && may_grow)
     })
 }
 
 /// The text of an item that is a message, and how it is shown.
 fn text(item: &ThreadItem) -> Option<(String, Message)> {
-    match item {
-        ThreadItem::AgentMessage(message) => {
-            Some((message.text.clone(), SessionUpdate::AgentMessageChunk))
-        }
-        ThreadItem::Plan(plan) => Some((plan.text.clone(), SessionUpdate::AgentMessageChunk)),
-        ThreadItem::ExitedReviewMode(review) => {
-            Some((review.review.clone(), SessionUpdate::AgentMessageChunk))
-        }
-        ThreadItem::Reasoning(reasoning) => {
-            let parts = match reasoning.summary.is_empty() {
-                true => &reasoning.content,
-                false => &reasoning.summary,
-            };
-            Some((parts.join(BETWEEN_PARTS), SessionUpdate::AgentThoughtChunk))
-        }
+    match item.body() {
+        Body::Answer(text) => Some((text.to_owned(), SessionUpdate::AgentMessageChunk)),
+        Body::Reasoning(reasoning) => Some((reasoning.text(), SessionUpdate::AgentThoughtChunk)),
         _ => None,
-    }
-}
-
-fn is_in_progress(item: &ThreadItem) -> bool {
-    let call = item::tool_call(item, "/", Version::First);
-    call.is_some_and(|call| call.status == Some(ToolCallStatus::InProgress))
-}
-
-pub(super) fn item_id(item: &ThreadItem) -> &str {
-    match item {
-        ThreadItem::UserMessage(it) => &it.id,
-        ThreadItem::HookPrompt(it) => &it.id,
-        ThreadItem::AgentMessage(it) => &it.id,
-        ThreadItem::Plan(it) => &it.id,
-        ThreadItem::Reasoning(it) => &it.id,
-        ThreadItem::CommandExecution(it) => &it.id,
-        ThreadItem::FileChange(it) => &it.id,
-        ThreadItem::McpToolCall(it) => &it.id,
-        ThreadItem::DynamicToolCall(it) => &it.id,
-        ThreadItem::CollabToolCall(it) => &it.id,
-        ThreadItem::WebSearch(it) => &it.id,
-        ThreadItem::ImageView(it) => &it.id,
-        ThreadItem::ImageGeneration(it) => &it.id,
-        ThreadItem::EnteredReviewMode(it) | ThreadItem::ExitedReviewMode(it) => &it.id,
-        ThreadItem::ContextCompaction(it) => &it.id,
     }
 }

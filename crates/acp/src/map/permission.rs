@@ -148,13 +148,11 @@ pub(crate) fn file_change(
     Permission {
         tool_call: ToolCall {
             tool_call_id: params.item_id.clone(),
-            title: Some(
-                item.map_or_else(
-                    || "Change files".to_owned(),
-                    |item| item::change_title(item, cwd),
-                ),
-            ),
-            kind: Some(item.map_or(ToolKind::Edit, item::change_kind)),
+            title: Some(item.map_or_else(
+                || "Change files".to_owned(),
+                |item| visible::exact_line(&item.title(cwd)),
+            )),
+            kind: Some(item.map_or(ToolKind::Edit, |item| item.activity().into())),
             status: Some(ToolCallStatus::Pending),
             content: Some(content),
             locations: Some(locations),

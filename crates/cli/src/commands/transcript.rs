@@ -201,16 +201,13 @@ impl<W: Write> Transcript<W> {
             ThreadItem::CommandExecution(command) => self.command_end(command),
             ThreadItem::FileChange(change) => self.change_end(change),
             ThreadItem::Reasoning(reasoning) => self.reasoning(&reasoning.summary),
-            ThreadItem::Plan(plan) => self.block(Style::Mark, "plan", &plan.text),
-            ThreadItem::UserMessage(_) => Ok(()),
-            ThreadItem::HookPrompt(prompt) => self.block(Style::Mark, "hook", &prompt.text()),
             ThreadItem::ExitedReviewMode(review) if !self.detail.is_live => {
                 self.release_held_before(item)?;
                 self.held = Some(("review", review.review.clone()));
                 Ok(())
             }
-            other => match words::in_a_line(other) {
-                Some((label, text)) => self.block(Style::Mark, label, &text),
+            other => match other.line() {
+                Some(line) => self.block(Style::Mark, line.label, &line.text),
                 None => Ok(()),
             },
         }
@@ -323,7 +320,7 @@ impl<W: Write> Transcript<W> {
     }
 
     fn changes(&mut self, item: &FileChangeItem) -> io::Result<()> {
-        self.block(Style::Mark, "change", &words::files(item.changes.len()))?;
+        self.block(Style::Mark, "change", &item.files())?;
         self.open = Some(item.id.clone());
         item.changes.iter().try_for_each(|change| self.change(change))
     }

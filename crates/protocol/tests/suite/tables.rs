@@ -245,9 +245,15 @@ fn stability_matches_the_specification() {
 }
 
 #[test]
-fn input_to_a_running_process_keeps_its_order() {
-    for name in ["command/exec/write", "process/writeStdin", "turn/start"] {
+fn input_to_a_running_process_or_thread_keeps_its_order() {
+    for name in ["command/exec/write", "process/writeStdin"] {
         assert_eq!(protocol::lookup(name).unwrap().ordering, Ordering::Ordered, "{name}");
+    }
+    for name in ["turn/start", "turn/steer", "thread/resume"] {
+        assert_eq!(protocol::lookup(name).unwrap().ordering, Ordering::InThread, "{name}");
+    }
+    for name in ["thread/start", "turn/interrupt"] {
+        assert_eq!(protocol::lookup(name).unwrap().ordering, Ordering::Independent, "{name}");
     }
     for name in ["command/exec", "process/spawn"] {
         assert_eq!(protocol::lookup(name).unwrap().ordering, Ordering::Begins, "{name}");

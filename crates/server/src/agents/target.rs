@@ -71,7 +71,7 @@ impl Agents {
 
     /// Refuses to close an agent that another server has loaded.
     pub(super) async fn check_is_not_elsewhere(&self, id: &str) -> Result<(), ToolError> {
-        let _loading = self.threads.lock_loading().await;
+        let _lock = self.threads.lock(id).await;
         let is_loaded = self.threads.get(id).is_some();
         if is_loaded || self.forest().needs_report(id).is_none() {
             return Ok(());

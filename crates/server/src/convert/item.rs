@@ -111,25 +111,25 @@ pub(crate) fn json(value: &Item) -> Box<RawValue> {
     serde_json::value::to_raw_value(&item(value)).expect("items are strings and numbers")
 }
 
-/// The item's `type` on the wire.
-pub(crate) fn kind(item: &Item) -> &'static str {
+/// The item's kind on the wire.
+pub(crate) fn kind(item: &Item) -> wire::ItemKind {
     match item {
-        Item::UserMessage { .. } => "userMessage",
-        Item::AgentMessage { .. } => "agentMessage",
-        Item::Plan { .. } => "plan",
-        Item::Reasoning { .. } => "reasoning",
-        Item::Command(_) => "commandExecution",
-        Item::FileChange { .. } => "fileChange",
-        Item::WebSearch { .. } => "webSearch",
-        Item::DynamicCall(_) => "dynamicToolCall",
-        Item::ServerCall(_) => "mcpToolCall",
-        Item::AgentCall(_) => "collabToolCall",
-        Item::EnteredReviewMode { .. } => "enteredReviewMode",
-        Item::ExitedReviewMode { .. } => "exitedReviewMode",
-        Item::ContextCompaction { .. } => "contextCompaction",
-        Item::HookPrompt { .. } => "hookPrompt",
-        Item::ImageGeneration(_) => "imageGeneration",
-        Item::ImageView { .. } => "imageView",
+        Item::UserMessage { .. } => wire::ItemKind::UserMessage,
+        Item::AgentMessage { .. } => wire::ItemKind::AgentMessage,
+        Item::Plan { .. } => wire::ItemKind::Plan,
+        Item::Reasoning { .. } => wire::ItemKind::Reasoning,
+        Item::Command(_) => wire::ItemKind::CommandExecution,
+        Item::FileChange { .. } => wire::ItemKind::FileChange,
+        Item::WebSearch { .. } => wire::ItemKind::WebSearch,
+        Item::DynamicCall(_) => wire::ItemKind::DynamicToolCall,
+        Item::ServerCall(_) => wire::ItemKind::McpToolCall,
+        Item::AgentCall(_) => wire::ItemKind::CollabToolCall,
+        Item::EnteredReviewMode { .. } => wire::ItemKind::EnteredReviewMode,
+        Item::ExitedReviewMode { .. } => wire::ItemKind::ExitedReviewMode,
+        Item::ContextCompaction { .. } => wire::ItemKind::ContextCompaction,
+        Item::HookPrompt { .. } => wire::ItemKind::HookPrompt,
+        Item::ImageGeneration(_) => wire::ItemKind::ImageGeneration,
+        Item::ImageView { .. } => wire::ItemKind::ImageView,
     }
 }
 

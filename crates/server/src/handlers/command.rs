@@ -45,7 +45,6 @@ impl CommandMethods<Caller> for Server {
         params: CommandExecParams,
     ) -> Result<CommandExecResponse, Error> {
         let name = params.process_id.clone();
-        let run = self.exec_run(&caller, &params).await?;
         if name.is_none() && (params.tty || params.stream_stdin || params.stream_stdout_stderr) {
             let message =
                 "`processId` is needed with `tty`, `streamStdin` and `streamStdoutStderr`";
@@ -57,7 +56,9 @@ impl CommandMethods<Caller> for Server {
             .clone()
             .map(|name| processes.register(caller.peer.id, MethodFamily::Command, name, can));
         let registered = registered.transpose()?;
+        // A `command/exec/write` that follows finds it. From here on the request may wait for files.
         caller.begun();
+        let run = self.exec_run(&caller, &params).await?;
         let peer = caller.peer.clone();
         let tell = |stream, delta_base64, cap_reached| {
             let params = CommandExecOutputDeltaNotification {

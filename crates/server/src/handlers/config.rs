@@ -156,6 +156,9 @@ impl Server {
         let own = self.services.options.home.join(config::CONFIG_FILE);
         let Some(asked) = asked else { return Ok(own) };
         let asked = absolute("filePath", asked)?;
+        if asked == own {
+            return Ok(own);
+        }
         let paths = (asked.clone(), own.clone());
         let is_same = move || {
             let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());

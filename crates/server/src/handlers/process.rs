@@ -27,8 +27,7 @@ impl ProcessMethods<Caller> for Server {
     ) -> Result<Empty, Error> {
         // A terminal is of use only when it is streamed.
         let streams = params.stream_stdout_stderr.unwrap_or(true) || params.tty;
-        let run = self.spawn_run(&params, streams).await?;
-        let name = params.process_handle;
+        let name = params.process_handle.clone();
         if name.is_empty() {
             return Err(Error::invalid_params("`processHandle` must not be empty"));
         }
@@ -37,7 +36,9 @@ impl ProcessMethods<Caller> for Server {
         let processes = &self.services.processes;
         let registered =
             processes.register(connection, MethodFamily::Process, name.clone(), can)?;
+        // A `process/writeStdin` that follows finds it. From here on the request may wait for files.
         caller.begun();
+        let run = self.spawn_run(&params, streams).await?;
         let process = processes.start(run, Some(registered)).await?;
         let (peer, gate) = (caller.peer.clone(), caller.gate());
         let handle = name.clone();

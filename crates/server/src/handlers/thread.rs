@@ -78,7 +78,6 @@ impl ThreadMethods<Caller> for Server {
     ) -> Result<ThreadStartResponse, Error> {
         let overrides = self.client_overrides(params.take_overrides(), params.personality).await?;
         let since = reconnect::position(&caller.peer, params.event_cursor)?;
-        let whole = self.whole_thread(&caller, params.exclude_turns).await;
         let (handle, overrides) = match (params.history, params.path) {
             (Some(_), Some(_)) => {
                 return Err(Error::exclusive("history", "path"));
@@ -94,6 +93,7 @@ impl ThreadMethods<Caller> for Server {
                 self.services.loader.resume_thread(caller.clients(), &id, &overrides).await?
             }
         };
+        let whole = self.whole_thread(&caller, params.exclude_turns).await;
         let attaching = Attaching { overrides, since, announce: false, gate: caller.gate() };
         let mut response = self.attach_at(&caller, &handle, attaching).await?;
         if params.exclude_turns {
@@ -117,7 +117,6 @@ impl ThreadMethods<Caller> for Server {
         import::at_most_one(&given)?;
         check_source(params.thread_source.as_ref())?;
         let overrides = self.client_overrides(params.take_overrides(), None).await?;
-        let whole = self.whole_thread(&caller, params.exclude_turns).await;
         let (handle, overrides) = if let Some(path) = params.path {
             let id = self.copy_of_file(&path, params.thread_source).await?;
             self.services.loader.resume_thread(caller.clients(), &id, &overrides).await?
@@ -132,6 +131,7 @@ impl ThreadMethods<Caller> for Server {
             let forked = self.services.loader.fork_thread(caller.clients(), fork, overrides);
             (forked.await?, Overrides::default())
         };
+        let whole = self.whole_thread(&caller, params.exclude_turns).await;
         let mut response = self.attach(&caller, &handle, overrides, true).await?;
         if whole.is_some() {
             self.add_turns(&mut response).await?;

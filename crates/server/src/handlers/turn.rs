@@ -24,7 +24,7 @@ use crate::mcp_servers::ResourceImages;
 use crate::peer::{Caller, Gate};
 use crate::server::{Server, Services};
 use crate::skills::{SkillInputs, may_use_skills};
-use crate::thread_port::{AnswerSender, Command, ThreadHandle, TurnStart};
+use crate::thread_port::{AnswerSender, Command, InputTarget, ThreadHandle, TurnStart};
 use crate::{bounds, convert, folders};
 
 /// The service tier that stands for none.
@@ -116,7 +116,8 @@ impl TurnMethods<Caller> for Server {
     ) -> Result<Empty, Error> {
         let handle = self.loaded_thread(&params.thread_id).await?;
         let turn = params.turn_id;
-        ask(&handle, caller.gate(), move |reply| MachineInput::Interrupt { reply, turn }).await?;
+        send(&handle, caller.gate(), |answer, gate| Command::Interrupt { turn, answer, gate })
+            .await?;
         Ok(Empty {})
     }
 }
@@ -221,13 +222,17 @@ async fn user_content(
     input: &[UserInput],
 ) -> Result<Vec<UserContent>, Error> {
     bounds::check_parts(input)?;
-    let target = match input.iter().position(bounds::is_image) {
-        Some(first) => image_target(handle, over, first).await?,
-        None => ImageTarget { bounds: Bounds::default(), total: usize::MAX, cwd: PathBuf::new() },
+    let uses = InputUses::of(input);
+    // All parts are prepared for the thread as it is at one moment.
+    let facts = match uses.needs_thread() {
+        true => Some(handle.input_target(over.0).await?),
+        false => None,
     };
-    let (images, most) = resource_images(services, handle, over.0, input).await?;
+    let target = image_target(facts.as_ref(), over.1, uses.first_image)?;
+    let (images, most) = resource_images(&services.images, facts.as_ref());
     let mentions = services.mcp.mentions(thread, input, images)?;
-    let mut skills = skill_inputs(services, (thread, handle), over.1, input).await?;
+    let skills_of = facts.as_ref().filter(|_| uses.skills);
+    let mut skills = skill_inputs(services, thread, (skills_of, over.1), input).await?;
     let mut content = Vec::with_capacity(input.len());
     for (at, part) in input.iter().enumerate() {
         if let UserInput::Mention { name, path } = part {
@@ -250,57 +255,76 @@ async fn user_content(
     Ok(content)
 }
 
-/// Returns the settings for preparing images of mentioned resources, and the maximum bytes of all
-/// images of the input.
-async fn resource_images<'s>(
-    services: &'s Services,
-    handle: &ThreadHandle,
-    model: Option<&str>,
-    input: &[UserInput],
-) -> Result<(ResourceImages<'s>, usize), Error> {
-    let reader = &services.images;
-    if !input.iter().any(|part| matches!(part, UserInput::Mention { .. })) {
-        return Ok((ResourceImages { reader, bounds: None }, usize::MAX));
-    }
-    let info = handle.model_info(model).await?;
-    let bounds = info.accepts_images().then(|| image_reader::bounds_of(&info));
-    Ok((ResourceImages { reader, bounds }, image_reader::request_bytes(&info)))
+/// The parts of an input that depend on its thread.
+struct InputUses {
+    /// The position of the first image.
+    first_image: Option<usize>,
+    mentions: bool,
+    skills: bool,
 }
 
-/// The skills that an input to a thread may use.
+impl InputUses {
+    fn of(input: &[UserInput]) -> Self {
+        Self {
+            first_image: input.iter().position(bounds::is_image),
+            mentions: input.iter().any(|part| matches!(part, UserInput::Mention { .. })),
+            skills: may_use_skills(input),
+        }
+    }
+
+    fn needs_thread(&self) -> bool {
+        self.first_image.is_some() || self.mentions || self.skills
+    }
+}
+
+/// Returns the settings for preparing images of mentioned resources, and the maximum bytes of all
+/// images of the input. `thread` is there when the input mentions something.
+fn resource_images<'s>(
+    reader: &'s ImageReader,
+    thread: Option<&InputTarget>,
+) -> (ResourceImages<'s>, usize) {
+    let Some(InputTarget { model, .. }) = thread else {
+        return (ResourceImages { reader, bounds: None }, usize::MAX);
+    };
+    let bounds = model.accepts_images().then(|| image_reader::bounds_of(model));
+    (ResourceImages { reader, bounds }, image_reader::request_bytes(model))
+}
+
+/// The skills that an input to a thread may use; none unless the facts of the thread are given.
 async fn skill_inputs<'s>(
     services: &'s Services,
-    (thread, handle): (&str, &ThreadHandle),
-    cwd: Option<&Path>,
+    thread: &str,
+    (facts, cwd): (Option<&InputTarget>, Option<&Path>),
     input: &[UserInput],
 ) -> Result<SkillInputs<'s>, Error> {
-    if !may_use_skills(input) {
+    let Some(facts) = facts else {
         return Ok(SkillInputs::none(&services.skills));
-    }
-    let target = handle.input_target(None).await?;
-    let cwd = cwd.unwrap_or(&target.cwd);
+    };
+    let cwd = cwd.unwrap_or(&facts.cwd);
     // As it is now: that of the thread is from its last turn.
-    let loaded = services.configurations.in_folder(cwd, target.overrides.as_ref()).await?;
+    let loaded = services.configurations.in_folder(cwd, facts.overrides.as_ref()).await?;
     let servers = services.mcp.skills(thread);
     services.skills.inputs(cwd, &loaded.resolved.config, servers, input).await
 }
 
-/// `first` is the position of the input's first image.
-async fn image_target(
-    handle: &ThreadHandle,
-    (model, cwd): (Option<&str>, Option<&Path>),
-    first: usize,
+/// Returns the settings for preparing the images of the input. `first` is the position of the first one.
+fn image_target(
+    thread: Option<&InputTarget>,
+    cwd: Option<&Path>,
+    first: Option<usize>,
 ) -> Result<ImageTarget, Error> {
-    let target = handle.input_target(model).await?;
-    let info = target.model;
-    if info.accepts_images() {
+    let (Some(InputTarget { model, cwd: own, .. }), Some(first)) = (thread, first) else {
+        let (bounds, total) = (Bounds::default(), usize::MAX);
+        return Ok(ImageTarget { bounds, total, cwd: PathBuf::new() });
+    };
+    if model.accepts_images() {
         return Ok(ImageTarget {
-            bounds: image_reader::bounds_of(&info),
-            total: image_reader::request_bytes(&info),
-            cwd: cwd.map_or(target.cwd, Path::to_owned),
+            bounds: image_reader::bounds_of(model),
+            total: image_reader::request_bytes(model),
+            cwd: cwd.unwrap_or(own).to_owned(),
         });
     }
-    let message = format!("`input[{first}]`: the model `{}` does not accept images", info.id);
+    let message = format!("`input[{first}]`: the model `{}` does not accept images", model.id);
     Err(Error::invalid_params(message).next_step(
         "leave the image out, or choose a model whose `inputModalities` include `image`",
     ))

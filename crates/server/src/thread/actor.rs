@@ -18,7 +18,6 @@ mod preparation;
 mod requests;
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use tracing::Instrument;
 
@@ -43,11 +42,10 @@ use crate::thread::skill_needs::SkillNeeds;
 use crate::thread::step::{Step, append_steps};
 use crate::thread::trace::ThreadTrace;
 use crate::thread::undo::ThreadUndo;
+use crate::thread::unload_deadline::UnloadDeadline;
+use crate::thread_locks::ThreadLock;
 use crate::thread_port::{Command, ThreadHandle};
 
-/// Time that a thread without subscribers and without activity stays loaded (specification:
-/// States).
-const UNLOAD_AFTER: Duration = Duration::from_secs(30 * 60);
 /// Commands taken together, so that their records share a transaction.
 const BATCH: usize = 64;
 /// Bytes of command output in one batch. As JSON it may be six times as long, and all of it is
@@ -74,11 +72,13 @@ pub(crate) struct Actor {
     pub(crate) memories: ThreadMemories,
     pub(crate) undo: ThreadUndo,
     pub(crate) trace: ThreadTrace,
+    pub(crate) unload_deadline: UnloadDeadline,
 }
 
 /// The actor's next input.
 enum Next {
-    Unload,
+    /// It is time to unload the thread, whose lock this is.
+    Unload(ThreadLock),
     Soon(MachineInput),
     Command(Command),
     Model(FromModel),
@@ -129,16 +129,14 @@ impl Actor {
                 Next::Model(FromModel::Events(sample, events)) => {
                     self.step(MachineInput::Model { sample, events }, &mut steps);
                 }
-                Next::Unload => {
+                Next::Unload(_lock) => {
                     if self.agents.are_working() {
                         // Their results are for this thread.
+                        self.unload_deadline.restart();
                         continue;
                     }
-                    let threads = self.mailbox.threads().clone();
-                    // Another request may be loading or archiving the thread: then it stays.
-                    let Some(_loading) = threads.try_lock_loading() else { continue };
                     self.end().await;
-                    threads.unload(self.journal.id());
+                    self.mailbox.threads().unload(self.journal.id());
                     return Served::ToItsEnd;
                 }
                 Next::Closed => break,
@@ -191,21 +189,25 @@ impl Actor {
         tokio::select! {
             biased;
             command = self.mailbox.next() => command.map_or(Next::Closed, Next::Command),
-            () = unload => Next::Unload,
+            lock = unload => Next::Unload(lock),
             news = self.model.next() => Next::Model(news),
         }
     }
 
-    /// Resolves when the thread has had no subscriber and no activity for so long that it is
-    /// unloaded. Commands queued at that moment are dropped: their callers learn that the thread is
-    /// no longer loaded, and may resume it.
-    fn unload_due(&self) -> impl Future<Output = ()> + use<> {
+    /// Resolves to the thread's lock when the thread has had no subscriber and no activity for so long
+    /// that it is unloaded. Commands queued at that moment are dropped: their callers learn that the
+    /// thread is no longer loaded, and may resume it.
+    fn unload_due(&mut self) -> impl Future<Output = ThreadLock> + use<> {
         let is_idle = self.broadcast.subscribers().is_empty() && self.machine.is_quiet();
+        let due = self
+            .unload_deadline
+            .of(is_idle)
+            .map(|at| (at, self.mailbox.threads().clone(), self.journal.id().clone()));
         async move {
-            if !is_idle {
-                std::future::pending::<()>().await;
-            }
-            tokio::time::sleep(UNLOAD_AFTER).await;
+            let Some((at, threads, id)) = due else { return std::future::pending().await };
+            tokio::time::sleep_until(at).await;
+            // A request that changes the thread holds it, and its command is taken meanwhile.
+            threads.lock(&id).await
         }
     }
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use config::Config;
 use session::{
-    AgentTool, Ask, Decision, Event, FailureKind, Id, Item, ItemStatus, Settings, TurnStatus,
-    TurnView, UserContent,
+    Ask, Decision, Event, FailureKind, Id, Item, ItemStatus, Settings, TurnStatus, TurnView,
+    UserContent,
 };
 use telemetry::{Attribute, Operation, TraceContext, names};
 
@@ -212,44 +212,17 @@ impl ThreadTrace {
 
 /// The tool of an item, and what else is exported of its call; `None` for items that are no calls.
 fn described(item: &Item) -> Option<(&str, Vec<Attribute>)> {
-    let of = |kind: &'static str, type_name: &'static str| {
-        let kind = Attribute::new(names::TOOL_KIND, kind);
-        vec![Attribute::new(names::TOOL_TYPE, type_name), kind]
-    };
-    let (function, extension) = ("function", "extension");
-    Some(match item {
-        Item::Command(_) => ("exec_command", of("command", function)),
-        Item::FileChange { .. } => ("apply_patch", of("patch", function)),
-        Item::ImageView { .. } => ("view_image", of("image", function)),
-        Item::AgentCall(call) => (agent_tool(call.tool), of("agent", function)),
-        Item::WebSearch { .. } => ("web_search", of("web_search", extension)),
-        Item::ImageGeneration(_) => ("image_generation", of("image_generation", extension)),
-        Item::DynamicCall(call) => (call.tool.as_str(), of("client", extension)),
-        Item::ServerCall(call) => {
-            let mut attributes = of("mcp", extension);
-            attributes.push(Attribute::new(names::MCP_METHOD, "tools/call"));
-            attributes.push(Attribute::new(names::MCP_SERVER, call.target.server.as_str()));
-            (call.target.tool.as_str(), attributes)
-        }
-        Item::UserMessage { .. }
-        | Item::AgentMessage { .. }
-        | Item::Plan { .. }
-        | Item::Reasoning { .. }
-        | Item::EnteredReviewMode { .. }
-        | Item::ExitedReviewMode { .. }
-        | Item::ContextCompaction { .. }
-        | Item::HookPrompt { .. } => return None,
-    })
-}
-
-fn agent_tool(tool: AgentTool) -> &'static str {
-    match tool {
-        AgentTool::Spawn => "spawn_agent",
-        AgentTool::Send => "send_input",
-        AgentTool::Resume => "resume_agent",
-        AgentTool::Wait => "wait_agent",
-        AgentTool::Close => "close_agent",
+    let call = item.call()?;
+    let type_name = if call.is_extension { "extension" } else { "function" };
+    let mut attributes = vec![
+        Attribute::new(names::TOOL_TYPE, type_name),
+        Attribute::new(names::TOOL_KIND, call.kind),
+    ];
+    if let Item::ServerCall(call) = item {
+        attributes.push(Attribute::new(names::MCP_METHOD, "tools/call"));
+        attributes.push(Attribute::new(names::MCP_SERVER, call.target.server.as_str()));
     }
+    Some((call.tool, attributes))
 }
 
 /// `error.type` of a failure: as clients see it.

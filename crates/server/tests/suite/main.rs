@@ -104,6 +104,7 @@ mod unstored;
 mod updates;
 mod user_shell;
 mod verdicts;
+mod waiting;
 mod web_search;
 
 use serde_json::{Value, json};

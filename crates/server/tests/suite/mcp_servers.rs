@@ -34,6 +34,9 @@ while read -r line; do
     say "$id" '"error":{"code":-32002,"message":"no such resource"}';;
   *'"method":"resources/read"'*'test://image'*)
     say "$id" "\"result\":{\"contents\":[{\"uri\":\"test://image\",\"mimeType\":\"image/png\",\"blob\":\"$(cat "$log.image")\"},{\"uri\":\"test://image\",\"mimeType\":\"application/pdf\",\"blob\":\"QUJD\"}]}";;
+  *'"method":"resources/read"'*'test://slow'*)
+    while ! [ -e "$log.go" ]; do sleep 0.01; done
+    say "$id" '"result":{"contents":[{"uri":"test://slow","text":"content"}]}';;
   *'"method":"resources/read"'*)
     say "$id" '"result":{"contents":[{"uri":"test://r","text":"content"}]}';;
   *'"method":"tools/call"'*'"name":"ask"'*)

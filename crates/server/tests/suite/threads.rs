@@ -284,6 +284,69 @@ async fn a_thread_without_subscribers_is_unloaded_after_half_an_hour() {
     assert_eq!(peer.run_turn(&thread, "Two.").await["status"], "completed");
 }
 
+#[tokio::test]
+async fn forty_threads_are_unloaded_together_despite_visitors_and_readers() {
+    let env = TestEnvironment::with_script(&talkative()).await;
+    let server = env.start();
+    let mut owner = server.connect().await;
+    let mut reader = server.connect().await;
+    let visited = reader.start_thread(json!({})).await;
+    let mut threads = Vec::new();
+    for _ in 0..40 {
+        threads.push(owner.start_thread(json!({})).await);
+    }
+    drop(owner);
+    // Long before they are answered, the server knows that the owner has left.
+    read_all(&mut reader, &threads).await;
+    for _ in 0..2 {
+        minutes(9).await;
+        read_all(&mut reader, &threads).await;
+    }
+    let mut visitor = server.connect().await;
+    visitor.call("thread/resume", json!({ "threadId": visited })).await;
+    drop(visitor);
+    minutes(11).await;
+    read_all(&mut reader, &threads).await;
+    let loaded = reader.call("thread/loaded/list", json!({})).await;
+    assert_eq!(loaded["data"].as_array().unwrap().len(), 41);
+    minutes(2).await;
+    for thread in &threads {
+        reader.expect_where("thread/closed", |notice| notice["threadId"] == **thread).await;
+    }
+    let loaded = reader.call("thread/loaded/list", json!({})).await;
+    assert_eq!(loaded["data"], json!([visited]));
+}
+
+/// Everything that reads threads.
+async fn read_all(reader: &mut Peer, threads: &[String]) {
+    for thread in threads {
+        let read = reader.call("thread/read", json!({ "threadId": thread })).await;
+        assert_eq!(read["thread"]["status"]["type"], "idle");
+    }
+    reader.call("thread/list", json!({})).await;
+    reader.call("thread/loaded/list", json!({})).await;
+}
+
+#[tokio::test]
+async fn activity_postpones_the_unloading_of_its_own_thread_only() {
+    let env = TestEnvironment::with_script(&talkative()).await;
+    let server = env.start();
+    let mut peer = server.connect().await;
+    let (active, idle) = (peer.start_thread(json!({})).await, peer.start_thread(json!({})).await);
+    for thread in [&active, &idle] {
+        peer.call("thread/unsubscribe", json!({ "threadId": thread })).await;
+    }
+    minutes(20).await;
+    peer.call("thread/name/set", json!({ "threadId": active, "name": "Kept" })).await;
+    minutes(11).await;
+    peer.expect_where("thread/closed", |notice| notice["threadId"] == idle).await;
+    minutes(18).await;
+    let loaded = peer.call("thread/loaded/list", json!({})).await;
+    assert_eq!(loaded["data"], json!([active]));
+    minutes(2).await;
+    peer.expect_where("thread/closed", |notice| notice["threadId"] == active).await;
+}
+
 /// Advances the time of the timers by this much at once.
 async fn minutes(count: u64) {
     tokio::time::pause();

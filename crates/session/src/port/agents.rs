@@ -123,6 +123,19 @@ pub enum AgentTool {
     Close,
 }
 
+impl AgentTool {
+    /// The tool's name for the model.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Spawn => "spawn_agent",
+            Self::Send => "send_input",
+            Self::Resume => "resume_agent",
+            Self::Wait => "wait_agent",
+            Self::Close => "close_agent",
+        }
+    }
+}
+
 /// The state of an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AgentState {

@@ -383,6 +383,17 @@ impl ImageGeneration {
     }
 }
 
+/// An item as a call of a tool, as traces name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ItemCall<'a> {
+    /// The tool's name.
+    pub tool: &'a str,
+    /// The name of the things that it works with.
+    pub kind: &'static str,
+    /// True if something other than this program executes it.
+    pub is_extension: bool,
+}
+
 impl Item {
     /// The item's id.
     pub fn id(&self) -> &Id {
@@ -415,6 +426,30 @@ impl Item {
             Self::ServerCall(call) => Some(call.status),
             Self::AgentCall(call) => Some(call.status),
             _ => None,
+        }
+    }
+
+    /// The call that the item is; `None` for items that are no calls of tools.
+    pub fn call(&self) -> Option<ItemCall<'_>> {
+        let function = |tool, kind| Some(ItemCall { tool, kind, is_extension: false });
+        let extension = |tool, kind| Some(ItemCall { tool, kind, is_extension: true });
+        match self {
+            Self::Command(_) => function("exec_command", "command"),
+            Self::FileChange { .. } => function("apply_patch", "patch"),
+            Self::ImageView { .. } => function("view_image", "image"),
+            Self::AgentCall(call) => function(call.tool.name(), "agent"),
+            Self::WebSearch { .. } => extension("web_search", "web_search"),
+            Self::ImageGeneration(_) => extension("image_generation", "image_generation"),
+            Self::DynamicCall(call) => extension(&call.tool, "client"),
+            Self::ServerCall(call) => extension(&call.target.tool, "mcp"),
+            Self::UserMessage { .. }
+            | Self::AgentMessage { .. }
+            | Self::Plan { .. }
+            | Self::Reasoning { .. }
+            | Self::EnteredReviewMode { .. }
+            | Self::ExitedReviewMode { .. }
+            | Self::ContextCompaction { .. }
+            | Self::HookPrompt { .. } => None,
         }
     }
 

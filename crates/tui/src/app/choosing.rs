@@ -44,7 +44,7 @@ fn removes(app: &mut App, key: Key) {
             }
         }
         (What::Terminals, Some(id)) if key.code == Code::Delete => {
-            terminals::stop_terminal(app, &id)
+            terminals::stop_terminal(app, &id);
         }
         _ => lists::provide(app),
     }

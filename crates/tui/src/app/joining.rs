@@ -2,6 +2,7 @@
 //! what runs comes with the answer that opens it, as it is at that place among the events, and the finished
 //! turns come page by page. Until the last page has come, nothing else is printed.
 
+use protocol::describe::ItemStatus;
 use protocol::{
     SortDirection, ThreadItem, ThreadTurnsListParams, ThreadTurnsListResponse, Turn, TurnItemsView,
     TurnStatus,
@@ -9,7 +10,6 @@ use protocol::{
 
 use crate::app::program::App;
 use crate::app::{messages, transcript};
-use crate::cells;
 use crate::session::Open;
 
 /// Turns that are read at once.
@@ -84,16 +84,16 @@ fn turns(app: &mut App, page: ThreadTurnsListResponse) {
 /// text than was stored.
 fn show_turn(app: &mut App, turn: &Turn, newer: &mut Vec<Open>) {
     let whole = ThreadItem::without_attempts(turn.items.clone());
-    let stands = |id: &str| whole.iter().any(|item| cells::item_id(item) == id);
+    let stands = |id: &str| whole.iter().any(|item| item.id() == id);
     for item in &turn.items {
-        let id = cells::item_id(item);
+        let id = item.id();
         if let Some(at) = newer.iter().position(|it| it.id == id) {
             app.session.open.push(newer.remove(at));
         }
         // A command may outlive its turn.
-        match cells::is_in_progress(item) {
-            true => transcript::item_started(app, item, &turn.id),
-            false => transcript::item_completed(app, item, &turn.id),
+        match item.status() {
+            ItemStatus::InProgress => transcript::item_started(app, item, &turn.id),
+            _ => transcript::item_completed(app, item, &turn.id),
         };
         if item.cut_off().is_some() && !stands(id) {
             transcript::decide_texts(app, &turn.id, true);

@@ -66,11 +66,11 @@ fn always(app: &mut App, key: Key) -> bool {
         (Code::Char('d'), true) if app.writing.composer().is_empty() => app.quit(),
         (Code::Char('z'), true) => app.output.emit(Effect::Suspend),
         (Code::Char('t'), true) if app.writing.composer().is_empty() => {
-            reading::read_transcript(app, "")
+            reading::read_transcript(app, "");
         }
         (Code::Char('v'), true) => images::paste_image(app),
         (Code::Up, false) if key.alt && !app.outbox.queue().is_empty() => {
-            messages::choose_queued(app)
+            messages::choose_queued(app);
         }
         (Code::Char('g'), true) => {
             app.output.emit(Effect::Edit(app.writing.composer().draft().text));

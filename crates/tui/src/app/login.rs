@@ -77,7 +77,7 @@ fn open_chooser(app: &mut App, problem: Option<String>, by_itself: bool) {
         let text = format!("There is no account and no API key for the provider `{provider}`.");
         facts.push(Line::plain(text));
     }
-    facts.push(Line::plain("How should a model be asked?"));
+    facts.push(Line::plain("Which provider runs the model?"));
     facts.extend(problem.map(|text| Line::new(text, Palette::ERROR)));
     let ask = Ask::offer("Choose a model's provider", facts, ways(app));
     if by_itself {
@@ -128,7 +128,7 @@ fn ways(app: &App) -> Vec<Offer> {
 fn way_chosen(app: &mut App, reply: Value) {
     match reply.as_str() {
         Some("browser") => {
-            begin_login(app, &AccountLoginStartParams::Hosted { agent_streamlined_login: false })
+            begin_login(app, &AccountLoginStartParams::Hosted { agent_streamlined_login: false });
         }
         Some("device") => begin_login(app, &AccountLoginStartParams::HostedDeviceCode),
         Some("key") => enter_key(app, None),

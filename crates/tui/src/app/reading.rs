@@ -7,7 +7,7 @@ use protocol::{
 
 use crate::app::filling::{Of, Reading};
 use crate::app::program::App;
-use crate::cells::{self, Delta};
+use crate::cells::Delta;
 use crate::pager::{Block, Outcome, Pager};
 use crate::terminal::input::Key;
 use crate::text::Line;
@@ -103,7 +103,7 @@ fn earlier_read(app: &mut App, thread: &str, page: ThreadTurnsListResponse) {
     let Some(pager) = reading_of(app, thread) else { return };
     let items =
         page.data.into_iter().rev().flat_map(|turn| ThreadItem::without_attempts(turn.items));
-    let new = items.filter(|item| !pager.has_item(cells::item_id(item)));
+    let new = items.filter(|item| !pager.has_item(item.id()));
     let blocks = new.map(|item| Block::Item(Box::new(item))).collect();
     pager.prepend(blocks, page.next_cursor.is_some());
     pager.go_on_searching(&context);

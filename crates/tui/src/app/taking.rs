@@ -13,7 +13,6 @@ use crate::app::events::Effect;
 use crate::app::filling::What;
 use crate::app::lists;
 use crate::app::program::App;
-use crate::export;
 use crate::picker::{Picker, Row};
 
 /// Bytes of a text that terminals take into their clipboard: many ignore longer sequences.
@@ -131,7 +130,7 @@ fn export_read(app: &mut App, mut exporting: Exporting, page: ThreadTurnsListRes
     if page.next_cursor.is_some() {
         return export_from(app, exporting, page.next_cursor);
     }
-    let text = export::markdown(app.session.name.as_deref(), &exporting.items);
+    let text = protocol::describe::markdown(app.session.name.as_deref(), &exporting.items);
     let text = format!("{}\n", text.trim_end());
     app.output.emit(Effect::Export { path: exporting.path, text });
 }

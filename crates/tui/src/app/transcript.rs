@@ -3,7 +3,7 @@
 use protocol::{AgentErrorInfo, ThreadItem, Turn, TurnStatus, UserInput, UserMessageItem};
 
 use crate::app::program::App;
-use crate::cells::{self, Delta, Running};
+use crate::cells::{Delta, Running};
 use crate::palette::Palette;
 use crate::session::{ActiveTurn, Open};
 use crate::text::Line;
@@ -53,7 +53,7 @@ pub(super) fn delta(app: &mut App, delta: &Delta) -> bool {
 }
 
 pub(super) fn item_started(app: &mut App, item: &ThreadItem, turn_id: &str) -> bool {
-    let id = cells::item_id(item);
+    let id = item.id();
     if app.session.printed.contains(id) {
         return false;
     }
@@ -88,7 +88,7 @@ pub(super) fn item_completed(app: &mut App, item: &ThreadItem, turn_id: &str) ->
         _ => {}
     }
     item_started(app, item, turn_id);
-    let Some(open) = app.session.open(cells::item_id(item)) else { return false };
+    let Some(open) = app.session.open(item.id()) else { return false };
     if open.is_complete {
         return false;
     }

@@ -14,8 +14,7 @@ const LINES: usize = 5;
 const LINES_OF_FAILED: usize = 20;
 
 pub(super) fn finished(item: &CommandExecutionItem, context: &Context) -> Vec<Line> {
-    let succeeded = succeeded(item);
-    let is_wanted = succeeded && item.source != CommandExecutionSource::UserShell;
+    let is_wanted = item.succeeded() && item.source != CommandExecutionSource::UserShell;
     with_output(item, (0, if is_wanted { LINES } else { LINES_OF_FAILED }), context)
 }
 
@@ -24,26 +23,18 @@ pub(super) fn whole(item: &CommandExecutionItem, context: &Context) -> Vec<Line>
     with_output(item, (usize::MAX, usize::MAX), context)
 }
 
-fn succeeded(item: &CommandExecutionItem) -> bool {
-    item.status == CommandExecutionStatus::Completed && item.exit_code == Some(0)
-}
-
 /// With the first and the last lines of what it printed.
 fn with_output(
     item: &CommandExecutionItem,
     (first, last): (usize, usize),
     context: &Context,
 ) -> Vec<Line> {
-    let succeeded = succeeded(item);
-    let (style, label) = match item.status {
-        CommandExecutionStatus::InProgress => (Palette::ACCENT, "Runs "),
-        CommandExecutionStatus::Declined => (Palette::WARNING, "Not run: "),
-        // It could not be started, or was cut off: whether it ran at all is not certain.
-        CommandExecutionStatus::Failed if item.exit_code.is_none() => (mark(false), "Failed: "),
-        _ if item.source == CommandExecutionSource::UserShell => (mark(succeeded), "You ran: "),
-        _ => (mark(succeeded), "Ran "),
+    let style = match item.status {
+        CommandExecutionStatus::InProgress => Palette::ACCENT,
+        CommandExecutionStatus::Declined => Palette::WARNING,
+        _ => mark(item.succeeded()),
     };
-    let mut lines = marked(style, label, &item.command, context);
+    let mut lines = marked(style, item.label(), &item.command, context);
     if let Some(last) = lines.last_mut() {
         last.push(end(item), Palette::QUIET);
     }

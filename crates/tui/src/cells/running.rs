@@ -202,29 +202,7 @@ impl Running {
         match &self.item {
             ThreadItem::CommandExecution(it) => command::headline(it, elapsed_ms),
             ThreadItem::FileChange(it) => calls::file_change_headline(it),
-            ThreadItem::McpToolCall(it) => {
-                calls::running("Calls ", &calls::mcp_name(it), elapsed_ms)
-            }
-            ThreadItem::DynamicToolCall(it) => calls::running("Calls ", &it.tool, elapsed_ms),
-            ThreadItem::CollabToolCall(it) => {
-                calls::running("", &calls::agents_headline(it), elapsed_ms)
-            }
-            ThreadItem::WebSearch(it) => {
-                calls::running("Searches the web: ", &it.query, elapsed_ms)
-            }
-            ThreadItem::ImageView(it) => calls::running("Looks at ", &it.path, elapsed_ms),
-            ThreadItem::ImageGeneration(_) => calls::running("Makes an image", "", elapsed_ms),
-            ThreadItem::EnteredReviewMode(it) => calls::running("Reviews ", &it.review, elapsed_ms),
-            ThreadItem::ExitedReviewMode(_) => calls::running("Ends the review", "", elapsed_ms),
-            ThreadItem::ContextCompaction(_) => {
-                calls::running("Summarises the conversation", "", elapsed_ms)
-            }
-            ThreadItem::UserMessage(_) | ThreadItem::HookPrompt(_) => {
-                calls::running("Message", "", elapsed_ms)
-            }
-            ThreadItem::AgentMessage(_) | ThreadItem::Plan(_) | ThreadItem::Reasoning(_) => {
-                calls::running("Writes", "", elapsed_ms)
-            }
+            item => calls::running(&item.doing(), elapsed_ms),
         }
     }
 }

@@ -160,7 +160,7 @@ fn a_message_sent_while_a_text_is_written_comes_behind_it() {
 }
 
 #[test]
-fn a_response_that_breaks_off_behind_a_whole_message_says_so() {
+fn a_response_that_breaks_off_after_a_whole_message_says_so() {
     let mut bench = Bench::open(80, 24);
     bench.begin_turn("go");
     bench.item("item/started", text("m1", ""));

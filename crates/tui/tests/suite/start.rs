@@ -48,7 +48,7 @@ fn the_chooser_in_all_sizes() {
     let wide = "\
 Choose a model's provider
 There is no account and no API key for the provider `default`.
-How should a model be asked?
+Which provider runs the model?
 › 1. Enter an API key (k)
      stored, and not shown again
   2. Log in with an account (a)
@@ -70,7 +70,7 @@ How should a model be asked?
 Choose a model's provider
 There is no account and no API key for
   the provider `default`.
-How should a model be asked?
+Which provider runs the model?
 › 1. Enter an API key (k)
      stored, and not shown again
   2. Log in with an account (a)

@@ -4,9 +4,9 @@
 use std::io::{self, ErrorKind, Stderr, Write};
 
 use jsonrpc::Notification;
+use protocol::describe::ItemStatus;
 use protocol::{
-    AgentMessageItem, CommandExecutionStatus, ItemCompletedNotification, MessagePhase,
-    PatchApplyStatus, ThreadItem, ThreadStartResponse,
+    AgentMessageItem, ItemCompletedNotification, MessagePhase, ThreadItem, ThreadStartResponse,
 };
 use serde_json::value::RawValue;
 
@@ -75,17 +75,12 @@ impl Report {
     }
 
     fn note(&mut self, item: ThreadItem) {
+        self.has_declined |= item.status() == ItemStatus::Declined;
         match item {
             ThreadItem::AgentMessage(message) => self.answer.note(message),
             ThreadItem::ExitedReviewMode(review) => self.answer.last_final = Some(review.review),
             ThreadItem::HookPrompt(prompt) => {
                 self.hook_reasons = Some(prompt.text());
-            }
-            ThreadItem::CommandExecution(command) => {
-                self.has_declined |= command.status == CommandExecutionStatus::Declined;
-            }
-            ThreadItem::FileChange(change) => {
-                self.has_declined |= change.status == PatchApplyStatus::Declined;
             }
             _ => {}
         }

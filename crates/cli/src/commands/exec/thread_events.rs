@@ -4,10 +4,10 @@
 use std::io::{self, Write};
 
 use jsonrpc::Notification;
+use protocol::describe::ItemStatus;
 use protocol::hooks::{HookOutputEntryKind, HookRunSummary};
 use protocol::{
-    CollabAgentStatus, CollabAgentTool, CollabToolCallItem, CollabToolCallStatus,
-    CommandExecutionStatus, McpToolCallItem, McpToolCallStatus, PatchApplyStatus, PatchChangeKind,
+    CollabAgentStatus, CollabAgentTool, CollabToolCallItem, McpToolCallItem, PatchChangeKind,
     ThreadItem, TokenUsageBreakdown, Turn, TurnPlanStep, TurnPlanStepStatus, TurnStatus,
 };
 use serde_json::value::RawValue;
@@ -286,19 +286,18 @@ fn is_observable(item: &ThreadItem) -> bool {
 fn shown(item: ThreadItem) -> Option<Value> {
     let message =
         |id: String, text: String| json!({ "id": id, "type": "agent_message", "text": text });
+    let status = match item.status() {
+        ItemStatus::InProgress => "in_progress",
+        ItemStatus::Completed => "completed",
+        ItemStatus::Failed | ItemStatus::Declined => "failed",
+    };
     Some(match item {
         ThreadItem::AgentMessage(item) => message(item.id, item.text),
         ThreadItem::ExitedReviewMode(item) => message(item.id, item.review),
         ThreadItem::Reasoning(item) => {
-            let sections = if item.summary.is_empty() { item.content } else { item.summary };
-            json!({ "id": item.id, "type": "reasoning", "text": sections.join("\n\n") })
+            json!({ "id": item.id, "type": "reasoning", "text": item.text() })
         }
         ThreadItem::CommandExecution(item) => {
-            let status = match item.status {
-                CommandExecutionStatus::InProgress => "in_progress",
-                CommandExecutionStatus::Completed => "completed",
-                CommandExecutionStatus::Failed | CommandExecutionStatus::Declined => "failed",
-            };
             let output = item.aggregated_output.unwrap_or_default();
             let mut shown = json!({ "id": item.id, "type": "command_execution",
                 "command": item.command, "aggregated_output": output, "status": status });
@@ -313,15 +312,10 @@ fn shown(item: ThreadItem) -> Option<Value> {
                 .iter()
                 .map(|change| json!({ "path": change.path, "kind": kind(&change.kind) }))
                 .collect();
-            let status = match item.status {
-                PatchApplyStatus::Completed => "completed",
-                PatchApplyStatus::InProgress => "in_progress",
-                PatchApplyStatus::Failed | PatchApplyStatus::Declined => "failed",
-            };
             json!({ "id": item.id, "type": "file_change", "changes": changes, "status": status })
         }
-        ThreadItem::McpToolCall(item) => tool_call(item),
-        ThreadItem::CollabToolCall(item) => agent_call(item),
+        ThreadItem::McpToolCall(item) => tool_call(item, status),
+        ThreadItem::CollabToolCall(item) => agent_call(item, status),
         ThreadItem::WebSearch(item) => {
             json!({ "id": item.id, "type": "web_search", "query": item.query })
         }
@@ -342,12 +336,7 @@ fn kind(kind: &PatchChangeKind) -> &'static str {
     }
 }
 
-fn tool_call(item: McpToolCallItem) -> Value {
-    let status = match item.status {
-        McpToolCallStatus::InProgress => "in_progress",
-        McpToolCallStatus::Completed => "completed",
-        McpToolCallStatus::Failed => "failed",
-    };
+fn tool_call(item: McpToolCallItem, status: &str) -> Value {
     let mut shown = json!({ "id": item.id, "type": "mcp_tool_call", "server": item.server,
         "tool": item.tool, "arguments": item.arguments, "status": status });
     if let Some(result) = item.result {
@@ -364,18 +353,13 @@ fn tool_call(item: McpToolCallItem) -> Value {
 }
 
 /// A call that concerns other agents.
-fn agent_call(item: CollabToolCallItem) -> Value {
+fn agent_call(item: CollabToolCallItem, status: &str) -> Value {
     let tool = match item.tool {
         CollabAgentTool::SpawnAgent => "spawn_agent",
         CollabAgentTool::SendInput => "send_input",
         CollabAgentTool::ResumeAgent => "resume_agent",
         CollabAgentTool::Wait => "wait",
         CollabAgentTool::CloseAgent => "close_agent",
-    };
-    let status = match item.status {
-        CollabToolCallStatus::InProgress => "in_progress",
-        CollabToolCallStatus::Completed => "completed",
-        CollabToolCallStatus::Failed => "failed",
     };
     let states = item.agents_states.into_iter().map(|(agent, state)| {
         let status = match state.status {

@@ -1,6 +1,6 @@
 //! Short words for values of the protocol.
 
-use protocol::{SandboxPolicy, ThreadItem, TokenUsageBreakdown};
+use protocol::{SandboxPolicy, TokenUsageBreakdown};
 
 /// The sandbox in a few words.
 pub(crate) fn sandbox_name(policy: &SandboxPolicy) -> String {
@@ -55,50 +55,6 @@ pub(crate) fn seconds(ms: i64) -> String {
         return format!("{ms} ms");
     }
     format!("{}.{} s", ms / 1000, ms % 1000 / 100)
-}
-
-/// Returns the number of files in words.
-pub(super) fn files(count: usize) -> String {
-    if count == 1 { "1 file".to_owned() } else { format!("{count} files") }
-}
-
-/// An item that one line is enough for: its label and its text.
-pub(super) fn in_a_line(item: &ThreadItem) -> Option<(&'static str, String)> {
-    let because = |reason: &Option<String>| {
-        reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default()
-    };
-    Some(match item {
-        ThreadItem::McpToolCall(call) => {
-            let error = call.error.as_ref().map(|error| format!(": {}", error.message));
-            ("tool", format!("{}/{}{}", call.server, call.tool, error.unwrap_or_default()))
-        }
-        ThreadItem::DynamicToolCall(call) => {
-            let failed = if call.success == Some(false) { ": failed" } else { "" };
-            ("tool", format!("{}{failed}", call.tool))
-        }
-        ThreadItem::CollabToolCall(call) => {
-            ("agents", call.prompt.clone().unwrap_or_else(|| format!("{:?}", call.tool)))
-        }
-        ThreadItem::WebSearch(search) => {
-            ("search", search.query.clone() + &because(&search.reason))
-        }
-        ThreadItem::ImageView(image) => ("image", image.path.clone() + &because(&image.reason)),
-        ThreadItem::ImageGeneration(image) => {
-            let prompt = image.revised_prompt.as_deref().unwrap_or("generated");
-            ("image", prompt.to_owned() + &because(&image.reason))
-        }
-        ThreadItem::EnteredReviewMode(review) | ThreadItem::ExitedReviewMode(review) => {
-            ("review", review.review.clone())
-        }
-        ThreadItem::ContextCompaction(compaction) => {
-            let text = match &compaction.reason {
-                None => "replaced by a summary, to fit the model's context".to_owned(),
-                Some(reason) => format!("left as it is: {reason}"),
-            };
-            ("history", text)
-        }
-        _ => return None,
-    })
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ const MAX_FACT: usize = 4096;
 impl Server {
     /// Archives a thread. Does nothing, and notifies no client, when it is archived already.
     pub(super) async fn archive(&self, caller: &Caller, id: &str) -> Result<Empty, Error> {
-        let _loading = self.services.threads.lock_loading().await;
+        let _lock = self.services.threads.lock(id).await;
         let found = self.services.store.get().await?.thread(id).await?;
         let found = found.ok_or_else(|| match self.services.threads.get(id) {
             Some(_) => Error::wrong_state("an ephemeral thread cannot be archived"),
@@ -59,7 +59,7 @@ impl Server {
         id: &str,
     ) -> Result<ThreadReadResponse, Error> {
         {
-            let _loading = self.services.threads.lock_loading().await;
+            let _lock = self.services.threads.lock(id).await;
             let store = self.services.store.get().await?;
             let found = store.thread(id).await?;
             let found = found.ok_or_else(|| Error::unknown_thread(id))?;
@@ -75,7 +75,7 @@ impl Server {
     }
 
     pub(super) async fn delete(&self, caller: &Caller, id: &str) -> Result<Empty, Error> {
-        let _loading = self.services.threads.lock_loading().await;
+        let _lock = self.services.threads.lock(id).await;
         let store = self.services.store.get().await?;
         let found = store.thread(id).await?;
         let is_loaded = self.services.threads.get(id).is_some();
@@ -211,7 +211,7 @@ impl Server {
         params: ThreadMemoryModeSetParams,
     ) -> Result<Empty, Error> {
         let ThreadMemoryModeSetParams { thread_id: id, mode } = params;
-        let _loading = self.services.threads.lock_loading().await;
+        let _lock = self.services.threads.lock(&id).await;
         if let Some(handle) = self.services.threads.get(&id) {
             command(&handle, |answer| Command::SetMemoryMode { mode, answer }).await?;
             return Ok(Empty {});
@@ -234,7 +234,7 @@ impl Server {
 
     /// Changes a thread through its actor, or in the store when it has none.
     async fn change(&self, id: &str, changes: ThreadChanges) -> Result<(), Error> {
-        let _loading = self.services.threads.lock_loading().await;
+        let _lock = self.services.threads.lock(id).await;
         let changes = Box::new(changes);
         if let Some(handle) = self.services.threads.get(id) {
             return command(&handle, |answer| Command::Change { changes, answer }).await;
@@ -242,7 +242,7 @@ impl Server {
         self.write_unloaded(id, Write::UpdateThread { thread: id.to_owned(), changes }).await
     }
 
-    /// Writes to a thread that is not loaded. The caller holds `loading`.
+    /// Writes to a thread that is not loaded. The caller holds its lock.
     pub(super) async fn write_unloaded(&self, id: &str, write: Write) -> Result<(), Error> {
         self.services.store.write_unloaded(id, vec![write]).await
     }

@@ -83,6 +83,7 @@ impl Server {
         let id = transfer::import(store, &*lines, new_id).await;
         let id = id.map_err(|error| unreadable(path, error))?;
         if let Some(source) = source {
+            let _lock = self.services.threads.lock(&id).await;
             let found = store.thread(&id).await?;
             let record = found.ok_or_else(|| Error::unknown_thread(&id))?.record;
             let extra = Extra { thread_source: Some(source), ..Extra::read(&record)? };

@@ -102,8 +102,9 @@ impl Server {
         self.stored_turns(thread).await
     }
 
-    /// Permission to return a thread with all turns, if the caller's dialect wants that. Taken before
-    /// the thread waits for the response: who holds one may be waiting for the thread.
+    /// Permission to return a thread with all turns, if the caller's dialect wants that. Taken once the
+    /// thread is loaded, which may take long, and before it waits for the response: another request that
+    /// holds a permit may be waiting for the thread.
     pub(super) async fn whole_thread(
         &self,
         caller: &Caller,

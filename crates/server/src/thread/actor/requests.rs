@@ -27,6 +27,9 @@ const AWAIT_CLIENT: Duration = Duration::from_secs(30);
 
 impl Actor {
     pub(super) async fn take(&mut self, command: Command, steps: &mut Vec<Step>) {
+        if command.is_activity() {
+            self.unload_deadline.restart();
+        }
         match command {
             Command::Input(input) => self.step(input, steps),
             Command::StartTurn(start) => self.start_turn(start, steps).await,
@@ -37,6 +40,10 @@ impl Actor {
                     self.step(input(reply), steps);
                 }
             },
+            Command::Interrupt { turn, answer, gate } => {
+                let reply = self.mailbox.replies().register(answer, gate);
+                self.step(MachineInput::Interrupt { reply, turn }, steps);
+            }
             Command::Shell { script, answer, gate } => {
                 self.start_user_shell(script, answer, gate, steps).await;
             }

@@ -96,7 +96,7 @@ fn put_item(thread: String, turn: &str, item: &Item, json: Option<&RawValue>) ->
         thread,
         turn: turn.to_owned(),
         item: item.id().to_string(),
-        kind: convert::item::kind(item).to_owned(),
+        kind: convert::item::kind(item).name().to_owned(),
         status: item.status().map(|status| convert::item::status_name(status).to_owned()),
         payload,
     }
