@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use serde_json::json;
-use store::{Fragment, OpenOptions, Store, ThreadRecord, TurnOutcome, Write};
+use store::{Fragment, SqliteConfig, Store, ThreadRecord, TurnOutcome, Write};
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -44,7 +44,7 @@ pub(crate) fn write(home: &Path, work: &Path, fill: Fill) -> Result<Vec<String>>
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     runtime.block_on(async {
         let owner = format!("fill-{}", std::process::id());
-        let store = Store::open(home, OpenOptions::new(0, owner))?;
+        let store = Store::open(SqliteConfig::new(home, 0, owner)).await?;
         let mut ids = Vec::new();
         match fill {
             Fill::Threads(count) => {

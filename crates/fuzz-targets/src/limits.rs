@@ -9,6 +9,6 @@ pub fn run(bytes: &[u8]) {
     let mut whole = empty_state();
     whole.extend_from_slice(bytes);
     if let Ok(meters) = check_state(&whole) {
-        assert!(bytes.len() % 256 == 0 && meters <= bytes.len() / 256);
+        assert!(bytes.len().is_multiple_of(256) && meters <= bytes.len() / 256);
     }
 }

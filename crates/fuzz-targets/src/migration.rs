@@ -17,14 +17,14 @@ pub fn run(bytes: &[u8]) {
         project_folder: ".agent",
     };
     for name in [".claude", ".codex", ".agent"] {
-        std::fs::create_dir_all(folder.join(name)).unwrap();
+        std::fs::create_dir_all(folder.join(name)).expect("a temporary folder");
     }
     for name in [".claude.json", ".claude/settings.json", ".codex/config.toml"] {
-        std::fs::write(folder.join(name), bytes).unwrap();
+        std::fs::write(folder.join(name), bytes).expect("a temporary file");
     }
     for item in migration::detect(&roots, None).items {
         let empty = serde_json::json!({});
-        for file in migration::plan(&item, &roots, &empty, &|_| true).unwrap().files {
+        for file in migration::plan(&item, &roots, &empty, &|_| true).expect("a plan").files {
             assert!(file.path.starts_with(&roots.agent_home));
         }
     }

@@ -38,9 +38,9 @@ pub fn run(text: &[u8]) {
         assert!(interface.screenshots.iter().all(|path| is_inside(path)));
         assert!(interface.logo.iter().chain(&interface.composer_icon).all(|path| is_inside(path)));
     }
-    if let Ok(text) = std::str::from_utf8(text) {
-        if let Ok(MarketplaceSource::Git { url, .. }) = MarketplaceSource::parse(text, None, &[]) {
-            assert!(is_safe(&url));
-        }
+    if let Ok(text) = std::str::from_utf8(text)
+        && let Ok(MarketplaceSource::Git { url, .. }) = MarketplaceSource::parse(text, None, &[])
+    {
+        assert!(is_safe(&url));
     }
 }

@@ -59,6 +59,11 @@ impl From<RootedPolicy> for SandboxPolicy {
 }
 
 impl RootedPolicy {
+    /// Returns a policy that was rooted before, such as a stored one.
+    pub fn rooted_before(policy: SandboxPolicy) -> Self {
+        Self(policy)
+    }
+
     /// No confinement.
     pub const FULL_ACCESS: Self = Self(SandboxPolicy::DangerFullAccess);
     /// Reads every file, writes none and has no network.

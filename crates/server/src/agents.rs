@@ -180,7 +180,7 @@ impl Agents {
         // A root that was deleted, or is ephemeral, has no stored words.
         let Some(found) = store.thread(root).await? else { return Ok(()) };
         let history = convert::thread::fragments(store.history(root).await?);
-        let goal = Extra::read(&found.record).goal.map(|goal| goal.objective);
+        let goal = Extra::read(&found.record)?.goal.map(|goal| goal.objective);
         self.words.publish_stored(root, session::user_words(&history, goal.as_deref()));
         Ok(())
     }

@@ -19,6 +19,7 @@ use crate::convert::policies::{
     approval_policy, approvals_reviewer, configured_reviewer, mode_policy,
 };
 use crate::error::Error;
+use crate::stored;
 
 pub(crate) use bound::{BoundedBy, PresentPolicies, ThreadAbove, ThreadBound, replacements};
 pub(crate) use machine::{LimitedMachine, MachineInput};
@@ -143,7 +144,7 @@ impl Allowed<Settings> {
 
     /// As they are stored.
     pub(crate) fn to_json(&self) -> String {
-        serde_json::to_string(&self.0).expect("settings are plain data")
+        stored::settings_json(&self.0)
     }
 }
 

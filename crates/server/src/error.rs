@@ -250,8 +250,8 @@ impl From<StoreError> for Error {
             StoreError::ThreadNotFound { thread } => return Self::unknown_thread(thread),
             StoreError::BadCursor { .. } => ErrorKind::InvalidParams,
             StoreError::TurnNotFound { .. } => ErrorKind::NotFound,
-            StoreError::Leased { .. }
-            | StoreError::NotLeased { .. }
+            StoreError::LeasedBy { .. }
+            | StoreError::LeaseLost { .. }
             | StoreError::TurnInFlight { .. }
             | StoreError::TooFewTurns { .. } => ErrorKind::WrongState,
             _ => ErrorKind::Failed,

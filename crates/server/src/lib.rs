@@ -64,6 +64,7 @@ mod server;
 mod server_skills;
 mod skills;
 mod snapshots;
+mod stored;
 mod telemetry;
 mod thread;
 mod thread_defaults;

@@ -24,11 +24,25 @@ pub(crate) struct ClosedItem {
 
 /// Closes every orphaned turn.
 pub(crate) async fn close_orphans(store: &Store, now_ms: i64) -> Result<(), StoreError> {
-    let orphans = store.claim_orphaned_turns().await?;
-    close(store, orphans, now_ms, &OrphanOutcome::Interrupted).await.map(drop)
+    for orphan in store.claim_orphaned_turns().await? {
+        let thread = orphan.thread.clone();
+        let (writes, _) = closing_writes(orphan, now_ms, &OrphanOutcome::Interrupted);
+        match store.write_unloaded(&thread, writes).await {
+            // The thread was loaded since, which closed the turn, or was deleted.
+            Err(
+                StoreError::LeasedBy { .. }
+                | StoreError::LeaseLost { .. }
+                | StoreError::TurnFinished { .. }
+                | StoreError::ThreadNotFound { .. },
+            ) => {}
+            other => other?,
+        }
+    }
+    Ok(())
 }
 
-/// Closes these turns; returns the items that were closed with them.
+/// Closes these turns of a thread whose lease this server holds; returns the items that were closed
+/// with them.
 pub(crate) async fn close(
     store: &Store,
     orphans: Vec<OrphanedTurn>,
@@ -38,8 +52,12 @@ pub(crate) async fn close(
     let mut closed = Vec::new();
     for orphan in orphans {
         let (writes, items) = closing_writes(orphan, now_ms, outcome);
-        store.commit(writes).await?;
-        closed.extend(items);
+        match store.commit(writes).await {
+            Ok(()) => closed.extend(items),
+            // Claimed before the thread was loaded, and closed since.
+            Err(StoreError::TurnFinished { .. }) => {}
+            Err(error) => return Err(error),
+        }
     }
     Ok(closed)
 }

@@ -1,6 +1,6 @@
 //! Reports to clients about a damaged database of threads.
 
-use store::Salvage;
+use store::{Notice, Salvage};
 
 /// The error, in the store's format, of a turn that a salvage recreated without its record.
 pub(crate) fn lost_record() -> String {
@@ -18,9 +18,15 @@ pub(crate) fn lost_record() -> String {
 /// Threads with a warning of their own, at most. The list next to the kept file has all of them.
 const MAX_LOSSES_SENT: usize = 50;
 
+/// Messages to clients about the opening of the store, each with the thread that it is about.
+pub(crate) fn messages(notices: &[Notice]) -> Vec<(Option<String>, String)> {
+    let of_each = notices.iter().map(|Notice::Salvaged(salvage)| of_salvage(salvage));
+    of_each.flatten().collect()
+}
+
 /// Returns the reports of a damaged database: a summary, and a message for each thread that lost
 /// something, with its id.
-pub(crate) fn messages(salvage: &Salvage) -> Vec<(Option<String>, String)> {
+fn of_salvage(salvage: &Salvage) -> Vec<(Option<String>, String)> {
     let Salvage { files, list, damage, threads, lost, lost_unnamed, .. } = salvage;
     let more = match lost_unnamed {
         true => ", and more may be missing of which no trace is left",

@@ -105,13 +105,11 @@ impl Server {
     /// Sends a new client what is wrong with the configuration, the command rules and the store.
     async fn send_warnings(&self, peer: &Peer) {
         self.services.configurations.send_warnings(peer).await;
-        let store = self.services.store.opened();
-        if let Some(salvage) = store.and_then(store::Store::salvaged) {
-            for (thread, message) in salvage_report::messages(salvage) {
-                match thread {
-                    Some(thread) => warnings::send_about_thread(peer, &thread, message),
-                    None => warnings::send_warning(peer, message),
-                }
+        let notices = self.services.store.opened().map_or(&[][..], store::Store::notices);
+        for (thread, message) in salvage_report::messages(notices) {
+            match thread {
+                Some(thread) => warnings::send_about_thread(peer, &thread, message),
+                None => warnings::send_warning(peer, message),
             }
         }
     }
@@ -287,7 +285,7 @@ impl RunningRequests {
         }
     }
 
-    /// Waits for the end of one of them, or for ever when there is none.
+    /// Waits for the end of one of them, or forever when there is none.
     async fn next_end(&mut self) {
         tokio::select! {
             Some(_) = self.completed.join_next() => {}

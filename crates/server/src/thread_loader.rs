@@ -11,7 +11,6 @@ use std::sync::Arc;
 use config::Config;
 use files::Pool;
 use hooks::StartSource;
-use serde::Deserialize;
 use serde_json::{Map, Value};
 use session::{Id, Overrides, Restored, Settings, ThreadStart};
 use store::{StoredThread, ThreadRecord};
@@ -25,11 +24,12 @@ use crate::loaded_threads::LoadedThreads;
 use crate::mcp_servers::McpServers;
 use crate::options::Options;
 use crate::peer::Peer;
+use crate::stored::Totals;
 use crate::thread_defaults::{Parts, ThreadDefaults};
 use crate::thread_port::{Extra, ThreadHandle};
 use crate::thread_store::{NewThread, ThreadStore};
 use crate::updates::Updates;
-use crate::{convert, git, warnings};
+use crate::{convert, git, stored, warnings};
 
 pub(crate) use fork::Fork;
 pub(crate) use overrides::ClientOverrides;
@@ -153,7 +153,7 @@ impl ThreadLoader {
         }
         let settings = self.stored_settings(&record).await?;
         let cwd = client.cwd.clone().unwrap_or_else(|| settings.cwd.clone());
-        let mut extra = Extra::read(&record);
+        let mut extra = Extra::read(&record)?;
         let (config, origin) = self.configuration(clients, &cwd, client).await?;
         let role = extra.agent.as_ref().and_then(|agent| agent.role.as_deref());
         let (config, origin) = self.with_role(clients, config, origin, role).await?;
@@ -176,14 +176,15 @@ impl ThreadLoader {
             // Its last turn is being closed.
             ending.ended().await;
         }
-        let now = store.thread(id).await?;
-        let is_loaded = self.threads.get(id).is_some_and(|handle| handle.is_alive());
-        if is_loaded || now.is_none_or(|now| now.record != record) {
+        if self.threads.get(id).is_some_and(|handle| handle.is_alive()) {
             return Ok(None);
         }
-        self.store.lease(id).await?;
-        let last = store.last_turn(id).await?;
-        let (usage, cost) = totals(record.token_usage.as_deref());
+        let (now, last) = self.store.open_thread(id).await?;
+        if now.record != record {
+            self.store.release(id).await;
+            return Ok(None);
+        }
+        let (usage, cost) = Totals::read(id, record.token_usage.as_deref());
         let restored = Restored {
             history: None,
             introduced,
@@ -214,10 +215,7 @@ impl ThreadLoader {
             let loaded = self.configurations.in_folder(&cwd, None).await?;
             return Ok(self.defaults.settings(&loaded.resolved.config, &cwd));
         }
-        serde_json::from_str(&record.settings).map_err(|error| {
-            let id = &record.id;
-            Error::failed(format!("the settings of thread {id} cannot be read: {error}"))
-        })
+        stored::settings(&record.id, &record.settings)
     }
 
     async fn git_info(&self, settings: &Settings) -> Result<Option<String>, Error> {
@@ -343,18 +341,6 @@ fn to_each<'a>(
     texts: &'a [String],
 ) -> impl Iterator<Item = (&'a Arc<Peer>, &'a String)> {
     clients.iter().flat_map(move |peer| texts.iter().map(move |text| (peer, text)))
-}
-
-/// Tokens and picodollars of a thread so far. Older threads have no cost.
-fn totals(json: Option<&str>) -> (session::Usage, Option<i64>) {
-    #[derive(Deserialize)]
-    struct Totals {
-        total: session::Usage,
-        cost: Option<i64>,
-    }
-    let Some(json) = json else { return (session::Usage::default(), Some(0)) };
-    let totals = serde_json::from_str::<Totals>(json);
-    totals.map_or_else(|_| Default::default(), |totals| (totals.total, totals.cost))
 }
 
 /// Turn and item ids of a thread.

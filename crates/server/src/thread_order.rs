@@ -15,7 +15,7 @@ pub(crate) struct ThreadOrder {
     /// Each resolves when that request is answered. At most one for each concurrent request of the
     /// connection; those of answered requests are removed when their number has doubled.
     last: HashMap<String, oneshot::Receiver<()>>,
-    /// How many `last` may have before it is looked through.
+    /// Number of entries of `last` above which those of answered requests are next removed.
     looked_at: usize,
 }
 

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use protocol::connection::WarningNotification;
 use session::PolicyBound;
-use store::{OpenOptions, Store, StoreError, ThreadRecord, Write};
+use store::{
+    OpenedThread, SqliteConfig, Store, StoreError, StoredThread, ThreadRecord, TurnRow, Write,
+};
 use tokio::sync::OnceCell;
 
 use crate::allowed::{Allowed, ThreadAbove};
@@ -15,6 +17,7 @@ use crate::error::{Error, ErrorKind};
 use crate::options::Options;
 use crate::recovery::{self, OrphanOutcome};
 use crate::salvage_report;
+use crate::stored;
 
 /// The store of threads.
 pub(crate) struct ThreadStore {
@@ -57,19 +60,16 @@ impl ThreadStore {
             Err(_) => self.options.home.clone(),
         };
         let now = self.options.clock.now_ms();
-        let options = OpenOptions {
+        let config = SqliteConfig {
             salvage: true,
             lost_turn_error: Some(salvage_report::lost_record()),
-            ..OpenOptions::new(now, self.options.ids.next())
+            ..SqliteConfig::new(dir, now, self.options.ids.next())
         };
-        let opening = tokio::task::spawn_blocking(move || Store::open(&dir, options));
-        let store = opening.await.expect("opening a store does not panic")?;
-        if let Some(salvage) = store.salvaged() {
-            for (thread_id, message) in salvage_report::messages(salvage) {
-                tracing::warn!(target: "server::store", "{message}");
-                let params = WarningNotification { thread_id, message };
-                self.connections.notify_all::<protocol::Warning>(&params);
-            }
+        let store = Store::open(config).await?;
+        for (thread_id, message) in salvage_report::messages(store.notices()) {
+            tracing::warn!(target: "server::store", "{message}");
+            let params = WarningNotification { thread_id, message };
+            self.connections.notify_all::<protocol::Warning>(&params);
         }
         recovery::close_orphans(&store, now).await?;
         Ok(store)
@@ -87,9 +87,7 @@ impl ThreadStore {
             let settings = found.map(|found| found.record.settings).unwrap_or_default();
             let stored = match settings.as_str() {
                 "" => None,
-                json => Some(serde_json::from_str(json).map_err(|error| {
-                    Error::failed(format!("the settings of thread {id} cannot be read: {error}"))
-                })?),
+                json => Some(stored::settings(&id, json)?),
             };
             above.push(ThreadAbove { id, stored: stored.as_ref().map(PolicyBound::of) });
         }
@@ -113,14 +111,26 @@ impl ThreadStore {
         Ok(self.get().await?.commit(vec![Write::Fork { record, parent, last_turn }]).await?)
     }
 
-    /// Takes the lease of a stored thread that is not loaded. Turns that ended with their server are
-    /// closed.
-    pub(crate) async fn lease(&self, thread: &str) -> Result<(), Error> {
+    /// Takes the lease of a stored thread that is not loaded, and returns the thread with its newest
+    /// turn. Turns that ended with their server are closed.
+    pub(crate) async fn open_thread(
+        &self,
+        thread: &str,
+    ) -> Result<(StoredThread, Option<TurnRow>), Error> {
         let store = self.get().await?;
-        let orphans = store.lease(thread).await?;
+        let OpenedThread { stored, last_turn, orphans } = store.open_thread(thread).await?;
         let now = self.options.clock.now_ms();
         recovery::close(store, orphans, now, &OrphanOutcome::Interrupted).await?;
-        Ok(())
+        Ok((stored, last_turn))
+    }
+
+    /// Writes to a thread that is not loaded, under its lease.
+    pub(crate) async fn write_unloaded(
+        &self,
+        thread: &str,
+        writes: Vec<Write>,
+    ) -> Result<(), Error> {
+        Ok(self.get().await?.write_unloaded(thread, writes).await?)
     }
 
     /// Lets another server have a thread.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use store::{
-    Direction, Fragment, ListQuery, OpenOptions, SortKey, Store, ThreadRecord, TurnOutcome,
+    Direction, Fragment, ListQuery, SortKey, SqliteConfig, Store, ThreadRecord, TurnOutcome,
     TurnsQuery, Write,
 };
 
@@ -20,20 +20,20 @@ async fn main() {
     disk().await;
 }
 
-fn open(dir: &Path, owner: &str) -> Store {
-    Store::open(dir, OpenOptions::new(0, owner)).unwrap()
+async fn open(dir: &Path, owner: &str) -> Store {
+    Store::open(SqliteConfig::new(dir, 0, owner)).await.unwrap()
 }
 
 async fn opening() {
     let dir = tempfile::tempdir().unwrap();
     let before = resident_kib();
     let start = Instant::now();
-    let store = open(dir.path(), "a");
+    let store = open(dir.path(), "a").await;
     println!("open, new folder: {:?}", start.elapsed());
     store.close().await.unwrap();
     drop(store);
     let start = Instant::now();
-    let store = open(dir.path(), "b");
+    let store = open(dir.path(), "b").await;
     println!("open, again: {:?}", start.elapsed());
     println!("resident after open: +{} KiB", resident_kib().saturating_sub(before));
     store.threads(ListQuery { limit: 25, ..ListQuery::default() }).await.unwrap();
@@ -42,7 +42,7 @@ async fn opening() {
 
 async fn commits() {
     let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path(), "a");
+    let store = open(dir.path(), "a").await;
     store.commit(vec![create("thread", 1)]).await.unwrap();
     let (mut turns, mut items) = (Vec::new(), Vec::new());
     for n in 0..1000 {
@@ -77,7 +77,7 @@ async fn commits() {
 
 async fn lists() {
     let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path(), "a");
+    let store = open(dir.path(), "a").await;
     let began = Instant::now();
     for hundred in 0..1000 {
         let mut writes = Vec::new();
@@ -117,7 +117,7 @@ async fn lists() {
 
 async fn long_thread() {
     let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path(), "a");
+    let store = open(dir.path(), "a").await;
     store.commit(vec![create("thread", 1)]).await.unwrap();
     for n in 0..10_000 {
         let mut writes = turn("thread", n);
@@ -145,7 +145,7 @@ async fn long_thread() {
 
 async fn disk() {
     let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path(), "a");
+    let store = open(dir.path(), "a").await;
     for n in 0..300 {
         let thread = uuid_like(n);
         store.commit(vec![create(&thread, n)]).await.unwrap();

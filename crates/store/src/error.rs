@@ -1,122 +1,73 @@
-//! The error of this crate: what failed, in which file, and what to do next.
+//! The error of this crate: what failed, and what to do next. Its kinds are those of any store of
+//! threads; where a file or a database failed, the text says so and the cause is opaque.
 
+use std::error::Error;
+use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rusqlite::ErrorCode;
-use rusqlite::ffi;
+/// A failure of what the store keeps its threads in.
+#[derive(Clone)]
+pub struct Fault {
+    text: Arc<str>,
+    cause: Option<Arc<dyn Error + Send + Sync>>,
+}
+
+impl Fault {
+    /// A failure with a text for people, which contains that of its cause.
+    pub(crate) fn new(text: impl Into<Arc<str>>) -> Self {
+        Self { text: text.into(), cause: None }
+    }
+
+    pub(crate) fn caused_by(self, cause: impl Error + Send + Sync + 'static) -> Self {
+        Self { cause: Some(Arc::new(cause)), ..self }
+    }
+
+    /// The error of the operating system or of a library that caused it.
+    #[must_use]
+    pub fn cause(&self) -> Option<&(dyn Error + Send + Sync + 'static)> {
+        self.cause.as_deref()
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl fmt::Debug for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fault").field("text", &self.text).field("cause", &self.cause).finish()
+    }
+}
 
 /// Why an operation of the store failed. Cheap to clone: a failed group commit fails many callers.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The disk is full, or the page quota of the open options is reached.
-    #[error("no space left to write {}; free some disk space, then try again", path.display())]
-    Full {
-        /// The file that could not grow.
-        path: PathBuf,
-    },
-    /// Another process holds the write lock for longer than the busy timeout.
-    #[error("{} is locked by another process; try again, or stop the process that holds it", path.display())]
-    Busy {
-        /// The database file.
-        path: PathBuf,
-    },
-    /// The file is damaged, or is not a database.
-    #[error(
-        "{} is damaged or is not a thread database ({detail}); end every server of this home and start \
-         one: it copies what can be read into a new database and keeps the damaged file",
-        path.display()
-    )]
-    Corrupt {
-        /// The database file.
-        path: PathBuf,
-        /// SQLite's message.
-        detail: String,
-    },
-    /// The database or its lock is not a regular file.
-    #[error("{} is {what}; move it away, or set `sqlite_home` to another folder", path.display())]
-    NotAFile {
-        /// The path.
-        path: PathBuf,
-        /// The kind of the file.
-        what: &'static str,
-    },
-    /// A file of the database was deleted, replaced or truncated while it was open.
-    #[error("{} {what} while a server has it open: nothing is stored from now on. {advice}", path.display())]
-    FilesChanged {
-        /// The file.
-        path: PathBuf,
-        /// The event that concerned it.
-        what: &'static str,
-        /// Where the data is, and what to do.
-        advice: String,
-    },
-    /// The file is the database of another program.
-    #[error(
-        "{} is another program's database; set `sqlite_home` to a folder of your own, or move the \
-         file away",
-        path.display()
-    )]
-    Foreign {
-        /// The file.
-        path: PathBuf,
-    },
-    /// The file was written by a later version of this program.
-    #[error(
-        "{} has schema version {found}, this program knows versions up to {known}; \
-         use the newer program, or another home folder",
-        path.display()
-    )]
-    NewerSchema {
-        /// The database file.
-        path: PathBuf,
-        /// Version in the file.
-        found: i64,
-        /// Latest version that this program can read.
-        known: i64,
-    },
-    /// A program that does not know the new schema has the file open, so it cannot be migrated.
-    #[error(
-        "{} has an older schema and is in use by {holders}; stop that first, then the schema is \
-         updated",
-        path.display()
-    )]
-    OlderInUse {
-        /// The database file.
-        path: PathBuf,
-        /// The processes that have it open.
-        holders: String,
-    },
-    /// The linked version of SQLite can lose writes of concurrent processes.
-    #[error(
-        "SQLite {found} is linked, but {needed} or later is required; rebuild with the bundled SQLite"
-    )]
-    SqliteTooOld {
-        /// The linked version.
-        found: &'static str,
-        /// The oldest version that works.
-        needed: &'static str,
-    },
-    /// A file or folder of the store cannot be used.
-    #[error("cannot {action} {}: {cause}{}", path.display(), advice(cause))]
-    Io {
-        /// The operation that failed, as a verb such as "create" or "lock".
-        action: &'static str,
-        /// The file or folder.
-        path: PathBuf,
-        /// The cause.
-        cause: Arc<io::Error>,
-    },
-    /// Another error of SQLite.
-    #[error("cannot use {}: {cause}", path.display())]
-    Sqlite {
-        /// The database file.
-        path: PathBuf,
-        /// The cause.
-        cause: Arc<rusqlite::Error>,
-    },
+    /// No space is left to write, or the quota of the store is reached.
+    #[error("{0}")]
+    Full(Fault),
+    /// The store cannot be reached or used now: a lock is held for too long, a file or a folder may
+    /// not be used, or its device or its server failed. The operation may succeed later.
+    #[error("{0}")]
+    Unavailable(Fault),
+    /// The stored data is damaged.
+    #[error("{0}")]
+    Damaged(Fault),
+    /// The store was written by a later version of this program.
+    #[error("{0}")]
+    Newer(Fault),
+    /// An older version of this program has the store open, so that it cannot be migrated.
+    #[error("{0}")]
+    OlderInUse(Fault),
+    /// There is something else at the place of the store, such as another program's database.
+    #[error("{0}")]
+    Foreign(Fault),
+    /// The store was deleted or replaced while it was open. Nothing is stored any longer.
+    #[error("{0}")]
+    TakenAway(Fault),
     /// The owner name of the open options is not a valid file name, or in use.
     #[error("owner name `{owner}` {reason}; give every open store a unique name such as a UUID")]
     BadOwner {
@@ -165,15 +116,16 @@ pub enum StoreError {
     #[error(
         "thread {thread} is open in another server ({holder}); use that server, or stop it first"
     )]
-    Leased {
+    LeasedBy {
         /// Id of the thread.
         thread: String,
         /// The process that holds it.
         holder: String,
     },
-    /// The store does not hold the thread's lease, which writing requires.
+    /// The store does not hold the thread's lease, which writing requires: it never took it, or
+    /// another store has taken it, or the turn, since.
     #[error("thread {thread} is not open for writing; resume it first")]
-    NotLeased {
+    LeaseLost {
         /// Id of the thread.
         thread: String,
     },
@@ -238,123 +190,11 @@ pub enum StoreError {
     Closed,
 }
 
-/// Returns advice about a file that cannot be used.
-fn advice(error: &io::Error) -> &'static str {
-    match error.kind() {
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-            "; allow this user to read and write it, or set AGENT_HOME or `sqlite_home` to another folder"
-        }
-        _ => "",
-    }
-}
-
 /// Why turns cannot be dropped from a thread with fewer, and how many can.
 fn too_few(asked: u32, has: i64) -> String {
     match has {
         0 => "no turns, so there is nothing to drop".to_owned(),
         1 => format!("only 1 turn, so {asked} cannot be dropped; drop 1"),
         _ => format!("only {has} turns, so {asked} cannot be dropped; drop at most {has}"),
-    }
-}
-
-impl StoreError {
-    pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
-        if source.kind() == io::ErrorKind::StorageFull {
-            return Self::Full { path: path.to_owned() };
-        }
-        Self::Io { action, path: path.to_owned(), cause: Arc::new(source) }
-    }
-}
-
-/// An error inside of the crate. An error of SQLite gets the path of the database from
-/// [`Failure::at`].
-#[derive(Debug)]
-pub(crate) enum Failure {
-    Sql(rusqlite::Error),
-    /// A row has an impossible value.
-    Damaged(rusqlite::Error),
-    Store(StoreError),
-}
-
-impl Failure {
-    /// The public error, about the database at `path`.
-    pub(crate) fn at(self, path: &Path) -> StoreError {
-        let source = match self {
-            Self::Store(error) => return error,
-            Self::Damaged(source) => {
-                let (path, detail) = (path.to_owned(), source.to_string());
-                return StoreError::Corrupt { path, detail };
-            }
-            Self::Sql(source) if is_unreadable(&source) => {
-                let (path, detail) = (path.to_owned(), source.to_string());
-                return StoreError::Corrupt { path, detail };
-            }
-            Self::Sql(source) => source,
-        };
-        let path = path.to_owned();
-        if source.sqlite_extended_error_code() == Some(ffi::SQLITE_IOERR_SHMSIZE) {
-            // A full disk, where the shared index of the log could not grow.
-            return StoreError::Full { path };
-        }
-        match source.sqlite_error_code() {
-            Some(ErrorCode::DiskFull) => StoreError::Full { path },
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Busy { path },
-            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
-                StoreError::Corrupt { path, detail: source.to_string() }
-            }
-            _ => StoreError::Sqlite { path, cause: Arc::new(source) },
-        }
-    }
-
-    /// Returns whether the error shows damage of the database.
-    pub(crate) fn shows_damage(&self) -> bool {
-        match self {
-            Self::Damaged(_) => true,
-            Self::Sql(source) if is_unreadable(source) => true,
-            Self::Sql(source) => matches!(
-                source.sqlite_error_code(),
-                Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)
-            ),
-            Self::Store(error) => matches!(error, StoreError::Corrupt { .. }),
-        }
-    }
-
-    /// Returns whether the connection must be replaced before it is used again.
-    pub(crate) fn taints_connection(&self) -> bool {
-        let Self::Sql(source) = self else { return false };
-        matches!(
-            source.sqlite_error_code(),
-            Some(
-                ErrorCode::SystemIoFailure
-                    | ErrorCode::DatabaseCorrupt
-                    | ErrorCode::NotADatabase
-                    | ErrorCode::CannotOpen
-                    | ErrorCode::OutOfMemory
-            )
-        )
-    }
-}
-
-/// Returns whether a value has a type that is never stored in its column.
-fn is_unreadable(error: &rusqlite::Error) -> bool {
-    use rusqlite::Error;
-    matches!(
-        error,
-        Error::FromSqlConversionFailure(..)
-            | Error::IntegralValueOutOfRange(..)
-            | Error::InvalidColumnType(..)
-            | Error::Utf8Error(..)
-    )
-}
-
-impl From<rusqlite::Error> for Failure {
-    fn from(error: rusqlite::Error) -> Self {
-        Self::Sql(error)
-    }
-}
-
-impl From<StoreError> for Failure {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
     }
 }

@@ -1,100 +1,40 @@
-//! Stores threads, turns, items and model history durably in one SQLite file. Items and history are
-//! opaque JSON text: this crate knows neither the protocol nor the turn loop, and reads no
-//! environment.
+//! Stores threads, turns, items and model history. Items and history are opaque JSON text: this crate
+//! knows neither the protocol nor the turn loop, and reads no environment.
 //!
-//! [`Store`] is the handle. One thread writes, in group commits; reads run on a small pool and
-//! never block a write. [`Write`] lists the changes, and the methods of [`Store`] the reads.
+//! [`Store`] is the handle, over one of the backends that [`StoreConfig`] names: `sqlite` is durable,
+//! in one file; `memory` keeps the same contract for what ends with the process. [`Write`] lists the
+//! changes, and the methods of [`Store`] the reads. The tests of the contract run on each backend.
 //!
-//! # How a thread is stored
+//! # Another backend
 //!
-//! A thread's model history is loaded only when a turn needs it: loading a thread reads one row.
-//! The store keeps three things for each thread: turns with their items (for clients), fragments
-//! of the model's history (for the provider), and the thread's own row.
-//!
-//! - **Keys** hold thread, turn ordinal and position, so that the rows of a thread are adjacent
-//!   and a page is a range. **Segments** (`lineage.rs`) list the runs of turns, of one or several
-//!   threads, that a thread shows: a fork or a rollback writes a few of them and copies nothing.
-//!   Ordinals only grow along a lineage. The turns of a deleted thread that forks show are kept
-//!   until the last of those forks is deleted (`removal.rs`).
-//! - **Joined history** (`joined.rs`): every 16 turns, the fragments added since the last time are
-//!   stored again as one compressed piece, so that a long history loads from few rows. The rows
-//!   remain authoritative.
-//! - **Text** (`content.rs`) of 512 bytes and more is compressed; from 8 KiB on it is cut into
-//!   chunks at content-defined boundaries, and equal chunks are stored once.
-//! - **Search** (`search.rs`): a narrow table with a trigram index holds case-folded names and
-//!   previews. A term that matches few threads is looked up there; for one that matches many, the
-//!   list is scanned.
-//! - **Jobs** (`jobs.rs`): the rows of a table, each with the worker's result. A row's key holds
-//!   job and number. `server/src/agents/jobs/` runs them.
-//! - **Leases** (`lease.rs`): a store writes only to threads whose lease it holds. The lock file
-//!   of a holder shows whether it is alive; the lease of a dead holder is free, and its next
-//!   holder also takes over its orphaned turns.
-//! - **Opening** (`opening.rs`): `threads.lock` serializes the stores of a home and records how
-//!   the last one ended. A database that was closed properly and has not changed since is used at
-//!   once; otherwise it is checked first, and its log is compared with the index next to it.
-//!   `agentd doctor` (`check.rs`) runs the same checks.
-//! - **Identity** (`identity.rs`): before and after each write the writer checks that the database
-//!   and its log are still at their paths and have not become shorter. If not, nothing further is
-//!   stored or reported as stored, and the log is kept for the next start.
-//! - **Salvage** (`salvage/`) reads the pages of a damaged database itself, recognizes rows by
-//!   their shape and keys, and fills a new database under the same keys, which replaces the
-//!   damaged one when complete. Lost rows of threads and turns are reconstructed from the rows
-//!   that name them.
-//! - **Migrations** (`schema.rs`) only go forward; a database of each released version is kept in
-//!   `store/tests/old/` and opened by a test.
-//!
-//! # A second store
-//!
-//! A PostgreSQL store would have to provide what [`Store`] provides: `commit` of a few kinds of
-//! [`Write`], `lease` and `release`, `claim_orphaned_turns`, and a dozen paged reads. No other
-//! part of the program knows SQLite, except `agentd doctor`.
+//! It provides what [`Store`] does: `commit` of a few kinds of [`Write`], which checks the lease of
+//! the thread and the owner of the turn in the same transaction; `open_thread`, `write_unloaded` and
+//! `release`; `claim_orphaned_turns`; and a dozen paged reads. No other part of the program knows
+//! SQLite, except `agentd doctor`.
 
-mod apply;
-pub mod check;
-mod connection;
-mod content;
 mod cursor;
 mod error;
-mod identity;
-mod integrity;
 mod jobs;
-mod joined;
-mod keys;
-mod lease;
-mod lineage;
-mod opening;
-mod owner;
-mod paths;
-mod pool;
-mod preflight;
+mod memory;
 mod query;
-mod read;
 mod record;
-mod recovery;
-mod removal;
-mod rows;
-pub mod salvage;
-mod schema;
-mod search;
+mod sqlite;
 mod store;
-mod synchronous;
-mod threads;
 pub mod transfer;
 mod usage;
-mod writer;
 
 pub use cursor::query_tag;
-pub use error::StoreError;
+pub use error::{Fault, StoreError};
 pub use jobs::{
     Job, JobItem, JobItemCounts, JobItemOutcome, JobItemStatus, JobStatus, JobWrite, MAX_JOB_ITEMS,
     NewJobItem,
 };
 pub use query::{Direction, ListQuery, Page, SortKey, TurnsQuery};
 pub use record::{
-    Fragment, ItemRow, OrphanedTurn, Place, StoredThread, ThreadChanges, ThreadRecord, TurnOutcome,
-    TurnRow, TurnStatus, Write,
+    Fragment, ItemRow, OpenedThread, OrphanedTurn, Place, StoredThread, ThreadChanges,
+    ThreadRecord, TurnOutcome, TurnRow, TurnStatus, Write,
 };
-pub use salvage::{Kept, Salvage, ThreadLoss};
-pub use store::{OpenOptions, Store};
-pub use synchronous::Synchronous;
+pub use sqlite::salvage::{Kept, Salvage, ThreadLoss};
+pub use sqlite::{SqliteConfig, Synchronous, check, salvage};
+pub use store::{Notice, Store, StoreConfig};
 pub use usage::{UsageQuery, UsageRecord, UsageRow};

@@ -1,5 +1,7 @@
 //! Queries of lists, and their pages. `threads` and `read` run them.
 
+use crate::cursor::query_tag;
+
 /// The time that orders a list of threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SortKey {
@@ -44,6 +46,41 @@ pub struct ListQuery {
     pub cwds: Vec<String>,
     /// Text in the name or the preview, without regard to case.
     pub search: Option<String>,
+}
+
+impl ListQuery {
+    /// The tag of the query in its cursors. It depends on everything that selects and orders
+    /// threads.
+    pub(crate) fn tag(&self) -> String {
+        let mut parts = vec![if self.sort == SortKey::Created { "created" } else { "updated" }];
+        parts.push(if self.archived { "archived" } else { "active" });
+        for (name, values) in
+            [("providers", &self.providers), ("sources", &self.sources), ("cwds", &self.cwds)]
+        {
+            parts.push(name);
+            parts.extend(values.iter().map(String::as_str));
+        }
+        if !self.sessions.is_empty() {
+            parts.push("sessions");
+            parts.extend(self.sessions.iter().map(String::as_str));
+        }
+        parts.push("search");
+        parts.extend(self.search.as_deref());
+        query_tag(&parts)
+    }
+}
+
+/// Separates the name from the preview in a text that is searched.
+pub(crate) const SEPARATOR: char = '\u{1f}';
+
+/// Folds a text for comparison.
+pub(crate) fn fold(text: &str) -> String {
+    text.to_lowercase()
+}
+
+/// The text in which a search looks for a term.
+pub(crate) fn searched_text(name: Option<&str>, preview: &str) -> String {
+    fold(&format!("{}{SEPARATOR}{preview}", name.unwrap_or_default()))
 }
 
 /// A query for a page of turns (specification: `thread/turns/list`).

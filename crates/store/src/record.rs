@@ -172,7 +172,8 @@ pub struct Place {
     pub history: Vec<(Fragment, bool)>,
 }
 
-/// A turn that was in progress when its process died, now owned by the store that claimed it.
+/// A turn in progress with its items, owned by this store: one that it runs, or one that it claimed
+/// after the process that ran it died.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OrphanedTurn {
     /// Id of the thread.
@@ -183,6 +184,18 @@ pub struct OrphanedTurn {
     pub started_at_ms: i64,
     /// Items in order.
     pub items: Vec<ItemRow>,
+}
+
+/// A thread whose lease was just taken (see [`crate::Store::open_thread`]).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenedThread {
+    /// The thread as it is under the lease.
+    pub stored: StoredThread,
+    /// Its newest turn. One in progress is among the orphans.
+    pub last_turn: Option<TurnRow>,
+    /// Its turns in progress, whose process is dead. The caller ends each with
+    /// [`Write::FinishTurn`].
+    pub orphans: Vec<OrphanedTurn>,
 }
 
 /// A change. The changes of one commit are atomic.

@@ -1,61 +1,36 @@
-//! The handle of a store: opening, committing, reading, closing. The writer and the readers do the
-//! work.
+//! The handle of a store, over one of the backends.
 
-use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, mpsc};
-use std::thread::JoinHandle;
+use std::sync::Arc;
 
-use rusqlite::Connection;
-use tokio::sync::{Semaphore, oneshot};
-
-use crate::connection::{Link, Role, Target};
-use crate::error::Failure;
-use crate::opening::Opening;
-use crate::owner::OwnerLock;
-use crate::paths::{OWNERS, create_private_dir, database_path};
-use crate::pool::{Pool, job};
+use crate::memory::Memory;
 use crate::salvage::Salvage;
-use crate::writer::{CheckpointDue, Commit, Job, QUEUE, Queued, Writer};
+use crate::sqlite::{SqliteConfig, SqliteStore};
 use crate::{
-    Fragment, ItemRow, Job as StoredJob, JobItem, JobItemCounts, JobItemStatus, ListQuery,
-    OrphanedTurn, Page, Place, StoreError, StoredThread, Synchronous, TurnRow, TurnsQuery,
-    UsageQuery, UsageRow, Write, jobs, preflight, read, salvage, threads, usage,
+    Fragment, ItemRow, Job, JobItem, JobItemCounts, JobItemStatus, ListQuery, OpenedThread,
+    OrphanedTurn, Page, Place, StoreError, StoredThread, TurnRow, TurnsQuery, UsageQuery, UsageRow,
+    Write,
 };
 
-/// Options for opening a store.
+/// Where threads are stored.
 #[derive(Debug, Clone)]
-pub struct OpenOptions {
-    /// Unix milliseconds; written to this store's owner file.
-    pub now_ms: i64,
-    /// A unique name of this open store, such as a UUID. Turns that it starts are in progress as
-    /// long as the store lives.
-    pub owner: String,
-    /// The failures that a commit survives.
-    pub synchronous: Synchronous,
-    /// Largest size of the database file in pages of 4 KiB; commits that need more fail with
-    /// [`StoreError::Full`]. `None` sets no limit.
-    pub max_pages: Option<u32>,
-    /// True to salvage a damaged database into a new one, and keep the damaged file under another
-    /// name. If off, or if another store has the folder open, damage is an error.
-    pub salvage: bool,
-    /// JSON text: the error of a turn whose record is lost and that a salvage recreates. `None`
-    /// makes it an interrupted turn.
-    pub lost_turn_error: Option<String>,
+pub enum StoreConfig {
+    /// In a SQLite database, durably.
+    Sqlite(SqliteConfig),
+    /// In memory, until the last clone of the store is dropped.
+    Memory,
 }
 
-impl OpenOptions {
-    /// The default options.
-    pub fn new(now_ms: i64, owner: impl Into<String>) -> Self {
-        Self {
-            now_ms,
-            owner: owner.into(),
-            synchronous: Synchronous::default(),
-            max_pages: None,
-            salvage: false,
-            lost_turn_error: None,
-        }
+impl From<SqliteConfig> for StoreConfig {
+    fn from(config: SqliteConfig) -> Self {
+        Self::Sqlite(config)
     }
+}
+
+/// A message for the people who use a store that was just opened.
+#[derive(Debug, Clone)]
+pub enum Notice {
+    /// The database was damaged, and what could be read is in a new one.
+    Salvaged(Salvage),
 }
 
 /// An open store; clones share it. Several processes can have the same folder open.
@@ -64,113 +39,43 @@ impl OpenOptions {
 ///
 /// Bounds: 256 queued commits and 64 queued reads (further ones wait in their callers), one writer
 /// and at most two reader threads, 1 MiB of page cache for each.
-#[derive(Clone)]
-pub struct Store {
-    inner: Arc<Inner>,
-}
+#[derive(Debug, Clone)]
+pub struct Store(Backend);
 
-struct Inner {
-    /// `None` only during drop.
-    jobs: Option<mpsc::Sender<Queued>>,
-    /// Bounds the queue `jobs`; closed with the store.
-    places: Arc<Semaphore>,
-    pool: Arc<Pool>,
-    writer: Option<JoinHandle<()>>,
-    in_memory: bool,
-    /// See [`Store::salvaged`].
-    salvaged: Option<Salvage>,
+#[derive(Debug, Clone)]
+enum Backend {
+    Sqlite(SqliteStore),
+    Memory(Arc<Memory>),
 }
 
 impl Store {
-    /// Opens the store in `dir`. Creates missing folders with mode 0700, and files with 0600.
+    /// Opens a store.
     ///
     /// # Errors
-    /// The file is damaged or newer than this program, the folder cannot be used, or the owner's name
-    /// is in use.
-    pub fn open(dir: &Path, options: OpenOptions) -> Result<Self, StoreError> {
-        preflight::check(dir)?;
-        create_private_dir(dir)?;
-        let owners = dir.join(OWNERS);
-        create_private_dir(&owners)?;
-        let target = Target {
-            path: database_path(dir).into(),
-            in_memory: false,
-            synchronous: options.synchronous,
-            max_pages: options.max_pages,
-            log_pages: Arc::default(),
-            damage_noted: Arc::default(),
-            identity: Arc::default(),
-        };
-        let mut opening = Opening::begin(dir)?;
-        let mut salvaged = None;
-        let conn = match opening.verify_files().and_then(|()| target.prepare()) {
-            Err(StoreError::Corrupt { path, detail }) if options.salvage && opening.alone => {
-                // From here on, the file was not closed in an orderly way.
-                opening.note_in_use()?;
-                let (damage, error) = (opening.damage(detail), options.lost_turn_error.as_deref());
-                salvaged = Some(salvage::salvage(&path, &damage, error, options.now_ms)?);
-                target.prepare()?
+    /// The stored data is damaged or newer than this program, its place cannot be used, or the
+    /// owner's name is in use.
+    pub async fn open(config: impl Into<StoreConfig>) -> Result<Self, StoreError> {
+        match config.into() {
+            StoreConfig::Sqlite(config) => {
+                Ok(Self(Backend::Sqlite(SqliteStore::open(config).await?)))
             }
-            other => other?,
-        };
-        let made_tables = target.log_pages.load(Ordering::Relaxed) > 0;
-        let lock = OwnerLock::acquire(&owners, &options.owner, options.now_ms)?;
-        if opening.alone {
-            opening.note_in_use()?;
+            StoreConfig::Memory => Ok(Self::in_memory()),
         }
-        drop(opening);
-        let store = Self::start(target, conn, options.owner, Some((owners, lock)), salvaged)?;
-        if made_tables {
-            // Flushes the new file to the disk, which creating it did not wait for.
-            store.inner.pool.checkpoint_soon();
-        }
-        Ok(store)
     }
 
-    /// Opens an empty store in memory that ends with its last clone, for ephemeral threads and
-    /// tests.
-    ///
-    /// # Errors
-    /// Memory or a thread is not available.
-    pub fn in_memory() -> Result<Self, StoreError> {
-        let target = Target {
-            path: Path::new(":memory:").into(),
-            in_memory: true,
-            synchronous: Synchronous::default(),
-            max_pages: None,
-            log_pages: Arc::default(),
-            damage_noted: Arc::default(),
-            identity: Arc::default(),
-        };
-        let conn = target.connect(Role::Writer)?;
-        Self::start(target, conn, "memory".to_owned(), None, None)
+    /// An empty store in memory.
+    #[must_use]
+    pub fn in_memory() -> Self {
+        Self(Backend::Memory(Arc::new(Memory::new())))
     }
 
-    fn start(
-        target: Target,
-        conn: Connection,
-        owner: String,
-        lock: Option<(PathBuf, OwnerLock)>,
-        salvaged: Option<Salvage>,
-    ) -> Result<Self, StoreError> {
-        let (jobs, waiting) = mpsc::channel();
-        let places = Arc::new(Semaphore::new(QUEUE));
-        let pool = Arc::new(Pool::new(target.clone()));
-        let (path, in_memory) = (Arc::clone(&target.path), target.in_memory);
-        let writer = Writer {
-            link: Link::new(target, Role::Writer, Some(conn)),
-            jobs: waiting,
-            places: Arc::clone(&places),
-            pool: Arc::clone(&pool),
-            owner,
-            lock,
-            checkpoint_due: CheckpointDue::default(),
-        };
-        let thread =
-            writer.start().map_err(|error| StoreError::io("start a writer for", &path, error))?;
-        let inner =
-            Inner { jobs: Some(jobs), places, pool, writer: Some(thread), in_memory, salvaged };
-        Ok(Self { inner: Arc::new(inner) })
+    /// The messages about the opening.
+    #[must_use]
+    pub fn notices(&self) -> &[Notice] {
+        match &self.0 {
+            Backend::Sqlite(store) => store.notices(),
+            Backend::Memory(_) => &[],
+        }
     }
 
     /// Stores all of `writes` durably, in order and atomically. Commits of a caller that awaits
@@ -181,20 +86,23 @@ impl Store {
     /// A write is refused, the disk is full, or the file cannot be written. Then none of `writes` is
     /// stored, and later commits are not affected.
     pub async fn commit(&self, writes: Vec<Write>) -> Result<(), StoreError> {
-        if writes.is_empty() {
-            return Ok(());
+        match &self.0 {
+            Backend::Sqlite(store) => store.commit(writes).await,
+            Backend::Memory(memory) => memory.commit(&writes),
         }
-        self.ask(|reply| Job::Commit(Commit { writes, reply })).await?
     }
 
     /// Claims every turn in progress whose process is dead. The caller ends each with
-    /// [`Write::FinishTurn`]. A turn is claimed by only one caller of all processes; if that one
+    /// [`Write::FinishTurn`] in [`Store::write_unloaded`], because a claim takes no lease. A turn is claimed by only one caller of all processes; if that one
     /// dies first, it can be claimed again.
     ///
     /// # Errors
     /// The file or the owners' folder cannot be used.
     pub async fn claim_orphaned_turns(&self) -> Result<Vec<OrphanedTurn>, StoreError> {
-        self.ask(Job::Claim).await?
+        match &self.0 {
+            Backend::Sqlite(store) => store.claim_orphaned_turns().await,
+            Backend::Memory(memory) => memory.read(|_| Ok(Vec::new())),
+        }
     }
 
     /// The thread with this id, with or without turns.
@@ -202,8 +110,10 @@ impl Store {
     /// # Errors
     /// The file cannot be read. Every read has this error.
     pub async fn thread(&self, id: &str) -> Result<Option<StoredThread>, StoreError> {
-        let id = id.to_owned();
-        self.read(move |conn| read::thread(conn, &id)).await
+        match &self.0 {
+            Backend::Sqlite(store) => store.thread(id).await,
+            Backend::Memory(memory) => memory.read(|reader| Ok(reader.thread(id))),
+        }
     }
 
     /// A page of threads that have a turn (specification: `thread/list`).
@@ -211,7 +121,10 @@ impl Store {
     /// # Errors
     /// [`StoreError::BadCursor`] for a cursor of another list.
     pub async fn threads(&self, query: ListQuery) -> Result<Page<StoredThread>, StoreError> {
-        self.read(move |conn| threads::list(conn, &query)).await
+        match &self.0 {
+            Backend::Sqlite(store) => store.threads(query).await,
+            Backend::Memory(memory) => memory.read(|reader| reader.threads(&query)),
+        }
     }
 
     /// A page of a thread's turns (specification: `thread/turns/list`).
@@ -223,8 +136,10 @@ impl Store {
         thread: &str,
         query: TurnsQuery,
     ) -> Result<Page<TurnRow>, StoreError> {
-        let thread = thread.to_owned();
-        self.read(move |conn| read::turns(conn, &thread, &query)).await
+        match &self.0 {
+            Backend::Sqlite(store) => store.turns(thread, query).await,
+            Backend::Memory(memory) => memory.read(|reader| reader.turns(thread, &query)),
+        }
     }
 
     /// A page of a thread's turns, each with its items in order.
@@ -236,8 +151,12 @@ impl Store {
         thread: &str,
         query: TurnsQuery,
     ) -> Result<Page<(TurnRow, Vec<ItemRow>)>, StoreError> {
-        let thread = thread.to_owned();
-        self.read(move |conn| read::turns_with_items(conn, &thread, &query)).await
+        match &self.0 {
+            Backend::Sqlite(store) => store.turns_with_items(thread, query).await,
+            Backend::Memory(memory) => {
+                memory.read(|reader| reader.turns_with_items(thread, &query))
+            }
+        }
     }
 
     /// The newest turn of a thread.
@@ -245,8 +164,10 @@ impl Store {
     /// # Errors
     /// [`StoreError::ThreadNotFound`].
     pub async fn last_turn(&self, thread: &str) -> Result<Option<TurnRow>, StoreError> {
-        let thread = thread.to_owned();
-        self.read(move |conn| read::last_turn(conn, &thread)).await
+        match &self.0 {
+            Backend::Sqlite(store) => store.last_turn(thread).await,
+            Backend::Memory(memory) => memory.read(|reader| reader.last_turn(thread)),
+        }
     }
 
     /// The items of a turn in order.
@@ -254,8 +175,10 @@ impl Store {
     /// # Errors
     /// [`StoreError::ThreadNotFound`], [`StoreError::TurnNotFound`].
     pub async fn items(&self, thread: &str, turn: &str) -> Result<Vec<ItemRow>, StoreError> {
-        let (thread, turn) = (thread.to_owned(), turn.to_owned());
-        self.read(move |conn| read::items(conn, &thread, &turn)).await
+        match &self.0 {
+            Backend::Sqlite(store) => store.items(thread, turn).await,
+            Backend::Memory(memory) => memory.read(|reader| reader.items(thread, turn)),
+        }
     }
 
     /// A page of the items of a thread, or of `turn` only, each with the id of its turn.
@@ -268,8 +191,12 @@ impl Store {
         turn: Option<&str>,
         query: TurnsQuery,
     ) -> Result<Page<(String, ItemRow)>, StoreError> {
-        let (thread, turn) = (thread.to_owned(), turn.map(str::to_owned));
-        self.read(move |conn| read::items_page(conn, &thread, turn.as_deref(), &query)).await
+        match &self.0 {
+            Backend::Sqlite(store) => store.items_page(thread, turn, query).await,
+            Backend::Memory(memory) => {
+                memory.read(|reader| reader.items_page(thread, turn, &query))
+            }
+        }
     }
 
     /// The model's history in order, from where it last started over ([`Write::AppendHistory`]). The
@@ -278,21 +205,9 @@ impl Store {
     /// # Errors
     /// [`StoreError::ThreadNotFound`].
     pub async fn history(&self, thread: &str) -> Result<Vec<Fragment>, StoreError> {
-        let id = thread.to_owned();
-        let (history, loose) = self.read(move |conn| read::history(conn, &id)).await?;
-        if loose {
-            self.join_soon(thread);
-        }
-        Ok(history)
-    }
-
-    /// Requests that the writer joins the history of a thread stored by an earlier version. Does
-    /// nothing if the writer is busy; the next reader requests it again.
-    fn join_soon(&self, thread: &str) {
-        let Some(jobs) = &self.inner.jobs else { return };
-        if let Ok(place) = Arc::clone(&self.inner.places).try_acquire_owned() {
-            // If the writer has ended, there is nothing to join.
-            let _ = jobs.send((Job::Join(thread.to_owned()), place));
+        match &self.0 {
+            Backend::Sqlite(store) => store.history(thread).await,
+            Backend::Memory(memory) => memory.read(|reader| reader.history(thread)),
         }
     }
 
@@ -304,18 +219,22 @@ impl Store {
         &self,
         thread: &str,
         fingerprint: [u8; 32],
-    ) -> Result<Option<StoredJob>, StoreError> {
-        let thread = thread.to_owned();
-        self.read(move |conn| jobs::read::latest_job(conn, &thread, &fingerprint)).await
+    ) -> Result<Option<Job>, StoreError> {
+        match &self.0 {
+            Backend::Sqlite(store) => store.latest_job(thread, fingerprint).await,
+            Backend::Memory(memory) => memory.read(|reader| reader.latest_job(thread, fingerprint)),
+        }
     }
 
     /// The jobs of a thread, oldest first.
     ///
     /// # Errors
     /// As for [`Store::latest_job`].
-    pub async fn jobs(&self, thread: &str) -> Result<Vec<StoredJob>, StoreError> {
-        let thread = thread.to_owned();
-        self.read(move |conn| jobs::read::jobs(conn, &thread)).await
+    pub async fn jobs(&self, thread: &str) -> Result<Vec<Job>, StoreError> {
+        match &self.0 {
+            Backend::Sqlite(store) => store.jobs(thread).await,
+            Backend::Memory(memory) => memory.read(|reader| reader.jobs(thread)),
+        }
     }
 
     /// At most `limit` rows of a job after the row `behind`, in order; with `status`, only those
@@ -330,7 +249,12 @@ impl Store {
         status: Option<JobItemStatus>,
         limit: u32,
     ) -> Result<Vec<JobItem>, StoreError> {
-        self.read(move |conn| jobs::read::items(conn, job, behind, status, limit)).await
+        match &self.0 {
+            Backend::Sqlite(store) => store.job_items(job, behind, status, limit).await,
+            Backend::Memory(memory) => {
+                memory.read(|reader| reader.job_items(job, behind, status, limit))
+            }
+        }
     }
 
     /// Returns the number of a job's rows in each status.
@@ -338,7 +262,10 @@ impl Store {
     /// # Errors
     /// The file cannot be read.
     pub async fn job_counts(&self, job: i64) -> Result<JobItemCounts, StoreError> {
-        self.read(move |conn| jobs::read::counts(conn, job)).await
+        match &self.0 {
+            Backend::Sqlite(store) => store.job_counts(job).await,
+            Backend::Memory(memory) => memory.read(|reader| Ok(reader.job_counts(job))),
+        }
     }
 
     /// Returns the usage of responses, in the order in which it was added.
@@ -346,7 +273,10 @@ impl Store {
     /// # Errors
     /// The file cannot be read.
     pub async fn usage(&self, query: UsageQuery) -> Result<Vec<UsageRow>, StoreError> {
-        self.read(move |conn| usage::read(conn, query)).await
+        match &self.0 {
+            Backend::Sqlite(store) => store.usage(query).await,
+            Backend::Memory(memory) => memory.read(|reader| Ok(reader.usage(query))),
+        }
     }
 
     /// At most `limit` places of a thread after the place `behind`, for copying the thread.
@@ -359,18 +289,47 @@ impl Store {
         behind: Option<u32>,
         limit: usize,
     ) -> Result<Vec<Place>, StoreError> {
-        let thread = thread.to_owned();
-        self.read(move |conn| read::places(conn, &thread, behind, limit)).await
+        match &self.0 {
+            Backend::Sqlite(store) => store.places(thread, behind, limit).await,
+            Backend::Memory(memory) => memory.read(|reader| reader.places(thread, behind, limit)),
+        }
     }
 
-    /// Takes the lease of a thread, which writing requires, and returns its orphaned turns, which
-    /// the caller ends. May be called again while this store holds the lease, unless the caller
-    /// runs a turn of the thread.
+    /// Takes the lease of a thread, which writing requires, and returns the thread as it is under
+    /// the lease. May be called again while this store holds the lease, unless the caller runs a
+    /// turn of the thread.
     ///
     /// # Errors
-    /// [`StoreError::Leased`] if another living store holds it; [`StoreError::ThreadNotFound`].
-    pub async fn lease(&self, thread: &str) -> Result<Vec<OrphanedTurn>, StoreError> {
-        self.ask(|reply| Job::Lease(thread.to_owned(), reply)).await?
+    /// [`StoreError::LeasedBy`] if another living store holds it; [`StoreError::ThreadNotFound`].
+    pub async fn open_thread(&self, thread: &str) -> Result<OpenedThread, StoreError> {
+        match &self.0 {
+            Backend::Sqlite(store) => store.open_thread(thread).await,
+            Backend::Memory(memory) => memory.open_thread(thread),
+        }
+    }
+
+    /// Writes to a thread that is not loaded: takes its lease, stores all of `writes`, and releases
+    /// the lease, atomically. A lease that this store had before stays with it.
+    ///
+    /// # Errors
+    /// As for [`Store::open_thread`] and [`Store::commit`]. Then nothing has changed.
+    pub async fn write_unloaded(&self, thread: &str, writes: Vec<Write>) -> Result<(), StoreError> {
+        match &self.0 {
+            Backend::Sqlite(store) => store.write_unloaded(thread, writes).await,
+            Backend::Memory(memory) => memory.write_unloaded(thread, &writes),
+        }
+    }
+
+    /// The turns of a thread in progress that this store runs, with their items.
+    ///
+    /// # Errors
+    /// [`StoreError::LeaseLost`] if this store does not hold the lease of the thread;
+    /// [`StoreError::ThreadNotFound`].
+    pub async fn turns_in_progress(&self, thread: &str) -> Result<Vec<OrphanedTurn>, StoreError> {
+        match &self.0 {
+            Backend::Sqlite(store) => store.turns_in_progress(thread).await,
+            Backend::Memory(memory) => memory.read(|reader| reader.turns_in_progress(thread)),
+        }
     }
 
     /// Releases the lease of a thread, so that another store can take it.
@@ -378,13 +337,10 @@ impl Store {
     /// # Errors
     /// The file cannot be written. The lease then ends with this store.
     pub async fn release(&self, thread: &str) -> Result<(), StoreError> {
-        self.ask(|reply| Job::Release(thread.to_owned(), reply)).await?
-    }
-
-    /// The result of the salvage, if the database was damaged when this store was opened.
-    #[must_use]
-    pub fn salvaged(&self) -> Option<&Salvage> {
-        self.inner.salvaged.as_ref()
+        match &self.0 {
+            Backend::Sqlite(store) => store.release(thread).await,
+            Backend::Memory(memory) => memory.release(thread),
+        }
     }
 
     /// Finishes all sent jobs, moves the log into the database and closes all files. Later calls of
@@ -393,42 +349,9 @@ impl Store {
     /// # Errors
     /// The log cannot be moved. It then stays next to the database, and nothing is lost.
     pub async fn close(&self) -> Result<(), StoreError> {
-        self.ask(Job::Close).await?
-    }
-
-    async fn ask<T>(&self, job: impl FnOnce(oneshot::Sender<T>) -> Job) -> Result<T, StoreError> {
-        let (reply, answer) = oneshot::channel();
-        let jobs = self.inner.jobs.as_ref().ok_or(StoreError::Closed)?;
-        let place = Arc::clone(&self.inner.places).acquire_owned().await;
-        let place = place.map_err(|_| StoreError::Closed)?;
-        jobs.send((job(reply), place)).map_err(|_| StoreError::Closed)?;
-        answer.await.map_err(|_| StoreError::Closed)
-    }
-
-    async fn read<T: Send + 'static>(
-        &self,
-        read: impl FnOnce(&Connection) -> Result<T, Failure> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        if self.inner.in_memory {
-            return self.ask(|reply| Job::Read(job(read, reply))).await?;
+        match &self.0 {
+            Backend::Sqlite(store) => store.close().await,
+            Backend::Memory(memory) => memory.close(),
         }
-        self.inner.pool.read(read).await
-    }
-}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        self.jobs = None;
-        if let Some(writer) = self.writer.take() {
-            // The writer does not panic; otherwise its callers would have got errors from dropped
-            // channels.
-            let _ = writer.join();
-        }
-    }
-}
-
-impl std::fmt::Debug for Store {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Store").field("in_memory", &self.inner.in_memory).finish_non_exhaustive()
     }
 }

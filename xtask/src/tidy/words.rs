@@ -202,7 +202,7 @@ fn is_right(phrase: &Phrase, text: &str, place: usize) -> bool {
         let near = words.filter(|word| !word.is_empty()).rev().take(LEFT_REACH);
         near.into_iter().any(|word| LEFT.contains(&word))
     };
-    phrase.right.iter().any(|right| is_longer(&right)) || phrase.text == "behind" && is_left()
+    phrase.right.iter().any(is_longer) || phrase.text == "behind" && is_left()
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::Subcommand;
 use server::{Clock, Ids};
-use store::{OpenOptions, Store, transfer};
+use store::{SqliteConfig, Store, transfer};
 
 use crate::commands::local::LocalServer;
 use crate::commands::transcript::Palette;
@@ -113,7 +113,7 @@ async fn on_store(command: StoreCommand, environment: Environment) -> anyhow::Re
     let config = checked(&environment, false)?;
     let dir = config.sqlite_home.clone();
     let options = environment.options("cli");
-    let store = open(&dir, &*options.clock, &*options.ids)?;
+    let store = open(&dir, &*options.clock, &*options.ids).await?;
     let outcome = match command {
         StoreCommand::Export { thread, output } => export(&store, &thread, output.as_deref()).await,
         StoreCommand::Cost(arguments) => cost::report(&store, &arguments, &time_zone()).await,
@@ -126,8 +126,8 @@ async fn on_store(command: StoreCommand, environment: Environment) -> anyhow::Re
     outcome.map(|()| ExitCode::SUCCESS)
 }
 
-fn open(dir: &Path, clock: &dyn Clock, ids: &dyn Ids) -> anyhow::Result<Store> {
-    Ok(Store::open(dir, OpenOptions::new(clock.now_ms(), ids.next()))?)
+async fn open(dir: &Path, clock: &dyn Clock, ids: &dyn Ids) -> anyhow::Result<Store> {
+    Ok(Store::open(SqliteConfig::new(dir, clock.now_ms(), ids.next())).await?)
 }
 
 async fn export(store: &Store, thread: &str, output: Option<&Path>) -> anyhow::Result<()> {

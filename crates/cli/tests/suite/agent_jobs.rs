@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use crate::common::{Running, TestEnvironment, stderr, stdout};
 use model_server::script::Script;
 use serde_json::{Value, json};
-use store::{JobItem, JobItemStatus, JobStatus, OpenOptions, Store};
+use store::{JobItem, JobItemStatus, JobStatus, SqliteConfig, Store};
 use tokio::runtime::Runtime;
 
 /// Workers at once.
@@ -162,8 +162,8 @@ fn stored(
     wanted: Option<JobItemStatus>,
 ) -> (JobStatus, BTreeMap<u32, JobItem>) {
     Runtime::new().unwrap().block_on(async {
-        let options = OpenOptions::new(0, format!("test-{}", std::process::id()));
-        let store = Store::open(&env.home(), options).unwrap();
+        let owner = format!("test-{}", std::process::id());
+        let store = Store::open(SqliteConfig::new(env.home(), 0, owner)).await.unwrap();
         let jobs = store.jobs(thread).await.unwrap();
         let [job] = &jobs[..] else { panic!("{jobs:?}") };
         let items = store.job_items(job.key, 0, wanted, u32::MAX).await.unwrap();

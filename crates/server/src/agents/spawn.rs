@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use protocol::{ReasoningEffort, ThreadSource, ThreadStarted};
 use serde_json::json;
-use session::{
-    AgentOutcome, AgentState, Id, Overrides, PolicyBound, Settings, SpawnAgent, ToolError,
-};
+use session::{AgentOutcome, AgentState, Id, Overrides, PolicyBound, SpawnAgent, ToolError};
 
 use super::forest::NewAgent;
 use super::{AgentCaller, AgentThread, Agents, StartAgents};
@@ -15,6 +13,7 @@ use crate::allowed::MachineInput;
 use crate::convert;
 use crate::error::Error;
 use crate::peer::Gate;
+use crate::stored;
 use crate::thread_port::{AgentIdentity, Extra, ThreadHandle, TreeLimits, wire};
 
 /// The role that stands for an agent like its caller.
@@ -92,8 +91,8 @@ impl Agents {
         let turn = self.start_turn(&id, &handle, content, caller).await;
         turn.map_err(|error| not_started(&error))?;
         starting.keep();
-        let settings: Settings = serde_json::from_str(&record.settings)
-            .map_err(|error| not_started(&Error::failed(error.to_string())))?;
+        let settings =
+            stored::settings(&id, &record.settings).map_err(|error| not_started(&error))?;
         let shown = Id::from(id.as_str());
         Ok(AgentOutcome {
             receivers: vec![shown.clone()],

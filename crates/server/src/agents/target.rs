@@ -77,7 +77,7 @@ impl Agents {
             return Ok(());
         }
         self.store
-            .lease(id)
+            .open_thread(id)
             .await
             .map_err(|error| ToolError::new(format!("agent {id} cannot be closed: {error}")))?;
         self.store.release(id).await;
@@ -90,7 +90,8 @@ impl Agents {
         let found = store.thread(target).await;
         let found = found.map_err(|error| unreadable(target, &error.into()))?;
         if let Some(found) = found {
-            let Some(identity) = Extra::read(&found.record).agent else {
+            let extra = Extra::read(&found.record).map_err(|error| unreadable(target, &error))?;
+            let Some(identity) = extra.agent else {
                 return Err(self.not_below(caller, target));
             };
             let is_closed = self.threads.get(target).is_none();
@@ -123,7 +124,15 @@ impl Agents {
         // Oldest first, as they came.
         for found in page.rows.iter().rev() {
             let id = &found.record.id;
-            if let Some(identity) = Extra::read(&found.record).agent
+            let identity = match Extra::read(&found.record) {
+                Ok(extra) => extra.agent,
+                // The others can be named all the same. Naming this one reports the error.
+                Err(error) => {
+                    tracing::warn!(target: "server::store", "{error}");
+                    None
+                }
+            };
+            if let Some(identity) = identity
                 && identity.root == root
             {
                 forest.remember(id, &identity, self.threads.get(id).is_none());

@@ -53,7 +53,7 @@ impl GoalMethods<Caller> for Server {
             None => {
                 let store = self.services.store.get().await?;
                 let found = store.thread(id).await?;
-                Extra::read(&found.ok_or_else(|| Error::unknown_thread(id))?.record).goal
+                Extra::read(&found.ok_or_else(|| Error::unknown_thread(id))?.record)?.goal
             }
         };
         Ok(ThreadGoalGetResponse { goal: goal.map(|goal| convert::event::goal(id, &goal)) })

@@ -85,6 +85,14 @@ enum Next {
     Closed,
 }
 
+/// The end of an actor that did not panic.
+enum Served {
+    /// The thread was unloaded, and its lease released.
+    ToItsEnd,
+    /// Another server has the thread's lease.
+    UntilLeaseLost,
+}
+
 impl Actor {
     /// Runs the actor in a task of its own, until the thread is unloaded.
     pub(crate) fn spawn(self) -> ThreadHandle {
@@ -104,12 +112,14 @@ impl Actor {
     }
 
     async fn run(mut self) {
-        if let Err(panic) = panics::catch(self.serve()).await {
-            self.end_after_panic(panic).await;
+        match panics::catch(self.serve()).await {
+            Ok(Served::ToItsEnd) => {}
+            Ok(Served::UntilLeaseLost) => self.end_after_lost_lease().await,
+            Err(panic) => self.end_after_panic(panic).await,
         }
     }
 
-    async fn serve(&mut self) {
+    async fn serve(&mut self) -> Served {
         while self.mailbox.end().is_none() {
             let mut steps = Vec::new();
             match self.next().await {
@@ -127,7 +137,7 @@ impl Actor {
                     }
                     self.end().await;
                     self.mailbox.threads().unload(self.journal.id());
-                    return;
+                    return Served::ToItsEnd;
                 }
                 Next::Closed => break,
             }
@@ -141,9 +151,13 @@ impl Actor {
                 self.take(command, &mut steps).await;
             }
             self.execute(steps).await;
+            if self.journal.has_lost_lease() {
+                return Served::UntilLeaseLost;
+            }
             self.pace().await;
         }
         self.end().await;
+        Served::ToItsEnd
     }
 
     /// Waits while messages are produced faster than clients read. Answers of agents are taken

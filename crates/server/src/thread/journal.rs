@@ -7,7 +7,7 @@ mod writes;
 use std::sync::Arc;
 
 use session::{Effect, Fragment, Id, Millis, Record, TurnError, TurnView};
-use store::{ThreadChanges, ThreadRecord, TurnsQuery, Write};
+use store::{StoreError, ThreadChanges, ThreadRecord, TurnsQuery, Write};
 
 use crate::convert::{self, event};
 use crate::error::Error;
@@ -28,6 +28,8 @@ pub(crate) struct Journal {
     /// Nothing of the thread is stored.
     ephemeral: bool,
     missing_ends: MissingEnds,
+    /// Another server may write to the thread, and this one no longer does.
+    lost_lease: bool,
     store: Arc<ThreadStore>,
     options: Arc<Options>,
 }
@@ -40,7 +42,7 @@ impl Journal {
     ) -> Self {
         let id = record.id.as_str().into();
         let missing_ends = MissingEnds::default();
-        Self { id, record, extra, ephemeral, missing_ends, store, options }
+        Self { id, record, extra, ephemeral, missing_ends, lost_lease: false, store, options }
     }
 
     pub(super) fn id(&self) -> &Id {
@@ -94,7 +96,43 @@ impl Journal {
             return Ok(());
         }
         self.store_missing_ends().await;
-        Ok(self.store.get().await?.commit(writes).await?)
+        self.commit_now(writes).await
+    }
+
+    /// # Errors
+    /// Also when the lease was lost before: only loading the thread again may take it.
+    async fn commit_now(&mut self, writes: Vec<Write>) -> Result<(), Error> {
+        if self.lost_lease {
+            return Err(self.lost_lease_error());
+        }
+        let outcome = self.store.get().await?.commit(writes).await;
+        outcome.map_err(|error| self.note_failure(error))
+    }
+
+    /// The error for clients; notes whether the lease is lost.
+    fn note_failure(&mut self, error: StoreError) -> Error {
+        match error {
+            // A server that took the thread over may have deleted it since.
+            StoreError::LeaseLost { .. } | StoreError::ThreadNotFound { .. } => {
+                self.lost_lease = true;
+                self.lost_lease_error()
+            }
+            error => error.into(),
+        }
+    }
+
+    /// Returns whether this server may no longer write to the thread.
+    pub(super) fn has_lost_lease(&self) -> bool {
+        self.lost_lease
+    }
+
+    /// Why nothing more of the thread is stored, and what to do.
+    pub(super) fn lost_lease_error(&self) -> Error {
+        let id = &self.id;
+        Error::wrong_state(format!(
+            "another server has taken over thread {id}, so that this server has closed it"
+        ))
+        .next_step("call thread/resume to continue it where it is stored")
     }
 
     /// The end of this turn was sent to clients and is not stored.
@@ -104,12 +142,15 @@ impl Journal {
 
     /// Stores the ends of turns that are missing, if the store works again.
     pub(super) async fn store_missing_ends(&mut self) {
-        if self.missing_ends.is_empty() || self.ephemeral {
+        if self.missing_ends.is_empty() || self.ephemeral || self.lost_lease {
             return;
         }
         let now = self.now();
         let stored = match self.store.get().await {
-            Ok(store) => self.missing_ends.store(store, &self.id, now).await.map_err(Error::from),
+            Ok(store) => match self.missing_ends.store(store, &self.id, now).await {
+                Ok(()) => Ok(()),
+                Err(error) => Err(self.note_failure(error)),
+            },
             Err(error) => Err(error),
         };
         if let Err(error) = stored {
@@ -180,7 +221,7 @@ impl Journal {
             Write::RollBack { thread: thread.clone(), turns },
             Write::UpdateThread { thread, changes: Box::new(changes) },
         ];
-        self.store.get().await?.commit(writes).await?;
+        self.commit_now(writes).await?;
         self.extra = extra;
         Ok(())
     }
@@ -199,7 +240,7 @@ impl Journal {
         if !self.ephemeral {
             let (thread, changes) = (self.id.to_string(), Box::new(changes.clone()));
             let write = Write::UpdateThread { thread, changes };
-            self.store.get().await?.commit(vec![write]).await?;
+            self.commit_now(vec![write]).await?;
         }
         let ThreadChanges { name, git_info, .. } = changes;
         self.record.name = name.unwrap_or_else(|| self.record.name.take());
@@ -216,8 +257,7 @@ impl Journal {
             return Ok(Vec::new());
         }
         let store = self.store.get().await?;
-        // This store has the lease already, and no longer runs any of the thread's turns.
-        let orphans = store.lease(&self.id).await?;
+        let orphans = store.turns_in_progress(&self.id).await?;
         let error = serde_json::to_string(&event::turn_error(error)).expect("plain data");
         let failed = OrphanOutcome::Failed { error };
         Ok(recovery::close(store, orphans, self.now(), &failed).await?)

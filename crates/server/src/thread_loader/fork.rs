@@ -5,9 +5,10 @@ use protocol::ThreadSource;
 use session::{Restored, ThreadStart};
 use store::{StoredThread, ThreadRecord};
 
-use super::{ClientOverrides, Clients, ThreadLoader, limit, totals};
+use super::{ClientOverrides, Clients, ThreadLoader, limit};
 use crate::convert;
 use crate::error::Error;
+use crate::stored::Totals;
 use crate::thread_port::{Extra, ThreadHandle};
 use crate::thread_store::NewThread;
 
@@ -42,7 +43,7 @@ impl ThreadLoader {
         let mut settings = self.stored_settings(&parent).await?;
         let cwd = client.cwd.clone().unwrap_or_else(|| settings.cwd.clone());
         let (config, origin) = self.configuration(clients, &cwd, &client).await?;
-        let inherited = Extra::read(&parent);
+        let inherited = Extra::read(&parent)?;
         // An agent's own settings may ask for more than it may do. The fork is a thread of the user,
         // so what the client chooses is bounded by the requirements only.
         if let Some(bound) = self.present_bound(&inherited).await? {
@@ -90,7 +91,7 @@ impl ThreadLoader {
         };
         let new = NewThread::new(record, &settings);
         let parts = self.parts(clients, &config, &extra, settings).await?;
-        let (usage, cost) = totals(parent.token_usage.as_deref());
+        let (usage, cost) = Totals::read(&parent.id, parent.token_usage.as_deref());
         let mut restored = Restored {
             introduced: extra.introduced.clone(),
             usage,

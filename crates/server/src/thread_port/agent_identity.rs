@@ -1,13 +1,12 @@
 //! The identity of an agent's thread. It is stored with the thread.
 
-use serde::{Deserialize, Serialize};
 use session::PolicyBound;
 
+use crate::stored::{StoredAgent, StoredBound, StoredLimits};
 use crate::thread_port::TreeLimits;
 
 /// The facts that make a thread an agent.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct AgentIdentity {
     /// The thread that started it.
     pub(crate) parent: String,
@@ -15,25 +14,20 @@ pub(crate) struct AgentIdentity {
     pub(crate) root: String,
     /// The threads above it, the root first and its parent last: who it belongs to is known without
     /// them. Empty in what earlier versions stored.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) above: Vec<String>,
     /// Its distance from the root.
     pub(crate) depth: u32,
     /// A name for people, unique in its tree.
     pub(crate) nickname: String,
     /// Its role in the configuration.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) role: Option<String>,
     /// The job whose row it works on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) job: Option<String>,
     /// True if it began with the history of its parent.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) has_parents_history: bool,
     /// The policies of its parent when it was started: no configuration gives it more.
     pub(crate) bound: PolicyBound,
     /// Those of its tree when it was started: the file of its role does not raise them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) limits: Option<TreeLimits>,
 }
 
@@ -50,5 +44,57 @@ impl AgentIdentity {
     /// Returns whether `thread` started it, directly or not.
     pub(crate) fn descends_from(&self, thread: &str) -> bool {
         self.above().contains(&thread)
+    }
+}
+
+impl From<&AgentIdentity> for StoredAgent {
+    fn from(agent: &AgentIdentity) -> Self {
+        let AgentIdentity {
+            parent,
+            root,
+            above,
+            depth,
+            nickname,
+            role,
+            job,
+            has_parents_history,
+            bound,
+            limits,
+        } = agent.clone();
+        let limits = limits
+            .map(|TreeLimits { max_threads, max_depth }| StoredLimits { max_threads, max_depth });
+        let bound = StoredBound::from(&bound);
+        Self { parent, root, above, depth, nickname, role, job, has_parents_history, bound, limits }
+    }
+}
+
+impl From<StoredAgent> for AgentIdentity {
+    fn from(agent: StoredAgent) -> Self {
+        let StoredAgent {
+            parent,
+            root,
+            above,
+            depth,
+            nickname,
+            role,
+            job,
+            has_parents_history,
+            bound,
+            limits,
+        } = agent;
+        let limits = limits
+            .map(|StoredLimits { max_threads, max_depth }| TreeLimits { max_threads, max_depth });
+        Self {
+            parent,
+            root,
+            above,
+            depth,
+            nickname,
+            role,
+            job,
+            has_parents_history,
+            bound: bound.into(),
+            limits,
+        }
     }
 }

@@ -1,54 +1,48 @@
-//! The stored state of a thread beyond its settings, as JSON of our own.
+//! The stored state of a thread beyond its settings.
 
 use std::sync::Arc;
 
 use config::Config;
 use protocol::ThreadSource;
-use serde::{Deserialize, Serialize};
 use session::{ApprovedAction, DynamicTool, Settings};
 use store::ThreadRecord;
 
+use crate::error::Error;
+use crate::stored::{
+    self, StoredAgent, StoredApproval, StoredExtra, StoredGoal, StoredSettings, StoredSource,
+    StoredTool,
+};
 use crate::thread_port::AgentIdentity;
 
 /// The stored state of a thread beyond its settings.
-#[derive(Clone, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Extra {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) base_instructions: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) developer_instructions: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) service_name: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) thread_source: Option<ThreadSource>,
     /// The thread leaves no notes for later ones, and gets none.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) without_memories: bool,
     /// The settings that the model was last informed of.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) introduced: Option<Settings>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) goal: Option<session::Goal>,
     /// Actions that the user approved after a review refused them, and that have not run.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) approved_actions: Vec<ApprovedAction>,
     /// The project documents below the working folder that the model has, by path.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) documents: Vec<String>,
     /// Tools that the client runs.
-    #[serde(skip_serializing_if = "<[DynamicTool]>::is_empty")]
     pub(crate) dynamic_tools: Arc<[DynamicTool]>,
     /// The identity that makes the thread an agent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) agent: Option<AgentIdentity>,
 }
 
 impl Extra {
-    /// That of a stored thread; the default when the record has none that can be read.
-    pub(crate) fn read(record: &ThreadRecord) -> Self {
-        let extra = record.extra.as_deref().and_then(|json| serde_json::from_str(json).ok());
-        extra.unwrap_or_default()
+    /// That of a stored thread.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub(crate) fn read(record: &ThreadRecord) -> Result<Self, Error> {
+        Ok(stored::extra(record)?.into())
     }
 
     /// Returns whether the thread leaves notes and gets those of others. Agents, and threads that a
@@ -62,6 +56,71 @@ impl Extra {
     }
 
     pub(crate) fn json(&self) -> String {
-        serde_json::to_string(self).expect("plain data")
+        serde_json::to_string(&StoredExtra::from(self)).expect("plain data")
+    }
+}
+
+impl From<&Extra> for StoredExtra {
+    fn from(extra: &Extra) -> Self {
+        let Extra {
+            base_instructions,
+            developer_instructions,
+            service_name,
+            thread_source,
+            without_memories,
+            introduced,
+            goal,
+            approved_actions,
+            documents,
+            dynamic_tools,
+            agent,
+        } = extra;
+        Self {
+            base_instructions: base_instructions.clone(),
+            developer_instructions: developer_instructions.clone(),
+            service_name: service_name.clone(),
+            thread_source: thread_source.clone().map(StoredSource),
+            without_memories: *without_memories,
+            introduced: introduced.clone().map(StoredSettings),
+            goal: goal.clone().map(StoredGoal),
+            approved_actions: approved_actions.iter().cloned().map(StoredApproval).collect(),
+            documents: documents.clone(),
+            dynamic_tools: dynamic_tools.iter().cloned().map(StoredTool).collect(),
+            agent: agent.as_ref().map(StoredAgent::from),
+        }
+    }
+}
+
+impl From<StoredExtra> for Extra {
+    fn from(stored: StoredExtra) -> Self {
+        let StoredExtra {
+            base_instructions,
+            developer_instructions,
+            service_name,
+            thread_source,
+            without_memories,
+            introduced,
+            goal,
+            approved_actions,
+            documents,
+            dynamic_tools,
+            agent,
+        } = stored;
+        Self {
+            base_instructions,
+            developer_instructions,
+            service_name,
+            thread_source: thread_source.map(|StoredSource(source)| source),
+            without_memories,
+            introduced: introduced.map(|StoredSettings(settings)| settings),
+            goal: goal.map(|StoredGoal(goal)| goal),
+            approved_actions: approved_actions
+                .into_iter()
+                .map(|StoredApproval(action)| action)
+                .collect(),
+            documents,
+            dynamic_tools: dynamic_tools.into_iter().map(|StoredTool(tool)| tool).collect(),
+            agent: agent.map(Into::into),
+        }
     }
 }

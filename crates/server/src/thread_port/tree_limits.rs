@@ -1,12 +1,10 @@
 //! Limits of a tree: the number of agents that work at once, and its depth.
 
 use config::Config;
-use serde::{Deserialize, Serialize};
 use session::ToolError;
 
 /// The limits of a tree of agents.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TreeLimits {
     /// `agents.max_threads`.
     pub(crate) max_threads: usize,

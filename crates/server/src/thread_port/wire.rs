@@ -4,8 +4,9 @@ use protocol::thread_record::{SubAgentSource, ThreadSpawnSource};
 use protocol::{GitInfo, SessionSource, Thread, ThreadStatus, Turn};
 use store::{StoredThread, ThreadRecord};
 
-use super::{AgentIdentity, Extra, Snapshot};
+use super::{AgentIdentity, Snapshot};
 use crate::convert::{agent, event};
+use crate::stored as stored_shapes;
 
 /// A loaded thread.
 pub(crate) fn loaded(snapshot: &Snapshot, turns: Vec<Turn>) -> Thread {
@@ -39,7 +40,7 @@ fn thread(record: &ThreadRecord, status: ThreadStatus, turns: Vec<Turn>) -> Thre
         cwd: record.cwd.clone(),
         cli_version: record.cli_version.clone(),
         source,
-        thread_source: Extra::read(record).thread_source,
+        thread_source: stored_shapes::thread_source(record),
         agent_nickname,
         agent_role,
         forked_from_id: record.forked_from_id.clone(),

@@ -128,14 +128,14 @@ async fn the_end_of_the_server_ends_everything_that_its_commands_started() {
 }
 
 /// The number of processes that sleep for this duration, without the shells that started them.
-fn sleepers(mark: &str) -> usize {
+pub(crate) fn sleepers(mark: &str) -> usize {
     let wanted = format!("sleep\0{mark}\0");
     let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
     let lines = processes.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
     lines.filter(|line| line == wanted.as_bytes()).count()
 }
 
-async fn until(holds: impl Fn() -> bool) {
+pub(crate) async fn until(holds: impl Fn() -> bool) {
     for _ in 0..6_000 {
         if holds() {
             return;

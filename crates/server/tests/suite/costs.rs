@@ -2,7 +2,7 @@
 //! model and tier that really answered; and what a provider says of that model.
 
 use serde_json::{Value, json};
-use store::{OpenOptions, Store, UsageQuery, UsageRow};
+use store::{SqliteConfig, Store, UsageQuery, UsageRow};
 use testkit::{Peer, TestEnvironment};
 
 use crate::{calls, runs, says};
@@ -56,7 +56,7 @@ fn cost(last: &str, turn: &str, with_agents: &str, thread: &str) -> Value {
 
 /// What is stored of the use of tokens.
 async fn stored(env: &TestEnvironment) -> Vec<UsageRow> {
-    let store = Store::open(env.home(), OpenOptions::new(0, "reader".to_owned())).unwrap();
+    let store = Store::open(SqliteConfig::new(env.home(), 0, "reader")).await.unwrap();
     let all = UsageQuery { after: 0, from_ms: i64::MIN, to_ms: i64::MAX, limit: 100 };
     let rows = store.usage(all).await.unwrap();
     store.close().await.unwrap();

@@ -2,7 +2,7 @@
 //! `thread/resume` with `history` and `path`, `thread/fork` with `path`).
 
 use serde_json::{Value, json};
-use store::{OpenOptions, Store, transfer};
+use store::{SqliteConfig, Store, transfer};
 use testkit::{Peer, TestEnvironment};
 
 use crate::forks::questions;
@@ -25,7 +25,7 @@ async fn experimental(server: &testkit::TestServer) -> Peer {
 
 /// Exports the thread to a file while no server runs.
 async fn exported(env: &TestEnvironment, thread: &str) -> String {
-    let store = Store::open(env.home(), OpenOptions::new(0, "export".to_owned())).unwrap();
+    let store = Store::open(SqliteConfig::new(env.home(), 0, "export")).await.unwrap();
     let mut text = String::new();
     let written = transfer::export(&store, thread, |line| {
         text.push_str(line);

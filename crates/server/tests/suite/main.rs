@@ -53,6 +53,7 @@ mod lines;
 mod links;
 #[path = "../../../account/tests/suite/login_service.rs"]
 mod login_service;
+mod lost_leases;
 mod managed_network;
 mod mcp_clients;
 mod mcp_http;
@@ -91,6 +92,7 @@ mod skill_needs;
 mod skills;
 mod special_files;
 mod steering;
+mod stored_facts;
 mod streaming;
 mod telemetry;
 mod threads;

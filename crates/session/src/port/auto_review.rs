@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::approval::NetworkTarget;
 use super::model::ResponseUsage;
@@ -182,8 +182,7 @@ pub struct ApprovalReview {
 }
 
 /// An action that the user approved after a review refused it: it may run once.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApprovedAction {
     /// The review that refused it.
     pub review: String,

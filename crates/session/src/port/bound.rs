@@ -1,24 +1,20 @@
 //! Upper bounds of a thread's policies: what the threads that started it may do.
 
 use policy::{RootedPolicy, SandboxPolicy};
-use serde::{Deserialize, Serialize};
 
 use super::settings::{ApprovalPolicy, ApprovalsReviewer, Granular, Mode, Settings};
 
 /// Policies that bound others from above. Every policy within a bound allows no more than it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyBound {
     /// Approvals are asked at least as often.
     pub approval: ApprovalPolicy,
     /// Who decides; the user always may.
-    #[serde(default)]
     pub reviewer: ApprovalsReviewer,
     /// The maximum access of commands and patches. A writable folder is named, even when it is the
     /// working folder: the bounded thread may work elsewhere.
     pub sandbox: RootedPolicy,
     /// Plan mode, while it lasts; it is not stored.
-    #[serde(skip)]
     pub planning: Option<Planning>,
 }
 

@@ -1,12 +1,12 @@
 //! A thread's goal: what it works towards across turns, and what that has cost (specification:
 //! Goal).
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::Millis;
 
 /// Status of a goal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum GoalStatus {
     /// Turns work on it.
@@ -19,8 +19,8 @@ pub enum GoalStatus {
     Complete,
 }
 
-/// A goal and its account.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A goal and its account. The model gets it as JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Goal {
     /// The objective: 1 to 4,000 characters.

@@ -5,20 +5,17 @@ use std::time::Duration;
 
 use http_client::retry::Wait;
 pub use http_client::{FailureKind, Retry};
-use serde::{Deserialize, Serialize};
 
 use super::item::{Change, Phase, SearchAction};
 
 /// Tokens of a response, or of a thread.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// All input tokens.
     pub input: i64,
     /// Those read from the provider's prompt cache.
     pub cached_input: i64,
     /// Those written to the provider's prompt cache.
-    #[serde(default)]
     pub cache_write_input: i64,
     /// All output tokens.
     pub output: i64,

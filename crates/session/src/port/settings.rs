@@ -4,11 +4,9 @@ use std::path::PathBuf;
 
 use policy::Permissions;
 pub use policy::{Access, ReadAccess, SandboxPolicy};
-use serde::{Deserialize, Serialize};
 
 /// When the agent pauses for approval (specification: Sandbox policy).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ApprovalPolicy {
     /// Nothing is asked; what would need approval is refused.
     Never,
@@ -21,8 +19,7 @@ pub enum ApprovalPolicy {
 }
 
 /// Which kinds of prompt may surface; the others are answered with a refusal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Granular {
     /// Prompts for leaving the sandbox.
     pub sandbox_approval: bool,
@@ -37,8 +34,7 @@ pub struct Granular {
 }
 
 /// Who decides about approvals.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ApprovalsReviewer {
     /// The user: the clients are asked.
     #[default]
@@ -57,8 +53,7 @@ impl ApprovalsReviewer {
 }
 
 /// The collaboration mode of a turn.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
     /// The agent works.
     #[default]
@@ -68,8 +63,7 @@ pub enum Mode {
 }
 
 /// The settings of a thread. A turn's overrides become the thread's settings.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// Model id.
     pub model: String,
@@ -80,34 +74,25 @@ pub struct Settings {
     /// When to ask.
     pub approval: ApprovalPolicy,
     /// Who decides about what is asked.
-    #[serde(default, skip_serializing_if = "ApprovalsReviewer::is_user")]
     pub reviewer: ApprovalsReviewer,
     /// The access of commands and patches.
     pub sandbox: SandboxPolicy,
     /// The part of `sandbox` that was granted beyond the chosen policy. Not stored: it ends with
     /// the loaded thread.
-    #[serde(skip)]
     pub granted: Permissions,
     /// Reasoning effort.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effort: Option<String>,
     /// Detail of reasoning summaries.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
     /// Verbosity of the answer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verbosity: Option<String>,
     /// Style of the answer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub personality: Option<String>,
     /// Preferred service tier.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_tier: Option<String>,
     /// Collaboration mode.
-    #[serde(default)]
     pub mode: Mode,
     /// Developer instructions of the mode; `None` means the built-in ones.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode_instructions: Option<String>,
 }
 

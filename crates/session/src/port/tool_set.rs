@@ -3,8 +3,6 @@
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
-use serde::{Deserialize, Serialize};
-
 use super::server_tool::ServerTool;
 use super::tool_index::ToolIndex;
 
@@ -152,11 +150,9 @@ pub struct AgentRole {
 }
 
 /// A tool that the client runs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DynamicTool {
     /// Group of tools that it belongs to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     /// Its name in the group.
     pub name: String,
@@ -165,7 +161,6 @@ pub struct DynamicTool {
     /// JSON Schema of its arguments.
     pub schema: String,
     /// True if the model gets its definition only from a search.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub defer_loading: bool,
 }
 

@@ -154,7 +154,7 @@ async fn orphans_are_claimed_once_and_only_from_the_dead() {
     let orphan = &orphans[0];
     assert_eq!((orphan.thread.as_str(), orphan.turn.as_str()), ("a", "t"));
     assert_eq!((orphan.started_at_ms, orphan.items.len()), (5, 1));
-    winner.commit(vec![finish("a", "t")]).await.unwrap();
+    winner.write_unloaded("a", vec![finish("a", "t")]).await.unwrap();
     assert_eq!(one.claim_orphaned_turns().await.unwrap(), []);
 }
 

@@ -1,5 +1,6 @@
 //! Effects of the store on files, and its errors for unusable files.
 
+use crate::common::{open_with, salvaged};
 use std::fs;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 use crate::common::{append, create, finish, listed, open, options, record, start};
 use rusqlite::Connection;
-use store::{OpenOptions, Store, StoreError, ThreadChanges, Write};
+use store::{SqliteConfig, Store, StoreError, ThreadChanges, Write};
 
 fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o777
@@ -53,7 +54,7 @@ async fn a_database_that_another_process_is_creating_is_waited_for() {
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let (opened, wait) = mpsc::channel();
     let path = dir.path().to_owned();
-    let opening = std::thread::spawn(move || opened.send(Store::open(&path, options())).unwrap());
+    let opening = std::thread::spawn(move || opened.send(open_with(&path, options())).unwrap());
     let early = wait.recv_timeout(Duration::from_millis(100));
     assert!(matches!(early, Err(mpsc::RecvTimeoutError::Timeout)));
     other.execute_batch("COMMIT").unwrap();
@@ -71,7 +72,7 @@ async fn processes_that_create_a_database_at_once_share_it() {
         let (path, together) = (dir.path().to_owned(), Arc::clone(&together));
         std::thread::spawn(move || {
             together.wait();
-            Store::open(&path, options()).unwrap()
+            open_with(&path, options()).unwrap()
         })
     };
     let stores = [open(), open(), open(), open()].map(|opening| opening.join().unwrap());
@@ -85,7 +86,7 @@ async fn processes_that_create_a_database_at_once_share_it() {
 
 /// Expects an error that names the file and contains `expected`.
 fn check_refused(dir: &Path, expected: &str) {
-    let error = Store::open(dir, options()).unwrap_err().to_string();
+    let error = open_with(dir, options()).unwrap_err().to_string();
     assert!(error.contains("threads.db"), "{error}");
     assert!(error.contains(expected), "{error}");
 }
@@ -115,9 +116,9 @@ async fn a_damaged_database_is_set_aside_whole() {
     let rubbish = "no database at all ".repeat(500);
     fs::write(dir.path().join("threads.db"), &rubbish).unwrap();
     fs::write(dir.path().join("threads.db-wal"), "log").unwrap();
-    let aside = |now_ms| OpenOptions { salvage: true, now_ms, ..options() };
-    let store = Store::open(dir.path(), aside(7)).unwrap();
-    let moved = store.salvaged().unwrap().kept.clone();
+    let aside = |now_ms| SqliteConfig { salvage: true, now_ms, ..options() };
+    let store = open_with(dir.path(), aside(7)).unwrap();
+    let moved = salvaged(&store).unwrap().kept.clone();
     assert_eq!(moved, dir.path().join("threads.db.damaged-7"));
     assert_eq!(fs::read_to_string(&moved).unwrap(), rubbish);
     assert_eq!(fs::read_to_string(dir.path().join("threads.db.damaged-7-wal")).unwrap(), "log");
@@ -127,16 +128,16 @@ async fn a_damaged_database_is_set_aside_whole() {
     fs::write(dir.path().join("threads.db"), &rubbish).unwrap();
     let living = fs::File::create(dir.path().join("owners/living")).unwrap();
     living.lock().unwrap();
-    let error = Store::open(dir.path(), aside(8)).unwrap_err();
-    assert!(matches!(error, StoreError::Corrupt { .. }), "{error}");
+    let error = open_with(dir.path(), aside(8)).unwrap_err();
+    assert!(matches!(error, StoreError::Damaged(_)), "{error}");
     assert!(dir.path().join("threads.db").exists());
     // Another program's database does not count as damaged.
     let other = tempfile::tempdir().unwrap();
     let conn = Connection::open(other.path().join("threads.db")).unwrap();
     conn.execute_batch("CREATE TABLE recipes (name TEXT)").unwrap();
     drop(conn);
-    let error = Store::open(other.path(), aside(9)).unwrap_err();
-    assert!(matches!(error, StoreError::Foreign { .. }), "{error}");
+    let error = open_with(other.path(), aside(9)).unwrap_err();
+    assert!(matches!(error, StoreError::Foreign(_)), "{error}");
 }
 
 #[test]
@@ -172,21 +173,21 @@ async fn damage_is_found_when_read_and_salvaged_at_the_next_start() {
     let store = open(dir.path());
     corrupt(&path, "sqlite_autoindex_thread_1");
     let error = store.thread("a").await.unwrap_err();
-    assert!(matches!(error, StoreError::Corrupt { .. }), "{error}");
+    assert!(matches!(error, StoreError::Damaged(_)), "{error}");
     // The file is not renamed while another process has it open.
-    let salvaging = || OpenOptions { salvage: true, now_ms: 7, ..options() };
-    let error = Store::open(dir.path(), salvaging()).unwrap_err();
-    assert!(matches!(error, StoreError::Corrupt { .. }), "{error}");
+    let salvaging = || SqliteConfig { salvage: true, now_ms: 7, ..options() };
+    let error = open_with(dir.path(), salvaging()).unwrap_err();
+    assert!(matches!(error, StoreError::Damaged(_)), "{error}");
     store.close().await.unwrap();
-    let error = Store::open(dir.path(), options()).unwrap_err();
-    assert!(matches!(error, StoreError::Corrupt { .. }), "left alone unless asked: {error}");
-    let store = Store::open(dir.path(), salvaging()).unwrap();
-    let salvage = store.salvaged().unwrap();
+    let error = open_with(dir.path(), options()).unwrap_err();
+    assert!(matches!(error, StoreError::Damaged(_)), "left alone unless asked: {error}");
+    let store = open_with(dir.path(), salvaging()).unwrap();
+    let salvage = salvaged(&store).unwrap();
     assert_eq!((salvage.threads, salvage.lost.len()), (1, 0));
     assert_eq!(store.last_turn("a").await.unwrap().unwrap().id, "t");
     store.commit(listed(record("b", 1))).await.unwrap();
     store.close().await.unwrap();
-    assert!(Store::open(dir.path(), salvaging()).unwrap().salvaged().is_none(), "once");
+    assert!(salvaged(&open_with(dir.path(), salvaging()).unwrap()).is_none(), "once");
 }
 
 #[tokio::test]
@@ -201,12 +202,12 @@ async fn one_of_many_stores_salvages_and_all_use_the_result() {
     let salvage = || {
         let dir = dir.path().to_owned();
         std::thread::spawn(move || {
-            Store::open(&dir, OpenOptions { salvage: true, now_ms: 7, ..options() }).unwrap()
+            open_with(&dir, SqliteConfig { salvage: true, now_ms: 7, ..options() }).unwrap()
         })
     };
     let stores: Vec<Store> =
         [salvage(), salvage(), salvage(), salvage()].map(|one| one.join().unwrap()).into();
-    assert_eq!(stores.iter().filter(|store| store.salvaged().is_some()).count(), 1);
+    assert_eq!(stores.iter().filter(|store| salvaged(&store).is_some()).count(), 1);
     for store in &stores {
         assert_eq!(store.last_turn("t49").await.unwrap().unwrap().id, "t");
         store.commit(listed(record(&options().owner, 1))).await.unwrap();
@@ -231,9 +232,9 @@ async fn a_killed_salvage_is_resumed() {
     fs::rename(&database, dir.path().join("threads.db.salvaged-for-threads.db.damaged-7")).unwrap();
     fs::write(&database, "damaged").unwrap();
     fs::write(dir.path().join("threads.db-wal"), "log").unwrap();
-    let store = Store::open(dir.path(), OpenOptions { salvage: true, ..options() }).unwrap();
+    let store = open_with(dir.path(), SqliteConfig { salvage: true, ..options() }).unwrap();
     assert!(store.thread("a").await.unwrap().is_some());
-    assert!(store.salvaged().is_none());
+    assert!(salvaged(&store).is_none());
     store.close().await.unwrap();
     for (name, content) in
         [("threads.db.damaged-7", "damaged"), ("threads.db.damaged-7-wal", "log")]
@@ -241,8 +242,8 @@ async fn a_killed_salvage_is_resumed() {
         assert_eq!(fs::read_to_string(dir.path().join(name)).unwrap(), content);
     }
     fs::write(&database, "damaged again").unwrap();
-    let store = Store::open(dir.path(), OpenOptions { salvage: true, now_ms: 7, ..options() });
-    let kept = store.unwrap().salvaged().unwrap().kept.clone();
+    let store = open_with(dir.path(), SqliteConfig { salvage: true, now_ms: 7, ..options() });
+    let kept = salvaged(&store.unwrap()).unwrap().kept.clone();
     assert_eq!(kept, dir.path().join("threads.db.damaged-7-1"), "nothing is overwritten");
     assert_eq!(fs::read_to_string(kept).unwrap(), "damaged again");
 }
@@ -267,8 +268,8 @@ async fn a_damaged_log_is_salvaged_past_the_damage() {
     let frames = (bytes.len() - 32) / 4120;
     bytes[32 + frames / 2 * 4120 + 100] ^= 1;
     fs::write(&log, &bytes).unwrap();
-    let store = Store::open(copy.path(), OpenOptions { salvage: true, ..options() }).unwrap();
-    let salvage = store.salvaged().unwrap();
+    let store = open_with(copy.path(), SqliteConfig { salvage: true, ..options() }).unwrap();
+    let salvage = salvaged(&store).unwrap();
     assert!(salvage.damage.contains("log"), "{salvage:?}");
     for id in ["old", "t0", "t39"] {
         assert!(store.thread(id).await.unwrap().is_some(), "{id}");
@@ -281,9 +282,9 @@ async fn a_damaged_log_is_salvaged_past_the_damage() {
 async fn a_path_that_is_not_a_file_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
     let database = dir.path().join("threads.db");
-    let salvaging = || OpenOptions { salvage: true, ..options() };
+    let salvaging = || SqliteConfig { salvage: true, ..options() };
     let check = |expected: &str| {
-        let error = Store::open(dir.path(), salvaging()).unwrap_err().to_string();
+        let error = open_with(dir.path(), salvaging()).unwrap_err().to_string();
         assert!(error.contains("threads.db") && error.contains(expected), "{error}");
     };
     fs::create_dir(&database).unwrap();
@@ -295,7 +296,7 @@ async fn a_path_that_is_not_a_file_is_an_error() {
     std::os::unix::fs::symlink("/dev/zero", &database).unwrap();
     check("a pipe, a socket or a device");
     fs::remove_file(&database).unwrap();
-    Store::open(dir.path(), salvaging()).unwrap();
+    open_with(dir.path(), salvaging()).unwrap();
 }
 
 #[tokio::test]
@@ -307,32 +308,32 @@ async fn an_emptied_or_replaced_store_is_reported() {
         store.close().await.unwrap();
         dir
     };
-    let salvaging = || OpenOptions { salvage: true, ..options() };
+    let salvaging = || SqliteConfig { salvage: true, ..options() };
     let dir = full().await;
     fs::write(dir.path().join("threads.db"), "").unwrap();
-    let store = Store::open(dir.path(), salvaging()).unwrap();
-    assert!(store.salvaged().unwrap().damage.contains("empty"));
+    let store = open_with(dir.path(), salvaging()).unwrap();
+    assert!(salvaged(&store).unwrap().damage.contains("empty"));
     let dir = full().await;
     fs::remove_file(dir.path().join("threads.db")).unwrap();
     let conn = Connection::open(dir.path().join("threads.db")).unwrap();
     conn.execute_batch("CREATE TABLE recipes (name TEXT)").unwrap();
     drop(conn);
-    let store = Store::open(dir.path(), salvaging()).unwrap();
-    assert!(store.salvaged().unwrap().damage.contains("another program"));
+    let store = open_with(dir.path(), salvaging()).unwrap();
+    assert!(salvaged(&store).unwrap().damage.contains("another program"));
     // The database was removed: a new one is created, and the loss reported.
     let dir = full().await;
     fs::remove_file(dir.path().join("threads.db")).unwrap();
     let error = store::check::check(dir.path()).unwrap_err().to_string();
     assert!(error.contains("it is missing"), "{error}");
-    let store = Store::open(dir.path(), salvaging()).unwrap();
-    let salvage = store.salvaged().unwrap();
+    let store = open_with(dir.path(), salvaging()).unwrap();
+    let salvage = salvaged(&store).unwrap();
     assert!(salvage.damage.contains("it is missing") && salvage.lost_unnamed, "{salvage:?}");
     assert_eq!(salvage.files, Vec::<std::path::PathBuf>::new());
     let kept = store::salvage::kept(dir.path()).unwrap();
     assert_eq!((kept.len(), &kept[0].list), (1, &salvage.list));
     assert!(kept[0].lost.contains("it is missing"), "{kept:?}");
     store.close().await.unwrap();
-    assert!(Store::open(dir.path(), salvaging()).unwrap().salvaged().is_none(), "once");
+    assert!(salvaged(&open_with(dir.path(), salvaging()).unwrap()).is_none(), "once");
     // All files were removed: the user evidently wants a new database.
     let dir = full().await;
     for entry in fs::read_dir(dir.path()).unwrap() {
@@ -341,7 +342,7 @@ async fn an_emptied_or_replaced_store_is_reported() {
             fs::remove_file(path).unwrap();
         }
     }
-    assert!(Store::open(dir.path(), salvaging()).unwrap().salvaged().is_none());
+    assert!(salvaged(&open_with(dir.path(), salvaging()).unwrap()).is_none());
 }
 
 #[test]
@@ -349,7 +350,7 @@ fn an_unusable_folder_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("file");
     fs::write(&file, "").unwrap();
-    let error = Store::open(&file, options()).unwrap_err().to_string();
+    let error = open_with(&file, options()).unwrap_err().to_string();
     assert!(error.contains(&file.display().to_string()), "{error}");
 }
 
@@ -358,7 +359,7 @@ async fn a_full_disk_is_reported_and_survived() {
     let dir = tempfile::tempdir().unwrap();
     let mut small = options();
     small.max_pages = Some(80);
-    let store = Store::open(dir.path(), small).unwrap();
+    let store = open_with(dir.path(), small).unwrap();
     store.commit(listed(record("a", 1))).await.unwrap();
 
     // Numbers that hardly compress.
@@ -372,7 +373,7 @@ async fn a_full_disk_is_reported_and_survived() {
         }
         assert!(stored < 60, "the quota does not hold");
     };
-    assert!(matches!(error, StoreError::Full { .. }), "{error}");
+    assert!(matches!(error, StoreError::Full(_)), "{error}");
     assert!(error.to_string().contains("threads.db"), "{error}");
 
     // A small commit succeeds in a group with one that does not fit.
@@ -381,13 +382,13 @@ async fn a_full_disk_is_reported_and_survived() {
     let too_large = vec![append("a", Some("t"), &[&large(stored * 2000)])];
     let (small, too_large) = tokio::join!(store.commit(vec![update]), store.commit(too_large));
     small.unwrap();
-    assert!(matches!(too_large, Err(StoreError::Full { .. })), "{too_large:?}");
+    assert!(matches!(too_large, Err(StoreError::Full(_))), "{too_large:?}");
     drop(store);
 
     let store = open(dir.path());
     assert_eq!(store.thread("a").await.unwrap().unwrap().record.updated_at, 77);
     assert_eq!(store.history("a").await.unwrap().len() as u64, stored);
-    store.commit(vec![append("a", Some("t"), &[&large(7)])]).await.unwrap();
+    store.write_unloaded("a", vec![append("a", Some("t"), &[&large(7)])]).await.unwrap();
 }
 
 #[tokio::test]
@@ -412,8 +413,8 @@ async fn a_thread_has_one_writer_at_a_time() {
     let dir = tempfile::tempdir().unwrap();
     let (one, two) = (open(dir.path()), open(dir.path()));
     one.commit(listed(record("a", 1))).await.unwrap();
-    let error = two.lease("a").await.unwrap_err();
-    assert!(matches!(error, StoreError::Leased { .. }), "{error}");
+    let error = two.open_thread("a").await.unwrap_err();
+    assert!(matches!(error, StoreError::LeasedBy { .. }), "{error}");
     let pid = format!("process {}", std::process::id());
     assert!(error.to_string().contains(&pid) && error.to_string().contains("thread a"), "{error}");
     for write in [
@@ -424,22 +425,22 @@ async fn a_thread_has_one_writer_at_a_time() {
         Write::UpdateThread { thread: "a".into(), changes: Box::default() },
     ] {
         let error = two.commit(vec![write]).await.unwrap_err();
-        assert!(matches!(error, StoreError::NotLeased { .. }), "{error}");
+        assert!(matches!(error, StoreError::LeaseLost { .. }), "{error}");
     }
     one.release("a").await.unwrap();
-    assert_eq!(two.lease("a").await.unwrap(), []);
+    assert_eq!(two.open_thread("a").await.unwrap().orphans, []);
     two.commit(vec![start("a", "t2", 5)]).await.unwrap();
-    assert!(one.lease("a").await.is_err());
+    assert!(one.open_thread("a").await.is_err());
     // Its holder dies with a turn in flight: the next store gets both the lease and the turn.
     drop(two);
-    let orphans = one.lease("a").await.unwrap();
+    let orphans = one.open_thread("a").await.unwrap().orphans;
     assert_eq!(orphans.len(), 1);
     assert_eq!(orphans[0].turn, "t2");
     one.commit(vec![finish("a", "t2"), start("a", "t3", 6)]).await.unwrap();
-    let error = one.lease("nothing").await.unwrap_err();
+    let error = one.open_thread("nothing").await.unwrap_err();
     assert!(matches!(error, StoreError::ThreadNotFound { .. }), "{error}");
     one.close().await.unwrap();
-    assert_eq!(open(dir.path()).lease("a").await.unwrap().len(), 1);
+    assert_eq!(open(dir.path()).open_thread("a").await.unwrap().orphans.len(), 1);
 }
 
 #[tokio::test]
@@ -461,8 +462,8 @@ fn owner_names_are_checked() {
     let dir = tempfile::tempdir().unwrap();
     let mut bad = options();
     bad.owner = "../x".into();
-    let error = Store::open(dir.path(), bad).unwrap_err();
+    let error = open_with(dir.path(), bad).unwrap_err();
     assert!(error.to_string().contains("`../x`"), "{error}");
-    let _open = Store::open(dir.path(), OpenOptions::new(0, "same")).unwrap();
-    assert!(Store::open(dir.path(), OpenOptions::new(0, "same")).is_err());
+    let _open = open_with(dir.path(), SqliteConfig::new("", 0, "same")).unwrap();
+    assert!(open_with(dir.path(), SqliteConfig::new("", 0, "same")).is_err());
 }

@@ -1,10 +1,11 @@
 //! Jobs and their rows: what is stored, what is refused, and what a deletion or a salvage leaves.
 
+use crate::common::{Backend, open_with, salvaged};
 use std::fs;
 
 use crate::common::{create, finish, open, options, record, start};
 use store::{
-    JobItemCounts, JobItemOutcome, JobItemStatus, JobStatus, JobWrite, NewJobItem, OpenOptions,
+    JobItemCounts, JobItemOutcome, JobItemStatus, JobStatus, JobWrite, NewJobItem, SqliteConfig,
     Store, StoreError, Write,
 };
 
@@ -70,7 +71,7 @@ async fn a_job_that_a_crash_cut_short_keeps_its_finished_rows() {
     drop(store);
 
     let store = open(dir.path());
-    store.lease("t").await.unwrap();
+    store.open_thread("t").await.unwrap();
     let found = store.latest_job("t", FINGERPRINT).await.unwrap().unwrap();
     assert_eq!((found.key, found.status, found.ended_at_ms), (key, JobStatus::Running, None));
     assert!(store.latest_job("t", [8; 32]).await.unwrap().is_none());
@@ -97,92 +98,105 @@ async fn a_job_that_a_crash_cut_short_keeps_its_finished_rows() {
 
 #[tokio::test]
 async fn a_row_ends_once_and_only_in_its_own_job() {
-    let store = Store::in_memory().unwrap();
-    let key = job(&store, 3).await;
-    run(&store, key, 1).await;
-    let (number, worker) = (1, "other".to_owned());
-    let taken = change(&store, JobWrite::StartItem { job: key, number, worker }).await;
-    assert!(matches!(taken, Err(StoreError::JobItemEnded { number: 1 })), "{taken:?}");
-    change(&store, completed(key, 1)).await.unwrap();
-    let again = change(&store, completed(key, 1)).await;
-    assert!(matches!(again, Err(StoreError::JobItemEnded { number: 1 })), "{again:?}");
-    let unknown = change(&store, completed(key, 9)).await;
-    assert!(matches!(unknown, Err(StoreError::JobItemEnded { number: 9 })), "{unknown:?}");
-    let other = change(&store, completed(key + 1, 1)).await;
-    assert!(matches!(other, Err(StoreError::JobNotFound { .. })), "{other:?}");
+    for backend in Backend::ALL {
+        let store = backend.empty();
+        let key = job(&store, 3).await;
+        run(&store, key, 1).await;
+        let (number, worker) = (1, "other".to_owned());
+        let taken = change(&store, JobWrite::StartItem { job: key, number, worker }).await;
+        assert!(matches!(taken, Err(StoreError::JobItemEnded { number: 1 })), "{taken:?}");
+        change(&store, completed(key, 1)).await.unwrap();
+        let again = change(&store, completed(key, 1)).await;
+        assert!(matches!(again, Err(StoreError::JobItemEnded { number: 1 })), "{again:?}");
+        let unknown = change(&store, completed(key, 9)).await;
+        assert!(matches!(unknown, Err(StoreError::JobItemEnded { number: 9 })), "{unknown:?}");
+        let other = change(&store, completed(key + 1, 1)).await;
+        assert!(matches!(other, Err(StoreError::JobNotFound { .. })), "{other:?}");
 
-    let (status, ended_at_ms) = (JobStatus::Cancelled, 9);
-    change(&store, JobWrite::Finish { job: key, status, ended_at_ms }).await.unwrap();
-    let counts = JobItemCounts { completed: 1, stopped: 2, ..JobItemCounts::default() };
-    let expected = JobItemCounts { result_bytes: 7, ..counts };
-    assert_eq!(store.job_counts(key).await.unwrap(), expected);
-    let (status, ended_at_ms) = (JobStatus::Completed, 9);
-    change(&store, JobWrite::Finish { job: key, status, ended_at_ms }).await.unwrap();
-    let latest = store.latest_job("t", FINGERPRINT).await.unwrap().unwrap();
-    assert_eq!(latest.status, JobStatus::Completed);
-    assert_eq!(store.jobs("t").await.unwrap()[0].ended_at_ms, Some(9));
+        let (status, ended_at_ms) = (JobStatus::Cancelled, 9);
+        change(&store, JobWrite::Finish { job: key, status, ended_at_ms }).await.unwrap();
+        let counts = JobItemCounts { completed: 1, stopped: 2, ..JobItemCounts::default() };
+        let expected = JobItemCounts { result_bytes: 7, ..counts };
+        assert_eq!(store.job_counts(key).await.unwrap(), expected);
+        let (status, ended_at_ms) = (JobStatus::Completed, 9);
+        change(&store, JobWrite::Finish { job: key, status, ended_at_ms }).await.unwrap();
+        let latest = store.latest_job("t", FINGERPRINT).await.unwrap().unwrap();
+        assert_eq!(latest.status, JobStatus::Completed);
+        assert_eq!(store.jobs("t").await.unwrap()[0].ended_at_ms, Some(9));
+    }
 }
 
 #[tokio::test]
 async fn a_late_worker_does_not_end_the_row_of_another() {
-    let store = Store::in_memory().unwrap();
-    let key = job(&store, 3).await;
-    for number in 1..=3 {
-        run(&store, key, number).await;
+    for backend in Backend::ALL {
+        let store = backend.empty();
+        let key = job(&store, 3).await;
+        for number in 1..=3 {
+            run(&store, key, number).await;
+        }
+        change(&store, reopen(key)).await.unwrap();
+        let (number, worker) = (1, "newer".to_owned());
+        change(&store, JobWrite::StartItem { job: key, number, worker }).await.unwrap();
+        for outcome in [
+            result(1, true),
+            JobItemOutcome::Failed("late".into()),
+            JobItemOutcome::Stopped("late".into()),
+        ] {
+            let late = change(&store, ended(key, 1, outcome)).await;
+            assert!(matches!(late, Err(StoreError::JobItemEnded { number: 1 })), "{late:?}");
+        }
+        // No other worker has these: a result counts, and nothing else does.
+        change(&store, completed(key, 2)).await.unwrap();
+        let late = change(&store, ended(key, 3, JobItemOutcome::Failed("late".into()))).await;
+        assert!(matches!(late, Err(StoreError::JobItemEnded { number: 3 })), "{late:?}");
+        let counts = store.job_counts(key).await.unwrap();
+        assert_eq!((counts.running, counts.completed, counts.pending), (1, 1, 1));
     }
-    change(&store, reopen(key)).await.unwrap();
-    let (number, worker) = (1, "newer".to_owned());
-    change(&store, JobWrite::StartItem { job: key, number, worker }).await.unwrap();
-    for outcome in [
-        result(1, true),
-        JobItemOutcome::Failed("late".into()),
-        JobItemOutcome::Stopped("late".into()),
-    ] {
-        let late = change(&store, ended(key, 1, outcome)).await;
-        assert!(matches!(late, Err(StoreError::JobItemEnded { number: 1 })), "{late:?}");
-    }
-    // No other worker has these: a result counts, and nothing else does.
-    change(&store, completed(key, 2)).await.unwrap();
-    let late = change(&store, ended(key, 3, JobItemOutcome::Failed("late".into()))).await;
-    assert!(matches!(late, Err(StoreError::JobItemEnded { number: 3 })), "{late:?}");
-    let counts = store.job_counts(key).await.unwrap();
-    assert_eq!((counts.running, counts.completed, counts.pending), (1, 1, 1));
 }
 
 #[tokio::test]
 async fn stopped_rows_run_again_and_cancelled_ones_do_not() {
-    let store = Store::in_memory().unwrap();
-    let key = job(&store, 4).await;
-    run(&store, key, 1).await;
-    change(&store, ended(key, 1, JobItemOutcome::Stopped("cut".into()))).await.unwrap();
-    let stopped = store.job_items(key, 0, Some(JobItemStatus::Stopped), 9).await.unwrap();
-    assert_eq!(stopped[0].error.as_deref(), Some("cut"));
-    change(&store, reopen(key)).await.unwrap();
-    let pending = store.job_items(key, 0, Some(JobItemStatus::Pending), 9).await.unwrap();
-    assert_eq!((pending.len(), pending[0].error.as_deref()), (4, None));
+    for backend in Backend::ALL {
+        let store = backend.empty();
+        let key = job(&store, 4).await;
+        run(&store, key, 1).await;
+        change(&store, ended(key, 1, JobItemOutcome::Stopped("cut".into()))).await.unwrap();
+        let stopped = store.job_items(key, 0, Some(JobItemStatus::Stopped), 9).await.unwrap();
+        assert_eq!(stopped[0].error.as_deref(), Some("cut"));
+        change(&store, reopen(key)).await.unwrap();
+        let pending = store.job_items(key, 0, Some(JobItemStatus::Pending), 9).await.unwrap();
+        assert_eq!((pending.len(), pending[0].error.as_deref()), (4, None));
 
-    run(&store, key, 1).await;
-    run(&store, key, 2).await;
-    change(&store, ended(key, 1, JobItemOutcome::Stopped("cut".into()))).await.unwrap();
-    change(&store, ended(key, 2, result(2, true))).await.unwrap();
-    // As after a crash before the job's end.
-    change(&store, reopen(key)).await.unwrap();
-    let counts = store.job_counts(key).await.unwrap();
-    let expected =
-        JobItemCounts { completed: 1, cancelled: 3, result_bytes: 7, ..JobItemCounts::default() };
-    assert_eq!(counts, expected);
+        run(&store, key, 1).await;
+        run(&store, key, 2).await;
+        change(&store, ended(key, 1, JobItemOutcome::Stopped("cut".into()))).await.unwrap();
+        change(&store, ended(key, 2, result(2, true))).await.unwrap();
+        // As after a crash before the job's end.
+        change(&store, reopen(key)).await.unwrap();
+        let counts = store.job_counts(key).await.unwrap();
+        let expected = JobItemCounts {
+            completed: 1,
+            cancelled: 3,
+            result_bytes: 7,
+            ..JobItemCounts::default()
+        };
+        assert_eq!(counts, expected);
+    }
 }
 
 #[tokio::test]
 async fn a_deleted_thread_leaves_no_job() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path());
-    let key = job(&store, 3).await;
-    store.commit(vec![Write::DeleteThread { thread: "t".into() }]).await.unwrap();
-    assert_eq!(store.job_counts(key).await.unwrap(), JobItemCounts::default());
-    store.close().await.unwrap();
-    let report = store::check::check(dir.path()).unwrap().unwrap();
-    assert_eq!(report.problems, Vec::<String>::new());
+    for backend in Backend::ALL {
+        let store = backend.empty();
+        let key = job(&store, 3).await;
+        store.commit(vec![Write::DeleteThread { thread: "t".into() }]).await.unwrap();
+        assert_eq!(store.job_counts(key).await.unwrap(), JobItemCounts::default());
+        store.close().await.unwrap();
+        if let Some(dir) = store.dir() {
+            let report = store::check::check(dir).unwrap().unwrap();
+            assert_eq!(report.problems, Vec::<String>::new());
+        }
+    }
 }
 
 #[tokio::test]
@@ -207,9 +221,9 @@ async fn a_salvage_keeps_jobs() {
     bytes[start..start + 64].fill(0xff);
     fs::write(&path, bytes).unwrap();
 
-    let options = OpenOptions { salvage: true, ..options() };
-    let store = Store::open(dir.path(), options).unwrap();
-    assert!(store.salvaged().is_some());
+    let options = SqliteConfig { salvage: true, ..options() };
+    let store = open_with(dir.path(), options).unwrap();
+    assert!(salvaged(&store).is_some());
     let found = store.latest_job("t", FINGERPRINT).await.unwrap().unwrap();
     assert_eq!((found.key, found.id.as_str()), (key, "job"));
     let counts = store.job_counts(key).await.unwrap();

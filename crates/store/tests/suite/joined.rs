@@ -3,6 +3,7 @@
 
 use crate::common;
 use crate::common::{append, create, finish, history, open, record, start};
+use crate::common::{open_with, salvaged};
 use rusqlite::Connection;
 use store::{Fragment, Store, Write};
 
@@ -78,7 +79,7 @@ async fn joined_records_equal_the_rows() {
     // Pieces are deleted with their rows.
     let store = open(dir.path());
     for thread in ["b", "a", "c"] {
-        store.lease(thread).await.unwrap();
+        store.open_thread(thread).await.unwrap();
         store.commit(vec![Write::DeleteThread { thread: thread.into() }]).await.unwrap();
     }
     store.close().await.unwrap();
@@ -99,9 +100,9 @@ async fn a_damaged_joined_record_loses_nothing() {
         .unwrap()
         .execute("UPDATE joined SET packed = CAST(substr(packed, 1, length(packed) - 9) || x'000102030405060708' AS BLOB)", [])
         .unwrap();
-    let options = store::OpenOptions { salvage: true, ..common::options() };
-    let store = Store::open(dir.path(), options).unwrap();
-    let salvage = store.salvaged().unwrap();
+    let options = store::SqliteConfig { salvage: true, ..common::options() };
+    let store = open_with(dir.path(), options).unwrap();
+    let salvage = salvaged(&store).unwrap();
     assert_eq!((salvage.threads, salvage.lost.len()), (1, 0));
     assert_eq!(store.history("a").await.unwrap(), before);
     store.close().await.unwrap();

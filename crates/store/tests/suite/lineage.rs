@@ -1,6 +1,7 @@
 //! Forks, rollbacks and removals share rows: after any sequence of them, each thread shows the same
 //! as a full copy would.
 
+use crate::common::Backend;
 use std::collections::BTreeMap;
 
 use crate::common;
@@ -50,46 +51,50 @@ async fn turns(store: &Store, thread: &str, direction: Direction, limit: u32) ->
 
 #[tokio::test]
 async fn a_fork_shows_only_earlier_turns() {
-    let store = Store::in_memory().unwrap();
-    store.commit(vec![create(record("a", 1)), append("a", None, &["first"])]).await.unwrap();
-    store.commit([turn("a", "1"), turn("a", "2"), turn("a", "3")].concat()).await.unwrap();
-    store.commit(vec![start("a", "4", 9), append("a", Some("4"), &["running"])]).await.unwrap();
-    store.commit(vec![fork("b", "a", None), fork("c", "a", Some("1"))]).await.unwrap();
-    // Added outside a turn, at the place that the fork shares.
-    store.commit(vec![finish("a", "4"), roll_back("a", 1)]).await.unwrap();
-    store.commit(vec![append("a", None, &["later"])]).await.unwrap();
-    store.commit(vec![fork("d", "b", None), append("b", None, &["of b"])]).await.unwrap();
-    store.commit(turn("c", "c1")).await.unwrap();
-    let said = ["first", "said in 1", "said in 2", "said in 3"];
-    assert_eq!(history(&store, "a").await, [&said[..], &["later"]].concat());
-    assert_eq!(history(&store, "b").await, [&said[..], &["of b"]].concat());
-    assert_eq!(history(&store, "c").await, ["first", "said in 1", "said in c1"]);
-    assert_eq!(history(&store, "d").await, said);
-    assert_eq!(turns(&store, "c", Direction::Descending, 1).await, ["c1", "1"]);
-    assert_eq!(store.thread("d").await.unwrap().unwrap().turn_count, 3);
-    let running = store.commit(vec![start("a", "5", 9), fork("e", "a", Some("5"))]).await;
-    assert!(matches!(running, Err(StoreError::TurnInFlight { .. })), "{running:?}");
+    for backend in Backend::ALL {
+        let store = backend.empty();
+        store.commit(vec![create(record("a", 1)), append("a", None, &["first"])]).await.unwrap();
+        store.commit([turn("a", "1"), turn("a", "2"), turn("a", "3")].concat()).await.unwrap();
+        store.commit(vec![start("a", "4", 9), append("a", Some("4"), &["running"])]).await.unwrap();
+        store.commit(vec![fork("b", "a", None), fork("c", "a", Some("1"))]).await.unwrap();
+        // Added outside a turn, at the place that the fork shares.
+        store.commit(vec![finish("a", "4"), roll_back("a", 1)]).await.unwrap();
+        store.commit(vec![append("a", None, &["later"])]).await.unwrap();
+        store.commit(vec![fork("d", "b", None), append("b", None, &["of b"])]).await.unwrap();
+        store.commit(turn("c", "c1")).await.unwrap();
+        let said = ["first", "said in 1", "said in 2", "said in 3"];
+        assert_eq!(history(&store, "a").await, [&said[..], &["later"]].concat());
+        assert_eq!(history(&store, "b").await, [&said[..], &["of b"]].concat());
+        assert_eq!(history(&store, "c").await, ["first", "said in 1", "said in c1"]);
+        assert_eq!(history(&store, "d").await, said);
+        assert_eq!(turns(&store, "c", Direction::Descending, 1).await, ["c1", "1"]);
+        assert_eq!(store.thread("d").await.unwrap().unwrap().turn_count, 3);
+        let running = store.commit(vec![start("a", "5", 9), fork("e", "a", Some("5"))]).await;
+        assert!(matches!(running, Err(StoreError::TurnInFlight { .. })), "{running:?}");
+    }
 }
 
 #[tokio::test]
 async fn rollbacks_have_limits() {
-    let store = Store::in_memory().unwrap();
-    store.commit(vec![create(record("a", 1))]).await.unwrap();
-    store.commit([turn("a", "1"), turn("a", "2")].concat()).await.unwrap();
-    let error = store.commit(vec![roll_back("a", 3)]).await.unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "thread a has only 2 turns, so 3 cannot be dropped; drop at most 2"
-    );
-    store.commit(vec![start("a", "3", 1)]).await.unwrap();
-    let error = store.commit(vec![roll_back("a", 1)]).await.unwrap_err();
-    assert!(matches!(error, StoreError::TurnInFlight { .. }), "{error}");
-    store.commit(vec![finish("a", "3"), roll_back("a", 3)]).await.unwrap();
-    assert!(history(&store, "a").await.is_empty());
-    let error = store.commit(vec![roll_back("a", 1)]).await.unwrap_err();
-    assert_eq!(error.to_string(), "thread a has no turns, so there is nothing to drop");
-    // A thread that had turns remains in lists.
-    assert_eq!(store.threads(Default::default()).await.unwrap().rows.len(), 1);
+    for backend in Backend::ALL {
+        let store = backend.empty();
+        store.commit(vec![create(record("a", 1))]).await.unwrap();
+        store.commit([turn("a", "1"), turn("a", "2")].concat()).await.unwrap();
+        let error = store.commit(vec![roll_back("a", 3)]).await.unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "thread a has only 2 turns, so 3 cannot be dropped; drop at most 2"
+        );
+        store.commit(vec![start("a", "3", 1)]).await.unwrap();
+        let error = store.commit(vec![roll_back("a", 1)]).await.unwrap_err();
+        assert!(matches!(error, StoreError::TurnInFlight { .. }), "{error}");
+        store.commit(vec![finish("a", "3"), roll_back("a", 3)]).await.unwrap();
+        assert!(history(&store, "a").await.is_empty());
+        let error = store.commit(vec![roll_back("a", 1)]).await.unwrap_err();
+        assert_eq!(error.to_string(), "thread a has no turns, so there is nothing to drop");
+        // A thread that had turns remains in lists.
+        assert_eq!(store.threads(Default::default()).await.unwrap().rows.len(), 1);
+    }
 }
 
 #[tokio::test]
@@ -130,47 +135,51 @@ async fn removed_content_is_erased_from_the_file() {
 
 #[tokio::test]
 async fn items_page_across_turns_both_ways() {
-    let store = Store::in_memory().unwrap();
-    store.commit(vec![create(record("a", 1))]).await.unwrap();
-    for n in 1..=3 {
-        let id = n.to_string();
-        let items = (1..=n).map(|m| put("a", &id, &format!("{n}.{m}"), "x"));
-        let mut writes = vec![start("a", &id, 1)];
-        writes.extend(items);
-        writes.push(finish("a", &id));
-        store.commit(writes).await.unwrap();
-    }
-    store.commit(vec![fork("b", "a", Some("2"))]).await.unwrap();
-    store
-        .commit(vec![start("b", "b1", 1), put("b", "b1", "own", "x"), finish("b", "b1")])
-        .await
-        .unwrap();
-    let walk = async |turn: Option<&str>, direction| {
-        let mut found = Vec::new();
-        let mut query = TurnsQuery { limit: 2, direction, ..TurnsQuery::default() };
-        loop {
-            let page = store.items_page("b", turn, query.clone()).await.unwrap();
-            found.extend(page.rows.into_iter().map(|(turn, item)| format!("{turn}/{}", item.id)));
-            query.cursor = page.next_cursor;
-            if query.cursor.is_none() {
-                return found;
-            }
+    for backend in Backend::ALL {
+        let store = backend.empty();
+        store.commit(vec![create(record("a", 1))]).await.unwrap();
+        for n in 1..=3 {
+            let id = n.to_string();
+            let items = (1..=n).map(|m| put("a", &id, &format!("{n}.{m}"), "x"));
+            let mut writes = vec![start("a", &id, 1)];
+            writes.extend(items);
+            writes.push(finish("a", &id));
+            store.commit(writes).await.unwrap();
         }
-    };
-    let all = ["1/1.1", "2/2.1", "2/2.2", "b1/own"];
-    assert_eq!(walk(None, Direction::Ascending).await, all);
-    let newest: Vec<&str> = all.iter().rev().copied().collect();
-    assert_eq!(walk(None, Direction::Descending).await, newest);
-    assert_eq!(walk(Some("2"), Direction::Ascending).await, all[1..3]);
-    let hidden = store.items_page("b", Some("3"), TurnsQuery::default()).await;
-    assert!(matches!(hidden, Err(StoreError::TurnNotFound { .. })));
-    let page = store
-        .items_page("b", None, TurnsQuery { limit: 1, ..TurnsQuery::default() })
-        .await
-        .unwrap();
-    let query = TurnsQuery { cursor: page.next_cursor, ..TurnsQuery::default() };
-    let error = store.items_page("a", None, query).await.unwrap_err();
-    assert!(matches!(error, StoreError::BadCursor { .. }), "{error}");
+        store.commit(vec![fork("b", "a", Some("2"))]).await.unwrap();
+        store
+            .commit(vec![start("b", "b1", 1), put("b", "b1", "own", "x"), finish("b", "b1")])
+            .await
+            .unwrap();
+        let walk = async |turn: Option<&str>, direction| {
+            let mut found = Vec::new();
+            let mut query = TurnsQuery { limit: 2, direction, ..TurnsQuery::default() };
+            loop {
+                let page = store.items_page("b", turn, query.clone()).await.unwrap();
+                found.extend(
+                    page.rows.into_iter().map(|(turn, item)| format!("{turn}/{}", item.id)),
+                );
+                query.cursor = page.next_cursor;
+                if query.cursor.is_none() {
+                    return found;
+                }
+            }
+        };
+        let all = ["1/1.1", "2/2.1", "2/2.2", "b1/own"];
+        assert_eq!(walk(None, Direction::Ascending).await, all);
+        let newest: Vec<&str> = all.iter().rev().copied().collect();
+        assert_eq!(walk(None, Direction::Descending).await, newest);
+        assert_eq!(walk(Some("2"), Direction::Ascending).await, all[1..3]);
+        let hidden = store.items_page("b", Some("3"), TurnsQuery::default()).await;
+        assert!(matches!(hidden, Err(StoreError::TurnNotFound { .. })));
+        let page = store
+            .items_page("b", None, TurnsQuery { limit: 1, ..TurnsQuery::default() })
+            .await
+            .unwrap();
+        let query = TurnsQuery { cursor: page.next_cursor, ..TurnsQuery::default() };
+        let error = store.items_page("a", None, query).await.unwrap_err();
+        assert!(matches!(error, StoreError::BadCursor { .. }), "{error}");
+    }
 }
 
 /// An operation on threads and turns, which it names by number.
@@ -206,9 +215,9 @@ proptest! {
     #[test]
     fn shared_segments_equal_copies(steps in prop::collection::vec(step(), 1..40)) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        for backend in Backend::ALL {
         runtime.block_on(async {
-            let dir = tempfile::tempdir().unwrap();
-            let store = common::open(dir.path());
+            let store = backend.empty();
             let mut copies: BTreeMap<String, Copied> = BTreeMap::new();
             copies.insert("root".into(), vec![(None, Vec::new())]);
             store.commit(vec![create(record("root", 1))]).await.unwrap();
@@ -230,10 +239,13 @@ proptest! {
                 assert_eq!(history(&store, thread).await, said, "{thread}");
             }
             store.close().await.unwrap();
-            let report = store::check::check(dir.path()).unwrap().unwrap();
-            assert_eq!(report.problems, Vec::<String>::new());
-            assert_eq!(report.threads, copies.len() as u64);
+            if let Some(dir) = store.dir() {
+                let report = store::check::check(dir).unwrap().unwrap();
+                assert_eq!(report.problems, Vec::<String>::new());
+                assert_eq!(report.threads, copies.len() as u64);
+            }
         });
+        }
     }
 }
 

@@ -1,11 +1,12 @@
 //! Lost rows of turns are reconstructed from the items and the history that name them.
 
+use crate::common::{open_with, salvaged};
 use std::fs;
 use std::path::Path;
 
 use crate::common::{append, create, finish, options, put, record, start};
 use rusqlite::Connection;
-use store::{Direction, ItemRow, ListQuery, OpenOptions, Store, TurnRow, TurnStatus, TurnsQuery};
+use store::{Direction, ItemRow, ListQuery, SqliteConfig, Store, TurnRow, TurnStatus, TurnsQuery};
 
 const PAGE: usize = 4096;
 const THREADS: usize = 150;
@@ -15,12 +16,12 @@ fn name(number: usize) -> String {
     format!("01a00000-0000-7000-8000-{number:012x}")
 }
 
-fn salvaging() -> OpenOptions {
-    OpenOptions { salvage: true, lost_turn_error: Some(ERROR.to_owned()), ..options() }
+fn salvaging() -> SqliteConfig {
+    SqliteConfig { salvage: true, lost_turn_error: Some(ERROR.to_owned()), ..options() }
 }
 
 async fn write_threads(dir: &Path) {
-    let store = Store::open(dir, options()).unwrap();
+    let store = open_with(dir, options()).unwrap();
     for number in 0..THREADS {
         let id = name(number);
         let mut writes = vec![create(record(&id, 5))];
@@ -85,8 +86,8 @@ async fn lost_turn_records_are_rebuilt() {
         write_threads(dir.path()).await;
         assert!(zero_leaves(&dir.path().join("threads.db"), names, |_| true) > 1);
 
-        let store = Store::open(dir.path(), salvaging()).unwrap();
-        let salvage = store.salvaged().unwrap();
+        let store = open_with(dir.path(), salvaging()).unwrap();
+        let salvage = salvaged(&store).unwrap();
         assert_eq!(salvage.threads, THREADS as u64, "{names:?}");
         assert_eq!(salvage.lost.len(), THREADS, "{names:?}: {:?}", salvage.lost);
         assert!(salvage.lost.iter().all(|loss| loss.lost.contains("3 turns' own records")));
@@ -109,7 +110,7 @@ async fn lost_turn_records_are_rebuilt() {
         }
         // The threads can continue.
         let id = name(7);
-        store.lease(&id).await.unwrap();
+        store.open_thread(&id).await.unwrap();
         store.commit(vec![start(&id, "next", 9000), finish(&id, "next")]).await.unwrap();
         assert_eq!(store.last_turn(&id).await.unwrap().unwrap().id, "next");
         store.close().await.unwrap();
@@ -129,8 +130,8 @@ async fn a_page_of_turns_reads_only_its_records() {
     for page in 0..pages {
         fs::write(&path, &original).unwrap();
         zero_leaves(&path, &["turn"], |at| at == page);
-        let store = Store::open(dir.path(), salvaging()).unwrap();
-        let lost = store.salvaged().unwrap().lost.len();
+        let store = open_with(dir.path(), salvaging()).unwrap();
+        let lost = salvaged(&store).unwrap().lost.len();
         assert!((5..THREADS).contains(&lost), "page {page}: {lost}");
         let mut failed = 0;
         for number in 0..THREADS {

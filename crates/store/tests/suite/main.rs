@@ -6,6 +6,7 @@ mod crash;
 mod files;
 mod jobs;
 mod joined;
+mod leases;
 mod lineage;
 mod lists;
 mod lost_turns;

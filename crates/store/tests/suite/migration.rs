@@ -1,11 +1,12 @@
 //! Databases of every released version open, keep their contents, and can be written.
 
+use crate::common::open_with;
 use std::fs;
 use std::path::Path;
 
 use crate::common::{append, finish, options, put, start};
 use rusqlite::Connection;
-use store::{JobWrite, ListQuery, OpenOptions, Store, TurnStatus, TurnsQuery, UsageQuery, Write};
+use store::{JobWrite, ListQuery, SqliteConfig, TurnStatus, TurnsQuery, UsageQuery, Write};
 
 /// The database of a released version, in `dir`.
 fn unpack(version: &[u8], dir: &Path) {
@@ -28,7 +29,7 @@ async fn version_1_keeps_everything() {
     assert_eq!((items.len(), fragments.len()), (20, 32));
     drop(old);
 
-    let store = Store::open(dir.path(), OpenOptions { now_ms: 5, ..options() }).unwrap();
+    let store = open_with(dir.path(), SqliteConfig { now_ms: 5, ..options() }).unwrap();
     let listed = store.threads(ListQuery { limit: 10, ..ListQuery::default() }).await.unwrap().rows;
     let counts: Vec<u32> = listed.iter().rev().map(|row| row.turn_count).collect();
     assert_eq!(counts, [2, 2, 3]);
@@ -48,8 +49,8 @@ async fn version_1_keeps_everything() {
     let orphans = store.claim_orphaned_turns().await.unwrap();
     assert_eq!(orphans.len(), 1);
     let (thread, turn) = (orphans[0].thread.clone(), orphans[0].turn.clone());
-    store.commit(vec![finish(&thread, &turn)]).await.unwrap();
-    store.lease(&thread).await.unwrap();
+    store.write_unloaded(&thread, vec![finish(&thread, &turn)]).await.unwrap();
+    store.open_thread(&thread).await.unwrap();
     let writes = vec![
         start(&thread, "new", 1),
         put(&thread, "new", "item", "x"),
@@ -81,7 +82,7 @@ async fn two_processes_migrate_an_old_file_once() {
     unpack(VERSION_1, dir.path());
     let open = || {
         let dir = dir.path().to_owned();
-        std::thread::spawn(move || Store::open(&dir, options()).map(drop))
+        std::thread::spawn(move || open_with(&dir, options()).map(drop))
     };
     for opening in [open(), open(), open(), open()] {
         opening.join().unwrap().unwrap();
@@ -98,11 +99,11 @@ async fn an_old_file_in_use_is_not_migrated() {
     let older = fs::File::create(dir.path().join("owners/older")).unwrap();
     older.lock().unwrap();
     let before = fs::read(dir.path().join("threads.db")).unwrap();
-    let error = Store::open(dir.path(), options()).unwrap_err().to_string();
+    let error = open_with(dir.path(), options()).unwrap_err().to_string();
     assert!(error.contains("older schema") && error.contains("owner older"), "{error}");
     assert_eq!(fs::read(dir.path().join("threads.db")).unwrap(), before);
     drop(older);
-    Store::open(dir.path(), options()).unwrap();
+    open_with(dir.path(), options()).unwrap();
 }
 
 const VERSION_2: &[u8] = include_bytes!("../old/version-2.db.zst");
@@ -118,7 +119,7 @@ async fn version_2_keeps_its_histories_and_joins_them() {
         count("SELECT count(*) FROM turn"),
     );
     drop(old);
-    let store = Store::open(dir.path(), options()).unwrap();
+    let store = open_with(dir.path(), options()).unwrap();
     let listed = |archived| ListQuery { limit: 1000, archived, ..ListQuery::default() };
     let mut rows = store.threads(listed(false)).await.unwrap().rows;
     rows.extend(store.threads(listed(true)).await.unwrap().rows);
@@ -135,11 +136,11 @@ const VERSION_3: &[u8] = include_bytes!("../old/version-3.db.zst");
 async fn version_3_has_no_jobs_and_takes_them() {
     let dir = tempfile::tempdir().unwrap();
     unpack(VERSION_3, dir.path());
-    let store = Store::open(dir.path(), options()).unwrap();
+    let store = open_with(dir.path(), options()).unwrap();
     let listed = ListQuery { limit: 1, ..ListQuery::default() };
     let thread = store.threads(listed).await.unwrap().rows.remove(0).record.id;
     assert_eq!(store.jobs(&thread).await.unwrap(), []);
-    store.lease(&thread).await.unwrap();
+    store.open_thread(&thread).await.unwrap();
     let write = JobWrite::Create {
         id: "job".into(),
         fingerprint: [1; 32],
@@ -164,7 +165,7 @@ async fn version_4_has_threads_of_unknown_cost() {
         .query_row("SELECT count(*) FROM thread WHERE turn_count > 0", [], |row| row.get(0))
         .unwrap();
     drop(old);
-    let store = Store::open(dir.path(), options()).unwrap();
+    let store = open_with(dir.path(), options()).unwrap();
     let query = UsageQuery { after: 0, from_ms: i64::MIN, to_ms: i64::MAX, limit: 100 };
     let rows = store.usage(query).await.unwrap();
     assert_eq!(i64::try_from(rows.len()).unwrap(), listed);
@@ -185,7 +186,7 @@ const VERSION_5: &[u8] = include_bytes!("../old/version-5.db.zst");
 async fn version_5_is_searched_by_its_last_letters() {
     let dir = tempfile::tempdir().unwrap();
     unpack(VERSION_5, dir.path());
-    let store = Store::open(dir.path(), options()).unwrap();
+    let store = open_with(dir.path(), options()).unwrap();
     for (term, expected) in [("ui", 1), ("xq", 0), ("wir", 1), ("e", 2), ("i", 2)] {
         let query = ListQuery { limit: 9, search: Some(term.into()), ..ListQuery::default() };
         assert_eq!(store.threads(query).await.unwrap().rows.len(), expected, "{term}");

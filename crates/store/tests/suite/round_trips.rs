@@ -1,18 +1,21 @@
 //! Written values read back unchanged and in the documented order, and misuse is refused by name.
 
+use crate::common::{Backend, open_with};
 use crate::common::{append, create, finish, history, listed, open, options, put, record, start};
 use store::{
     Direction, Fragment, ItemRow, Store, StoreError, Synchronous, ThreadChanges, TurnOutcome,
     TurnStatus, TurnsQuery, Write,
 };
 
-/// Runs a test on both kinds of store, which must behave the same.
+/// Runs a test on each backend.
 async fn on_both<F: AsyncFn(Store)>(test: F) {
-    test(Store::in_memory().unwrap()).await;
+    for backend in Backend::ALL {
+        test((*backend.empty()).clone()).await;
+    }
     let dir = tempfile::tempdir().unwrap();
     let mut full = options();
     full.synchronous = Synchronous::Full;
-    test(Store::open(dir.path(), full).unwrap()).await;
+    test(open_with(dir.path(), full).unwrap()).await;
 }
 
 fn payloads(items: &[ItemRow]) -> Vec<&str> {

@@ -2,6 +2,7 @@
 //! file is kept. SQLite's own list of pages determines which rows are intact, not the code under
 //! test.
 
+use crate::common::{open_with, salvaged};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::path::Path;
@@ -9,7 +10,7 @@ use std::sync::Mutex;
 
 use crate::common::{append, create, finish, options, put, record, start};
 use rusqlite::Connection;
-use store::{Fragment, ListQuery, OpenOptions, Store, StoreError, Write};
+use store::{Fragment, ListQuery, SqliteConfig, Store, StoreError, Write};
 
 const PAGE: usize = 4096;
 const THREADS: usize = 200;
@@ -48,7 +49,7 @@ fn name(number: usize) -> String {
 /// Threads of every kind: short and long texts, shared chunks, forks, rollbacks, restarted history,
 /// archived threads.
 async fn write_threads(dir: &Path) {
-    let store = Store::open(dir, options()).unwrap();
+    let store = open_with(dir, options()).unwrap();
     let mut random = Random(7);
     let shared = random.text(14_000);
     for number in 0..THREADS {
@@ -305,7 +306,7 @@ async fn intact_records_are_salvaged() {
     let original = fs::read(template.path().join("threads.db")).unwrap();
     let ownership = Ownership::of(&template.path().join("threads.db"));
     assert_eq!(ownership.pages.len(), THREADS);
-    let store = Store::open(template.path(), options()).unwrap();
+    let store = open_with(template.path(), options()).unwrap();
     let mut before = Vec::new();
     for number in 0..THREADS {
         before.push(shown(&store, &name(number)).await.unwrap());
@@ -340,10 +341,9 @@ async fn check(
 ) {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("threads.db"), bytes).unwrap();
-    let open = OpenOptions { salvage: true, now_ms: 7, ..options() };
-    let store = Store::open(dir.path(), open).unwrap_or_else(|error| panic!("{context}: {error}"));
-    let lost: BTreeSet<&str> = store
-        .salvaged()
+    let open = SqliteConfig { salvage: true, now_ms: 7, ..options() };
+    let store = open_with(dir.path(), open).unwrap_or_else(|error| panic!("{context}: {error}"));
+    let lost: BTreeSet<&str> = salvaged(&store)
         .into_iter()
         .flat_map(|salvage| salvage.lost.iter().map(|loss| loss.thread.as_str()))
         .collect();
@@ -359,7 +359,7 @@ async fn check(
             assert!(known, "{context}: thread {number} is gone without a word");
         }
     }
-    if let Some(salvage) = store.salvaged() {
+    if let Some(salvage) = salvaged(&store) {
         assert_eq!(fs::read(&salvage.kept).unwrap(), bytes, "{context}: kept as it was");
     }
     // New threads can be stored at once.

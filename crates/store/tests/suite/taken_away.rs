@@ -2,16 +2,17 @@
 //! process was killed: nothing is reported as stored that is not, no file is overwritten, and the
 //! next start reports what is lost. `check` reports the same errors for unusable files as a server.
 
+use crate::common::{open_with, salvaged};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::common::{create, finish, listed, open, options, record, start};
 use rusqlite::Connection;
-use store::{OpenOptions, Store, StoreError};
+use store::{SqliteConfig, StoreError};
 
-fn salvaging() -> OpenOptions {
-    OpenOptions { salvage: true, now_ms: 7, ..options() }
+fn salvaging() -> SqliteConfig {
+    SqliteConfig { salvage: true, now_ms: 7, ..options() }
 }
 
 fn database(dir: &Path) -> PathBuf {
@@ -78,31 +79,31 @@ async fn nothing_is_stored_in_removed_files() {
         harm(dir.path());
         let check = |error: StoreError| {
             let text = error.to_string();
-            assert!(matches!(error, StoreError::FilesChanged { .. }), "{what}: {text}");
+            assert!(matches!(error, StoreError::TakenAway(_)), "{what}: {text}");
             assert!(text.contains(expected) && text.contains("restart"), "{what}: {text}");
         };
         check(store.commit(vec![start("a", "t2", 5)]).await.unwrap_err());
         check(store.commit(listed(record("b", 1))).await.unwrap_err());
-        check(store.lease("old3").await.unwrap_err());
+        check(store.open_thread("old3").await.unwrap_err());
         check(store.close().await.unwrap_err());
 
         // The next start reports it.
         if what == "a folder" {
-            let error = Store::open(dir.path(), salvaging()).unwrap_err().to_string();
+            let error = open_with(dir.path(), salvaging()).unwrap_err().to_string();
             assert!(error.contains("is a folder"), "{error}");
             fs::remove_dir(database(dir.path())).unwrap();
         }
         if what == "another file" {
             // Without its log the file is older than the last commit; the log is still beside it.
-            let store = Store::open(dir.path(), salvaging()).unwrap();
+            let store = open_with(dir.path(), salvaging()).unwrap();
             assert!(store.thread("a").await.unwrap().is_some());
             continue;
         }
         let error = store::check::check(dir.path()).unwrap_err().to_string();
-        let refused = Store::open(dir.path(), options()).unwrap_err().to_string();
+        let refused = open_with(dir.path(), options()).unwrap_err().to_string();
         assert_eq!(error, refused, "{what}");
-        let store = Store::open(dir.path(), salvaging()).unwrap();
-        let salvage = store.salvaged().unwrap().clone();
+        let store = open_with(dir.path(), salvaging()).unwrap();
+        let salvage = salvaged(&store).unwrap().clone();
         assert!(salvage.lost_unnamed, "{what}: {salvage:?}");
         assert!(salvage.files.iter().all(|file| file.exists()), "{what}: {salvage:?}");
         if what.starts_with("log") {
@@ -123,14 +124,14 @@ async fn a_restored_database_has_everything() {
     fs::rename(database(dir.path()), dir.path().join("elsewhere")).unwrap();
     store.commit(listed(record("b", 1))).await.unwrap_err();
     // No second database is created beside one that is open.
-    let error = Store::open(dir.path(), salvaging()).unwrap_err();
-    assert!(matches!(error, StoreError::FilesChanged { .. }), "{error}");
+    let error = open_with(dir.path(), salvaging()).unwrap_err();
+    assert!(matches!(error, StoreError::TakenAway(_)), "{error}");
     assert!(error.to_string().contains(&format!("process {}", std::process::id())), "{error}");
     assert!(!database(dir.path()).exists());
     store.close().await.unwrap_err();
     fs::rename(dir.path().join("elsewhere"), database(dir.path())).unwrap();
-    let store = Store::open(dir.path(), salvaging()).unwrap();
-    assert!(store.salvaged().is_none());
+    let store = open_with(dir.path(), salvaging()).unwrap();
+    assert!(salvaged(&store).is_none());
     assert!(store.thread("a").await.unwrap().is_some());
 }
 
@@ -163,8 +164,8 @@ async fn a_log_removed_after_a_kill_is_reported() {
 
     let intact = killed(dir.path());
     store::check::check(intact.path()).unwrap().unwrap();
-    let same = Store::open(intact.path(), salvaging()).unwrap();
-    assert!(same.salvaged().is_none() && same.thread("t2").await.unwrap().is_some());
+    let same = open_with(intact.path(), salvaging()).unwrap();
+    assert!(salvaged(&same).is_none() && same.thread("t2").await.unwrap().is_some());
 
     type Change<'c> = Box<dyn Fn(Vec<u8>) -> Option<Vec<u8>> + 'c>;
     let changes: [(&str, Change<'_>); 8] = [
@@ -189,8 +190,8 @@ async fn a_log_removed_after_a_kill_is_reported() {
         let error = store::check::check(copy.path()).unwrap_err().to_string();
         assert!(error.contains(expected), "{expected}: {error}");
         assert_eq!(contents(copy.path()), before, "{expected}: nothing is changed");
-        let store = Store::open(copy.path(), salvaging()).unwrap();
-        let salvage = store.salvaged().unwrap();
+        let store = open_with(copy.path(), salvaging()).unwrap();
+        let salvage = salvaged(&store).unwrap();
         assert!(salvage.damage.contains(expected), "{salvage:?}");
         assert_eq!(salvage.lost_unnamed, !expected.contains("damaged"), "{salvage:?}");
         // Pages of another log replace some of the database's.
@@ -268,7 +269,7 @@ async fn a_check_reports_the_messages_of_a_server() {
         store.close().await.unwrap();
         make(dir.path());
         let said = store::check::check(dir.path()).unwrap_err().to_string();
-        let refused = Store::open(dir.path(), options()).unwrap_err().to_string();
+        let refused = open_with(dir.path(), options()).unwrap_err().to_string();
         assert_eq!(said, refused, "{number}: {name}");
         assert!(said.contains(&dir.path().display().to_string()), "{number}: {name}: {said}");
         assert!(!said.contains("disk I/O") && !said.contains("readonly"), "{number}: {said}");
@@ -279,7 +280,7 @@ async fn a_check_reports_the_messages_of_a_server() {
     open(dir.path()).close().await.unwrap();
     pipe(&dir.path().join("owners/pipe"));
     store::check::check(dir.path()).unwrap().unwrap();
-    let store = Store::open(dir.path(), options()).unwrap();
+    let store = open_with(dir.path(), options()).unwrap();
     store.claim_orphaned_turns().await.unwrap();
     assert!(dir.path().join("owners/pipe").exists());
 }

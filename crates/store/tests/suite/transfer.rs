@@ -1,5 +1,6 @@
 //! Threads as lines of JSON: an exported and imported thread is the same thread.
 
+use crate::common::Backend;
 use crate::common::{append, create, finish, history, put, record, start};
 use proptest::prelude::*;
 use store::StoreError;
@@ -19,82 +20,94 @@ async fn lines(store: &Store, thread: &str) -> String {
 
 #[tokio::test]
 async fn a_fork_is_exported_and_imported_whole() {
-    let store = Store::in_memory().unwrap();
-    store.commit(vec![create(record("a", 7)), append("a", None, &["\"before\""])]).await.unwrap();
-    for id in ["1", "2"] {
-        let large = format!("\"{}\"", "large ".repeat(5000));
-        let writes = vec![
-            start("a", id, 5000),
-            put("a", id, "x", &large),
-            append("a", Some(id), &[&format!("{{\"said\":{id}}}")]),
-            finish("a", id),
-        ];
-        store.commit(writes).await.unwrap();
-    }
-    let fork = |id: &str, last: Option<&str>| Write::Fork {
-        record: Box::new(record(id, 9)),
-        parent: "a".into(),
-        last_turn: last.map(Into::into),
-    };
-    store
-        .commit(vec![fork("b", Some("1")), start("b", "3", 1), append("b", None, &["1"])])
-        .await
-        .unwrap();
-    let written = lines(&store, "b").await;
-    assert!(!written.contains("\"id\":\"2\""));
-
-    let other = Store::in_memory().unwrap();
-    assert_eq!(import(&other, written.as_bytes(), None).await.unwrap(), "b");
-    let error = import(&other, written.as_bytes(), None).await.unwrap_err();
-    assert!(error.to_string().contains("already stored"), "{error}");
-    assert_eq!(import(&other, written.as_bytes(), Some("c".into())).await.unwrap(), "c");
-    for id in ["b", "c"] {
-        assert_eq!(history(&other, id).await, history(&store, "b").await);
-        let query = TurnsQuery { limit: 9, direction: Direction::Ascending, cursor: None };
-        let found = other.turns_with_items(id, query.clone()).await.unwrap().rows;
-        let expected = store.turns_with_items("b", query).await.unwrap().rows;
-        let ids = |rows: &[(store::TurnRow, Vec<store::ItemRow>)]| {
-            rows.iter().map(|(turn, items)| (turn.id.clone(), items.clone())).collect::<Vec<_>>()
+    for backend in Backend::ALL {
+        let store = backend.empty();
+        store
+            .commit(vec![create(record("a", 7)), append("a", None, &["\"before\""])])
+            .await
+            .unwrap();
+        for id in ["1", "2"] {
+            let large = format!("\"{}\"", "large ".repeat(5000));
+            let writes = vec![
+                start("a", id, 5000),
+                put("a", id, "x", &large),
+                append("a", Some(id), &[&format!("{{\"said\":{id}}}")]),
+                finish("a", id),
+            ];
+            store.commit(writes).await.unwrap();
+        }
+        let fork = |id: &str, last: Option<&str>| Write::Fork {
+            record: Box::new(record(id, 9)),
+            parent: "a".into(),
+            last_turn: last.map(Into::into),
         };
-        assert_eq!(ids(&found), ids(&expected));
-        assert_eq!(found[1].0.status, TurnStatus::Interrupted, "it does not continue here");
-        let stored = other.thread(id).await.unwrap().unwrap();
-        assert_eq!((stored.record.updated_at, stored.record.created_at), (9, 9));
+        store
+            .commit(vec![fork("b", Some("1")), start("b", "3", 1), append("b", None, &["1"])])
+            .await
+            .unwrap();
+        let written = lines(&store, "b").await;
+        assert!(!written.contains("\"id\":\"2\""));
+
+        let other = backend.empty();
+        assert_eq!(import(&other, written.as_bytes(), None).await.unwrap(), "b");
+        let error = import(&other, written.as_bytes(), None).await.unwrap_err();
+        assert!(error.to_string().contains("already stored"), "{error}");
+        assert_eq!(import(&other, written.as_bytes(), Some("c".into())).await.unwrap(), "c");
+        for id in ["b", "c"] {
+            assert_eq!(history(&other, id).await, history(&store, "b").await);
+            let query = TurnsQuery { limit: 9, direction: Direction::Ascending, cursor: None };
+            let found = other.turns_with_items(id, query.clone()).await.unwrap().rows;
+            let expected = store.turns_with_items("b", query).await.unwrap().rows;
+            let ids = |rows: &[(store::TurnRow, Vec<store::ItemRow>)]| {
+                rows.iter()
+                    .map(|(turn, items)| (turn.id.clone(), items.clone()))
+                    .collect::<Vec<_>>()
+            };
+            assert_eq!(ids(&found), ids(&expected));
+            assert_eq!(found[1].0.status, TurnStatus::Interrupted, "it does not continue here");
+            let stored = other.thread(id).await.unwrap().unwrap();
+            assert_eq!((stored.record.updated_at, stored.record.created_at), (9, 9));
+        }
+        assert_eq!(lines(&other, "b").await.lines().count(), written.lines().count());
     }
-    assert_eq!(lines(&other, "b").await.lines().count(), written.lines().count());
 }
 
 #[tokio::test]
 async fn invalid_lines_are_reported_by_number_and_store_nothing() {
-    let store = Store::in_memory().unwrap();
-    store.commit(vec![create(record("a", 7)), start("a", "1", 1), finish("a", "1")]).await.unwrap();
-    let good = lines(&store, "a").await;
-    let other = Store::in_memory().unwrap();
-    let parts: Vec<&str> = good.lines().collect();
-    let [first, turn, end] = parts[..] else { panic!("{good}") };
-    for (text, line, why) in [
-        (String::new(), 1, "no thread"),
-        ("rubbish".to_owned(), 1, "expected"),
-        (good.lines().nth(1).unwrap().to_owned(), 1, "the first line"),
-        (format!("{good}\n{first}"), 5, "the first line"),
-        (format!("{good}{{\"item\":{{}}}}"), 4, "missing field"),
-        (good.replace("\"format\":2", "\"format\":99"), 1, "99"),
-        // Cut off at the end of a line, a line lost within, more behind the end.
-        (first.to_owned(), 1, "the lines end here"),
-        (format!("{first}\n\n{turn}\n"), 3, "the lines end here"),
-        (format!("{first}\n{end}\n"), 2, "2 lines should stand before it, not 1"),
-        (format!("{good}{turn}\n"), 4, "follows the end"),
-        (format!("{good}{end}\n"), 4, "follows the end"),
-    ] {
-        let error = import(&other, text.as_bytes(), None).await.unwrap_err();
-        let matches = matches!(&error, StoreError::ImportLine { line: at, why: found }
+    for backend in Backend::ALL {
+        let store = backend.empty();
+        store
+            .commit(vec![create(record("a", 7)), start("a", "1", 1), finish("a", "1")])
+            .await
+            .unwrap();
+        let good = lines(&store, "a").await;
+        let other = backend.empty();
+        let parts: Vec<&str> = good.lines().collect();
+        let [first, turn, end] = parts[..] else { panic!("{good}") };
+        for (text, line, why) in [
+            (String::new(), 1, "no thread"),
+            ("rubbish".to_owned(), 1, "expected"),
+            (good.lines().nth(1).unwrap().to_owned(), 1, "the first line"),
+            (format!("{good}\n{first}"), 5, "the first line"),
+            (format!("{good}{{\"item\":{{}}}}"), 4, "missing field"),
+            (good.replace("\"format\":2", "\"format\":99"), 1, "99"),
+            // Cut off at the end of a line, a line lost within, more behind the end.
+            (first.to_owned(), 1, "the lines end here"),
+            (format!("{first}\n\n{turn}\n"), 3, "the lines end here"),
+            (format!("{first}\n{end}\n"), 2, "2 lines should stand before it, not 1"),
+            (format!("{good}{turn}\n"), 4, "follows the end"),
+            (format!("{good}{end}\n"), 4, "follows the end"),
+        ] {
+            let error = import(&other, text.as_bytes(), None).await.unwrap_err();
+            let matches = matches!(&error, StoreError::ImportLine { line: at, why: found }
             if *at == line && found.contains(why));
-        assert!(matches, "{error}");
+            assert!(matches, "{error}");
+        }
+        assert_eq!(other.thread("a").await.unwrap(), None);
+        // The format before counted no lines.
+        let old = format!("{}\n{turn}\n", first.replace("\"format\":2", "\"format\":1"));
+        assert_eq!(import(&other, old.as_bytes(), None).await.unwrap(), "a");
     }
-    assert_eq!(other.thread("a").await.unwrap(), None);
-    // The format before counted no lines.
-    let old = format!("{}\n{turn}\n", first.replace("\"format\":2", "\"format\":1"));
-    assert_eq!(import(&other, old.as_bytes(), None).await.unwrap(), "a");
 }
 
 proptest! {
@@ -108,8 +121,9 @@ proptest! {
         lines in prop::collection::vec(0..6_usize, 0..6),
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        for backend in Backend::ALL {
         runtime.block_on(async {
-            let store = Store::in_memory().unwrap();
+            let store = backend.empty();
             let writes = vec![create(record("a", 7)), start("a", "1", 1), put("a", "1", "x", "{}"),
                 append("a", Some("1"), &["{}"]), finish("a", "1")];
             store.commit(writes).await.unwrap();
@@ -118,10 +132,11 @@ proptest! {
             let mixed: Vec<&str> = lines.iter().filter_map(|at| all.get(*at).copied()).collect();
             let cut = good.char_indices().nth(cut).map_or(good.len(), |(at, _)| at);
             for text in [format!("{}{rubbish}", &good[..cut]), mixed.join("\n")] {
-                let other = Store::in_memory().unwrap();
+                let other = backend.empty();
                 let stored = import(&other, text.as_bytes(), None).await.is_ok();
                 assert_eq!(other.thread("a").await.unwrap().is_some(), stored, "{text}");
             }
         });
+        }
     }
 }

@@ -1,9 +1,10 @@
 //! What responses used: rows are read in pages and by time, and outlive their thread and a salvage.
 
+use crate::common::{Backend, open_with, salvaged};
 use std::fs;
 
 use crate::common::{create, open, options, record};
-use store::{OpenOptions, Store, StoreError, UsageQuery, UsageRecord, UsageRow, Write};
+use store::{SqliteConfig, StoreError, UsageQuery, UsageRecord, UsageRow, Write};
 
 const ALL: UsageQuery = UsageQuery { after: 0, from_ms: i64::MIN, to_ms: i64::MAX, limit: 1000 };
 
@@ -31,21 +32,22 @@ fn times(rows: &[UsageRow]) -> Vec<i64> {
 
 #[tokio::test]
 async fn rows_are_read_in_pages_and_by_time() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path());
-    store.commit(vec![create(record("t", 1))]).await.unwrap();
-    let writes = (1..=5).map(|at| used("t", at * 100, Some(at)));
-    store.commit(writes.collect()).await.unwrap();
-    let rows = store.usage(ALL).await.unwrap();
-    assert_eq!(times(&rows), [100, 200, 300, 400, 500]);
-    assert_eq!((rows[0].thread.as_deref(), &*rows[0].project), (Some("t"), "/work"));
-    assert_eq!((rows[4].record.cost, rows[4].record.cache_write), (Some(5), Some(1)));
-    let page = UsageQuery { after: rows[1].key, limit: 2, ..ALL };
-    assert_eq!(times(&store.usage(page).await.unwrap()), [300, 400]);
-    let days = UsageQuery { from_ms: 200, to_ms: 400, ..ALL };
-    assert_eq!(times(&store.usage(days).await.unwrap()), [200, 300]);
-    let thread = store.thread("t").await.unwrap().unwrap();
-    assert_eq!(thread.record.token_usage.as_deref(), Some("{\"at\":500}"));
+    for backend in Backend::ALL {
+        let store = backend.empty();
+        store.commit(vec![create(record("t", 1))]).await.unwrap();
+        let writes = (1..=5).map(|at| used("t", at * 100, Some(at)));
+        store.commit(writes.collect()).await.unwrap();
+        let rows = store.usage(ALL).await.unwrap();
+        assert_eq!(times(&rows), [100, 200, 300, 400, 500]);
+        assert_eq!((rows[0].thread.as_deref(), &*rows[0].project), (Some("t"), "/work"));
+        assert_eq!((rows[4].record.cost, rows[4].record.cache_write), (Some(5), Some(1)));
+        let page = UsageQuery { after: rows[1].key, limit: 2, ..ALL };
+        assert_eq!(times(&store.usage(page).await.unwrap()), [300, 400]);
+        let days = UsageQuery { from_ms: 200, to_ms: 400, ..ALL };
+        assert_eq!(times(&store.usage(days).await.unwrap()), [200, 300]);
+        let thread = store.thread("t").await.unwrap().unwrap();
+        assert_eq!(thread.record.token_usage.as_deref(), Some("{\"at\":500}"));
+    }
 }
 
 #[tokio::test]
@@ -62,20 +64,23 @@ async fn only_the_holder_of_a_thread_adds_to_it() {
 
 #[tokio::test]
 async fn a_deleted_thread_leaves_what_it_cost_without_its_name() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path());
-    store.commit(vec![create(record("t", 1)), create(record("u", 1))]).await.unwrap();
-    store.commit(vec![used("t", 1, Some(7)), used("u", 2, None)]).await.unwrap();
-    store.commit(vec![Write::DeleteThread { thread: "t".into() }]).await.unwrap();
-    let rows = store.usage(ALL).await.unwrap();
-    assert_eq!(
-        (&rows[0].thread, &rows[0].record.turn, rows[0].record.cost),
-        (&None, &None, Some(7))
-    );
-    assert_eq!(rows[1].thread.as_deref(), Some("u"));
-    store.close().await.unwrap();
-    let report = store::check::check(dir.path()).unwrap().unwrap();
-    assert_eq!(report.problems, Vec::<String>::new());
+    for backend in Backend::ALL {
+        let store = backend.empty();
+        store.commit(vec![create(record("t", 1)), create(record("u", 1))]).await.unwrap();
+        store.commit(vec![used("t", 1, Some(7)), used("u", 2, None)]).await.unwrap();
+        store.commit(vec![Write::DeleteThread { thread: "t".into() }]).await.unwrap();
+        let rows = store.usage(ALL).await.unwrap();
+        assert_eq!(
+            (&rows[0].thread, &rows[0].record.turn, rows[0].record.cost),
+            (&None, &None, Some(7))
+        );
+        assert_eq!(rows[1].thread.as_deref(), Some("u"));
+        store.close().await.unwrap();
+        if let Some(dir) = store.dir() {
+            let report = store::check::check(dir).unwrap().unwrap();
+            assert_eq!(report.problems, Vec::<String>::new());
+        }
+    }
 }
 
 #[tokio::test]
@@ -100,9 +105,9 @@ async fn a_salvage_keeps_the_rows() {
     let start = (root as usize - 1) * 4096;
     bytes[start..start + 64].fill(0xff);
     fs::write(&path, bytes).unwrap();
-    let options = OpenOptions { salvage: true, ..options() };
-    let store = Store::open(dir.path(), options).unwrap();
+    let options = SqliteConfig { salvage: true, ..options() };
+    let store = open_with(dir.path(), options).unwrap();
     let after = store.usage(ALL).await.unwrap();
     assert_eq!(after, before);
-    assert!(store.salvaged().is_some());
+    assert!(salvaged(&store).is_some());
 }

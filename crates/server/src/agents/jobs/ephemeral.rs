@@ -56,7 +56,7 @@ impl EphemeralJobs {
                  is stored"
             )));
         }
-        let store = Store::in_memory().map_err(|error| unstored(&error))?;
+        let store = Store::in_memory();
         let create = Write::CreateThread(Box::new(record));
         store.commit(vec![create]).await.map_err(|error| unstored(&error))?;
         self.jobs().stores.insert(key, store.clone());

@@ -84,7 +84,7 @@ impl Server {
         }
         if found.is_some() && !is_loaded {
             // Refused before anything happens when another server has it.
-            self.services.store.lease(id).await?;
+            self.services.store.open_thread(id).await?;
         }
         let was_loaded = self.services.threads.end(id, EndReason::Deleted).await;
         self.services.agents.close_children(id).await;
@@ -92,8 +92,10 @@ impl Server {
             Some(_) => self.write_unloaded(id, Write::DeleteThread { thread: id.to_owned() }).await,
             None => Ok(()),
         };
-        if written.is_ok() {
-            self.forget_changes(id).await;
+        match &written {
+            Ok(()) => self.forget_changes(id).await,
+            // It was taken above.
+            Err(_) => self.services.store.release(id).await,
         }
         let (params, done) = (named(id), written.is_ok());
         self.after_response(caller, move |threads, connections| {
@@ -216,7 +218,7 @@ impl Server {
         }
         let store = self.services.store.get().await?;
         let record = store.thread(&id).await?.ok_or_else(|| Error::unknown_thread(&id))?.record;
-        let (without_memories, extra) = (mode == ThreadMemoryMode::Disabled, Extra::read(&record));
+        let (without_memories, extra) = (mode == ThreadMemoryMode::Disabled, Extra::read(&record)?);
         if extra.without_memories
             && !without_memories
             && let Some(turn) = store.last_turn(&id).await?
@@ -242,12 +244,7 @@ impl Server {
 
     /// Writes to a thread that is not loaded. The caller holds its lock.
     pub(super) async fn write_unloaded(&self, id: &str, write: Write) -> Result<(), Error> {
-        self.services.store.lease(id).await?;
-        let store = self.services.store.get().await?;
-        let written = store.commit(vec![write]).await.map_err(Error::from);
-        // A remaining lease ends with this server; a deleted thread has none.
-        let _ = store.release(id).await;
-        written
+        self.services.store.write_unloaded(id, vec![write]).await
     }
 }
 

@@ -86,7 +86,7 @@ impl Server {
             let _lock = self.services.threads.lock(&id).await;
             let found = store.thread(&id).await?;
             let record = found.ok_or_else(|| Error::unknown_thread(&id))?.record;
-            let extra = Extra { thread_source: Some(source), ..Extra::read(&record) };
+            let extra = Extra { thread_source: Some(source), ..Extra::read(&record)? };
             let extra = Some(Some(extra.json()));
             let changes = Box::new(ThreadChanges { extra, ..ThreadChanges::default() });
             self.write_unloaded(&id, Write::UpdateThread { thread: id.clone(), changes }).await?;

@@ -319,20 +319,11 @@ impl Actor {
     pub(super) async fn end_after_panic(mut self, Panic(panic): Panic) {
         let id = self.journal.id().clone();
         tracing::error!(target: "server::thread", "thread {id} panicked: {panic}");
-        let message = format!(
+        let error = broken_off(format!(
             "an error in the server ended the thread ({panic}); call thread/resume to continue"
-        );
-        let kind = FailureKind::InternalServerError;
-        let error = TurnError { message, kind, http_status: None, details: None };
-        self.mailbox.clear();
-        self.model.clear();
-        self.commands.clear();
-        self.mailbox.replies().clear();
-        self.questions.resolve_all(self.broadcast.subscribers_mut());
-        self.server_calls.clear();
-        self.agents.close_all();
+        ));
+        self.stop_work();
         let now = self.journal.now();
-        self.broadcast.abort_open_reviews(now);
         match self.journal.fail_stored_turns(&error).await {
             Ok(items) => self.broadcast.complete_items(items, now),
             Err(error) => {
@@ -344,6 +335,30 @@ impl Actor {
         }
         self.broadcast.fail_open_turns(&error, now);
         self.mailbox.threads().unload(&id);
+    }
+
+    /// Ends the thread after another server has taken it over. That server closes what is stored of
+    /// the thread's turns.
+    pub(super) async fn end_after_lost_lease(mut self) {
+        let id = self.journal.id().clone();
+        let message = self.journal.lost_lease_error().to_string();
+        tracing::warn!(target: "server::store", "{message}");
+        self.broadcast.warn_about_thread(&message);
+        self.stop_work();
+        self.broadcast.fail_open_turns(&broken_off(message), self.journal.now());
+        self.mailbox.threads().unload(&id);
+    }
+
+    /// Ends all that works for the thread: commands, calls, agents, and the questions to clients.
+    fn stop_work(&mut self) {
+        self.mailbox.clear();
+        self.model.clear();
+        self.commands.clear();
+        self.mailbox.replies().clear();
+        self.questions.resolve_all(self.broadcast.subscribers_mut());
+        self.server_calls.clear();
+        self.agents.close_all();
+        self.broadcast.abort_open_reviews(self.journal.now());
     }
 
     /// Records a call of the running turn; `None` without a turn, and where undo is off.
@@ -480,4 +495,10 @@ impl Actor {
         self.memories.mode_changed();
         Ok(())
     }
+}
+
+/// The error of a turn that its server could not carry on.
+fn broken_off(message: String) -> TurnError {
+    let kind = FailureKind::InternalServerError;
+    TurnError { message, kind, http_status: None, details: None }
 }

@@ -32,16 +32,15 @@ impl MissingEnds {
     /// Closes the turns as clients were sent it.
     ///
     /// # Errors
-    /// The store still fails; what is missing stays so.
+    /// The store still fails, or the lease of the thread is lost; what is missing stays so.
     pub(super) async fn store(
         &mut self,
         store: &Store,
         thread: &str,
         now: i64,
     ) -> Result<(), StoreError> {
-        // This store has the lease already; what it has in flight besides is running.
-        let orphans = store.lease(thread).await?;
-        for orphan in orphans {
+        // Other turns among these are running.
+        for orphan in store.turns_in_progress(thread).await? {
             let Some(view) = self.turns.iter().find(|view| *view.id == *orphan.turn) else {
                 continue;
             };

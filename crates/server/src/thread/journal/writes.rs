@@ -5,6 +5,7 @@ use session::{Item, Record, ResponseUsage, TurnStatus, TurnView};
 use store::{ThreadChanges, TurnOutcome, UsageRecord, Write};
 
 use crate::convert;
+use crate::stored::{self, Totals};
 use crate::thread_port::Extra;
 
 /// The write that stores `record` of `thread`; `json` is the item's, when the record is one, and
@@ -33,7 +34,7 @@ pub(super) fn write(
         Record::Settings(settings) => update(
             thread,
             ThreadChanges {
-                settings: Some(serde_json::to_string(settings).expect("settings are plain data")),
+                settings: Some(stored::settings_json(settings)),
                 model: Some(settings.model.clone()),
                 model_provider: Some(settings.provider.clone()),
                 cwd: Some(settings.cwd.display().to_string()),
@@ -52,10 +53,9 @@ pub(super) fn write(
             ThreadChanges { preview: Some(text.clone()), ..ThreadChanges::default() },
         ),
         Record::TokenUsage { turn, at, total, cost, last } => {
-            let totals =
-                serde_json::json!({ "total": total, "last": last.tokens, "cost": cost.thread });
+            let totals = Totals { cost: cost.thread, last: last.tokens, total: *total };
             let usage = Box::new(usage(turn, *at, last));
-            Write::AddUsage { thread, token_usage: totals.to_string(), usage }
+            Write::AddUsage { thread, token_usage: totals.json(), usage }
         }
     }
 }

@@ -1,17 +1,21 @@
 //! Shorthand for the values that the tests store. Contains no expectations.
 #![allow(dead_code, unreachable_pub)]
 
+use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use store::{Fragment, OpenOptions, Store, ThreadRecord, TurnOutcome, Write};
+use store::{
+    Fragment, Notice, Salvage, SqliteConfig, Store, StoreError, ThreadRecord, TurnOutcome, Write,
+};
+use tempfile::TempDir;
 
-/// Options with an owner that no other store of this run has.
-pub fn options() -> OpenOptions {
+/// Options with an owner that no other store of this run has; [`open_with`] adds the folder.
+pub fn options() -> SqliteConfig {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let next = NEXT.fetch_add(1, Ordering::Relaxed);
-    OpenOptions::new(0, format!("owner-{}-{next}", std::process::id()))
+    SqliteConfig::new("", 0, format!("owner-{}-{next}", std::process::id()))
 }
 
 /// The texts of a thread's history.
@@ -21,7 +25,66 @@ pub async fn history(store: &Store, thread: &str) -> Vec<String> {
 }
 
 pub fn open(dir: &Path) -> Store {
-    Store::open(dir, options()).unwrap()
+    open_with(dir, options()).unwrap()
+}
+
+/// Opens the store in `dir`, and waits for it.
+pub fn open_with(dir: &Path, options: SqliteConfig) -> Result<Store, StoreError> {
+    let config = SqliteConfig { dir: dir.to_owned(), ..options };
+    // On a thread of its own, because the runtime of a test cannot wait here.
+    let open = || {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(Store::open(config))
+    };
+    std::thread::scope(|scope| scope.spawn(open).join().unwrap())
+}
+
+/// The result of the salvage with which the store was opened.
+pub fn salvaged(store: &Store) -> Option<&Salvage> {
+    store.notices().iter().map(|Notice::Salvaged(salvage)| salvage).next()
+}
+
+/// A backend, on which a test of the contract runs.
+#[derive(Clone, Copy, Debug)]
+pub enum Backend {
+    Memory,
+    Sqlite,
+}
+
+impl Backend {
+    pub const ALL: [Self; 2] = [Self::Memory, Self::Sqlite];
+
+    /// An empty store.
+    pub fn empty(self) -> EmptyStore {
+        match self {
+            Self::Memory => EmptyStore { store: Store::in_memory(), dir: None },
+            Self::Sqlite => {
+                let dir = tempfile::tempdir().unwrap();
+                EmptyStore { store: open(dir.path()), dir: Some(dir) }
+            }
+        }
+    }
+}
+
+/// A store, and its folder.
+pub struct EmptyStore {
+    store: Store,
+    dir: Option<TempDir>,
+}
+
+impl EmptyStore {
+    /// The folder of a store that has one.
+    pub fn dir(&self) -> Option<&Path> {
+        self.dir.as_ref().map(TempDir::path)
+    }
+}
+
+impl Deref for EmptyStore {
+    type Target = Store;
+
+    fn deref(&self) -> &Store {
+        &self.store
+    }
 }
 
 pub fn record(id: &str, created_at: i64) -> ThreadRecord {

@@ -1,0 +1,9 @@
+//! Jobs and their rows in the tables.
+
+mod apply;
+mod codes;
+mod keys;
+pub(crate) mod read;
+
+pub(crate) use apply::{apply, remove_of, sweep};
+pub(crate) use keys::job_of;
