@@ -100,7 +100,7 @@ impl Journal {
     }
 
     /// # Errors
-    /// Also when the lease was lost before: only loading the thread again may take it.
+    /// The store refuses the writes, or the lease was lost before: only loading the thread again may take it.
     async fn commit_now(&mut self, writes: Vec<Write>) -> Result<(), Error> {
         if self.lost_lease {
             return Err(self.lost_lease_error());
