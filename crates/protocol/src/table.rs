@@ -45,7 +45,8 @@ pub enum Stability {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ordering {
     /// In order of arrival: the next request starts when this one is done. Its handler must not
-    /// wait for a thread or for anything outside the server, because the connection waits with it.
+    /// wait for anything outside the server, because the connection waits with it. Answers as long as
+    /// a thread are of this kind, so that one at a time waits for a client that does not read.
     Ordered,
     /// In order of arrival among the requests of this kind whose parameters name the same `threadId`:
     /// it starts when the response to the one before is sent. No other request waits for it. It takes
