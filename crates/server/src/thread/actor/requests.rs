@@ -30,6 +30,10 @@ impl Actor {
         if command.is_activity() {
             self.unload_deadline.restart();
         }
+        self.carry_out(command, steps).await;
+    }
+
+    async fn carry_out(&mut self, command: Command, steps: &mut Vec<Step>) {
         match command {
             Command::Input(input) => self.step(input, steps),
             Command::StartTurn(start) => self.start_turn(start, steps).await,
@@ -40,10 +44,7 @@ impl Actor {
                     self.step(input(reply), steps);
                 }
             },
-            Command::Interrupt { turn, answer, gate } => {
-                let reply = self.mailbox.replies().register(answer, gate);
-                self.step(MachineInput::Interrupt { reply, turn }, steps);
-            }
+            Command::Interrupt { turn, answer, gate } => self.interrupt(turn, answer, gate, steps),
             Command::Shell { script, answer, gate } => {
                 self.start_user_shell(script, answer, gate, steps).await;
             }
@@ -118,9 +119,7 @@ impl Actor {
             Command::ElicitationAnswered { number, answer } => {
                 self.answer_elicitation(number, answer);
             }
-            Command::GiveUp { question, wait } => {
-                self.give_up_question(question, wait, steps);
-            }
+            Command::GiveUp { question, wait } => self.give_up_question(question, wait, steps),
             Command::ReloadServers { done } => {
                 self.reload_servers().await;
                 // The request may have ended.
@@ -132,6 +131,11 @@ impl Actor {
                 self.mailbox.close(reason);
             }
         }
+    }
+
+    fn interrupt(&mut self, turn: String, answer: AnswerSender, gate: Gate, steps: &mut Vec<Step>) {
+        let reply = self.mailbox.replies().register(answer, gate);
+        self.step(MachineInput::Interrupt { reply, turn }, steps);
     }
 
     fn provider_access(&self) -> ProviderAccess {
