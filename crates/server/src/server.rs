@@ -265,30 +265,8 @@ fn services(options: Arc<Options>, sandbox: Arc<Sandbox>) -> Services {
         telemetry: telemetry.clone(),
         hooks: Arc::new(HookRunner::new(runner.clone(), options.clone(), files.clone())),
     };
-    let loader = Arc::new_cyclic(|loader: &Weak<ThreadLoader>| {
-        let agents = Agents::new(
-            loader.clone(),
-            threads.clone(),
-            store.clone(),
-            images.clone(),
-            options.clone(),
-            files.clone(),
-        );
-        let agents = Arc::new(agents);
-        ThreadLoader {
-            options: options.clone(),
-            files: files.clone(),
-            configurations: configurations.clone(),
-            defaults: defaults.clone(),
-            store: store.clone(),
-            threads: threads.clone(),
-            mcp: mcp.clone(),
-            updates,
-            policies: Arc::default(),
-            agents: agents.clone(),
-            start: Box::new(start_actor(actor_services, agents, commands, inspection)),
-        }
-    });
+    let parts = LoaderParts { actor: actor_services, commands, inspection, updates };
+    let loader = thread_loader(parts, &options, &files, &images);
     let watcher = Watcher::default();
     Services {
         spool: spool(options.home.clone()),
@@ -322,6 +300,47 @@ fn services(options: Arc<Options>, sandbox: Arc<Sandbox>) -> Services {
         telemetry,
         realtime,
     }
+}
+
+/// Parts that only the loader of threads holds.
+struct LoaderParts {
+    actor: ActorServices,
+    commands: CommandServices,
+    inspection: InspectionServices,
+    updates: Arc<Updates>,
+}
+
+/// The loader of threads, and with it the agents, which start threads themselves.
+fn thread_loader(
+    LoaderParts { actor, commands, inspection, updates }: LoaderParts,
+    options: &Arc<Options>,
+    files: &Pool,
+    images: &Arc<ImageReader>,
+) -> Arc<ThreadLoader> {
+    Arc::new_cyclic(|loader: &Weak<ThreadLoader>| {
+        let agents = Agents::new(
+            loader.clone(),
+            actor.threads.clone(),
+            actor.store.clone(),
+            images.clone(),
+            options.clone(),
+            files.clone(),
+        );
+        let agents = Arc::new(agents);
+        ThreadLoader {
+            options: options.clone(),
+            files: files.clone(),
+            configurations: actor.configurations.clone(),
+            defaults: actor.defaults.clone(),
+            store: actor.store.clone(),
+            threads: actor.threads.clone(),
+            mcp: actor.mcp.clone(),
+            updates,
+            policies: Arc::default(),
+            agents: agents.clone(),
+            start: Box::new(start_actor(actor, agents, commands, inspection)),
+        }
+    })
 }
 
 fn configurations(

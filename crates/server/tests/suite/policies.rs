@@ -100,7 +100,7 @@ fn permissions(env: &TestEnvironment) -> String {
     let texts = request["input"].as_array().unwrap().iter().flat_map(|item| {
         item["content"].as_array().into_iter().flatten().filter_map(|part| part["text"].as_str())
     });
-    texts.filter(|text| text.contains("<permissions>")).last().unwrap().to_owned()
+    texts.filter(|text| text.contains("<permissions>")).next_back().unwrap().to_owned()
 }
 
 /// A turn under the policy, or the configured one, then one in plan mode. `writable`: the folders that the
