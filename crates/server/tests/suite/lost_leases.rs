@@ -105,7 +105,9 @@ async fn a_running_turn_and_its_command_end_with_the_lease() {
     assert_eq!(ends, 1);
 
     drop(other);
-    let resumed = peer.call("thread/resume", json!({ "threadId": thread })).await;
-    assert_eq!(resumed["thread"]["turns"][0]["status"], "interrupted");
+    peer.call("thread/resume", json!({ "threadId": thread })).await;
+    let read = json!({ "threadId": thread, "includeTurns": true });
+    let read = peer.call("thread/read", read).await;
+    assert_eq!(read["thread"]["turns"][0]["status"], "interrupted");
     assert_eq!(peer.run_turn(&thread, "Go on.").await["status"], "completed");
 }

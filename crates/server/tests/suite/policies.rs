@@ -97,10 +97,10 @@ fn named(text: &str, (before, after): (&str, &str), access: &str) -> Vec<PathBuf
 /// The last message to the model about its permissions.
 fn permissions(env: &TestEnvironment) -> String {
     let request = env.model().requests().pop().unwrap();
-    let texts = request["input"].as_array().unwrap().iter().flat_map(|item| {
+    let mut texts = request["input"].as_array().unwrap().iter().flat_map(|item| {
         item["content"].as_array().into_iter().flatten().filter_map(|part| part["text"].as_str())
     });
-    texts.filter(|text| text.contains("<permissions>")).next_back().unwrap().to_owned()
+    texts.rfind(|text| text.contains("<permissions>")).unwrap().to_owned()
 }
 
 /// A turn under the policy, or the configured one, then one in plan mode. `writable`: the folders that the

@@ -20,7 +20,7 @@ async fn a_thread_whose_facts_cannot_be_read_is_not_loaded_as_another() {
     drop(database);
 
     let server = env.start();
-    let mut peer = server.connect().await;
+    let mut peer = server.connect_with(json!({ "experimentalApi": true })).await;
     let named = json!({ "threadId": thread });
     for (method, params) in [("thread/resume", named.clone()), ("thread/fork", named.clone())] {
         let fault = peer.refused(method, params).await;

@@ -207,7 +207,7 @@ async fn one_of_many_stores_salvages_and_all_use_the_result() {
     };
     let stores: Vec<Store> =
         [salvage(), salvage(), salvage(), salvage()].map(|one| one.join().unwrap()).into();
-    assert_eq!(stores.iter().filter(|store| salvaged(&store).is_some()).count(), 1);
+    assert_eq!(stores.iter().filter(|store| salvaged(store).is_some()).count(), 1);
     for store in &stores {
         assert_eq!(store.last_turn("t49").await.unwrap().unwrap().id, "t");
         store.commit(listed(record(&options().owner, 1))).await.unwrap();
