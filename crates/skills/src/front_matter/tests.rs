@@ -70,7 +70,7 @@ fn a_front_matter_has_a_bounded_end() {
     assert_eq!(fault(""), fault("# x"));
     assert_eq!(
         fault("---\na: b\n"),
-        "line 1: the front matter has no end: add a line `---` behind it"
+        "line 1: the front matter has no end: add a line `---` after it"
     );
     let long = format!("---\na: {}\n---\n", "x".repeat(10 << 20));
     assert_eq!(fault(&long), "line 1: the front matter is larger than 64 KiB");
