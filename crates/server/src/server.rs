@@ -457,7 +457,7 @@ fn start_actor(
             TurnHooks::new(id.clone(), (ephemeral, extra.agent.is_some()), options.clone(), beside);
         let agent = extra.agent.clone();
         let call_senders =
-            CallSenders { answers: mailbox.agent_answers(), progress: mailbox.sender() };
+            CallSenders { answers: mailbox.agent_answers(), commands: mailbox.sender() };
         let nickname = agent.as_ref().map(|agent| agent.nickname.clone());
         let trace = ThreadTrace::new(id.clone(), nickname, services.telemetry.clone());
         let is_stored = machine.needs_history();

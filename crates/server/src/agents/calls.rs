@@ -24,10 +24,10 @@ const CALL_LIMIT: Duration = Duration::from_secs(30);
 /// Where a call reports to.
 #[derive(Clone)]
 pub(crate) struct CallSenders {
-    /// Its outcome, which passes the thread's commands.
+    /// Its progress and then its outcome, which pass the thread's commands.
     pub(crate) answers: mpsc::Sender<MachineInput>,
-    /// The receiver of its progress.
-    pub(crate) progress: mpsc::Sender<Command>,
+    /// The thread's commands.
+    pub(crate) commands: mpsc::Sender<Command>,
 }
 
 /// The place of a call among calls that take place one after the other. Dropped, it lets the next
@@ -58,7 +58,7 @@ impl CallTask {
                 AgentRequest::Wait { targets, .. } => targets.clone(),
                 _ => Vec::new(),
             };
-            let progress = ProgressSender::new(number, senders.progress);
+            let progress = ProgressSender::new(number, senders.answers.clone());
             let mut place = place;
             let work = outcome_of(async {
                 if let Some(before) = place.as_mut().and_then(|place| place.before.take()) {

@@ -87,7 +87,7 @@ impl AgentCalls {
 
     /// Looks at where a job would write its results.
     pub(super) fn plan_job(&self, call: u64, job: AgentJob, caller: AgentCaller) {
-        let (agents, sender) = (self.agents.clone(), self.senders.progress.clone());
+        let (agents, sender) = (self.agents.clone(), self.senders.commands.clone());
         tokio::spawn(async move {
             let planned = panics::catch(agents.plan_job(&caller, &job)).await;
             let planned = planned.unwrap_or_else(|Panic(panic)| {

@@ -6,24 +6,31 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::allowed::MachineInput;
-use crate::thread_port::Command;
 
-/// Sends the progress of one call to its thread.
+/// Sends the progress of one call to its thread, on the way of its outcome: nothing overtakes it.
 pub(in crate::agents) struct ProgressSender {
     call: u64,
-    sender: mpsc::Sender<Command>,
+    sender: mpsc::Sender<MachineInput>,
 }
 
 impl ProgressSender {
-    pub(in crate::agents) fn new(call: u64, sender: mpsc::Sender<Command>) -> Self {
+    pub(in crate::agents) fn new(call: u64, sender: mpsc::Sender<MachineInput>) -> Self {
         Self { call, sender }
     }
 
     /// Sends a message, unless the thread is too busy to take it: the next one says more.
     pub(super) fn send(&self, message: &Value) {
-        let input =
-            MachineInput::AgentsProgressed { request: self.call, message: message.to_string() };
-        let _ = self.sender.try_send(Command::Input(input));
+        let _ = self.sender.try_send(self.input(message));
+    }
+
+    /// Sends the last message of a call, which no later one replaces.
+    pub(super) async fn send_last(&self, message: &Value) {
+        // A thread that has ended needs no progress.
+        let _ = self.sender.send(self.input(message)).await;
+    }
+
+    fn input(&self, message: &Value) -> MachineInput {
+        MachineInput::AgentsProgressed { request: self.call, message: message.to_string() }
     }
 }
 

@@ -190,7 +190,8 @@ impl JobRun {
             let counts = self.counts().await?;
             self.tally().counts = counts;
         }
-        progress.send(&self.tally().message(&self.job.id));
+        let last = self.tally().message(&self.job.id);
+        progress.send_last(&last).await;
         outcome
     }
 
