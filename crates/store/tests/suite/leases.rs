@@ -30,12 +30,9 @@ macro_rules! kinds_of_writes {
             samples
         }
 
-        #[allow(dead_code)]
-        fn each_kind_has_a_sample(write: &Write) {
-            match write {
-                $($kind => {})+
-            }
-        }
+        const _: fn(&Write) = |write| match write {
+            $($kind => {})+
+        };
     };
 }
 

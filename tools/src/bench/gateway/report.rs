@@ -101,7 +101,7 @@ pub(crate) fn page(report: &Report, machine: &str, command: &str) -> String {
          upstream without a proxy. nginx and LiteLLM are plain proxies without keys, limits or \
          spend, each with one process. All of them send the same request, a chat with a response \
          of 600 bytes, to the same upstream; the upstream and the load generator are part of \
-         `xtask`. A response other than a success ends the run without a page.\n\n\
+         `tools`. A response other than a success ends the run without a page.\n\n\
          Machine: {machine}.\n\n\
          Created by `{command}`.\n\n\
          {}",
