@@ -1,4 +1,4 @@
-//! Code that the compiler must refuse. Each file in [`CASES`] is added to a copy of the server as a module
+//! Code that the compiler must refuse. Each file in [`CASES`] is added to a copy of the crate `services` as a module
 //! of its own; each line that ends with `//~ CODE` must give the compiler's error of that code, and no
 //! other line an error. So a type that stops protecting what it should fails the tests.
 
@@ -11,10 +11,10 @@ use crate::walkthrough;
 use xtask::steps::{Done, Outcome, PROGRAM_SCOPE, Program};
 
 /// The folder with the cases: modules in text files, because rustfmt and cargo would take `.rs` for more.
-const CASES: &str = "crates/server/tests/must_not_compile";
+const CASES: &str = "crates/services/tests/must_not_compile";
 /// The module that a case becomes.
-const MODULE: &str = "crates/server/src/must_not_compile.rs";
-const LIBRARY: &str = "crates/server/src/lib.rs";
+const MODULE: &str = "crates/services/src/must_not_compile.rs";
+const LIBRARY: &str = "crates/services/src/lib.rs";
 const MARK: &str = "//~ ";
 
 /// A line and the code of its error.
@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(expected, BTreeSet::from([(2, "E0425".to_owned())]));
         let output = format!(
             "   Compiling x\n{MODULE}:2:5: error[E0425]: cannot find `b`\n\
-             {MODULE}:1:4: warning: unused\nerror: could not compile `server`\n"
+             {MODULE}:1:4: warning: unused\nerror: could not compile `services`\n"
         );
         assert_eq!(refusals(&output).unwrap(), expected);
         assert!(refusals("crates/a/src/lib.rs:1:1: error[E0001]: x\n").is_err());

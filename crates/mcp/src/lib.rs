@@ -25,12 +25,12 @@
 //! - **Calls.** A call names the digest of the tool that was offered, so a changed list can never
 //!   redirect it. Dropping a call cancels it at the server. The time that a user needs for an
 //!   answer does not count.
-//! - **Tools in a turn.** Before a turn, `server/src/mcp_servers/tools.rs` makes a table of the
+//! - **Tools in a turn.** Before a turn, `services/src/mcp_servers/tools.rs` makes a table of the
 //!   tools of the servers that are ready: the model's name of each, its target (server, tool,
 //!   digest), what a call does as far as the server is believed, and when the user is asked. The
 //!   table is part of the thread's `ToolSet` for the turn. In the session, a call is decided about
 //!   (`approvals/policy.rs`), asked about (`turn/server_tools.rs`) and becomes
-//!   `Effect::CallServer`; `server/src/thread/server_calls.rs` carries it out and reads the
+//!   `Effect::CallServer`; `threads/src/thread/server_calls.rs` carries it out and reads the
 //!   result. `session/src/outputs.rs` keeps long results for `read_tool_output`.
 //! - **Questions** of a server go to the clients of the thread whose call is running, and to no
 //!   other; without a call, to the first holder that has clients. `elicitation.rs` adds the form's

@@ -13,11 +13,11 @@ use sandbox::{DEFAULT_OUTPUT_CAP, Size};
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 
-use crate::command_runner::CommandRunner;
-use crate::connections::Connections;
-use crate::error::{Error, start_of};
 use crate::in_flight::{Accepted, InFlight};
-use crate::peer::ConnectionId;
+use services::command_runner::CommandRunner;
+use services::connections::Connections;
+use services::error::{Error, start_of};
+use services::peer::ConnectionId;
 
 pub(crate) use run::{ClientProcess, ProcessRequest};
 

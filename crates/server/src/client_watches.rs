@@ -9,8 +9,8 @@ use protocol::FsChanged;
 use protocol::fs::FsChangedNotification;
 use tokio::task::AbortHandle;
 
-use crate::error::{Error, start_of};
-use crate::peer::{ConnectionId, Gate, Peer};
+use services::error::{Error, start_of};
+use services::peer::{ConnectionId, Gate, Peer};
 
 /// Watches of one connection. The next one is refused.
 const MAX_WATCHES: usize = 256;

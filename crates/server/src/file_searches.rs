@@ -11,10 +11,10 @@ use file_watch::Watcher;
 use files::Pool;
 use tokio::task::JoinSet;
 
-use crate::connections::Connections;
-use crate::error::{Error, start_of};
-use crate::options::{Clock, Options};
-use crate::peer::ConnectionId;
+use services::connections::Connections;
+use services::error::{Error, start_of};
+use services::options::{Clock, Options};
+use services::peer::ConnectionId;
 
 /// Sessions of one connection.
 const MAX_SESSIONS: usize = 16;

@@ -30,8 +30,8 @@ mod windows;
 
 pub use review::check_review;
 
-use crate::error::Error;
 use crate::server::Server;
+use services::error::Error;
 
 impl protocol::Handlers for Server {
     type Error = Error;

@@ -10,8 +10,8 @@ use protocol::{ThreadItem, UserInput};
 use serde_json::{Value, json};
 use store::{Fragment, ThreadChanges, ThreadRecord, TurnOutcome, Write};
 
-use crate::convert;
-use crate::error::Error;
+use services::convert;
+use services::error::Error;
 
 /// Bytes of a call's arguments and of its output in the model's history.
 const MAX_CALL_TEXT: usize = 2 << 10;

@@ -7,8 +7,8 @@ use config::edit::{Edit, Strategy};
 use migration::{Detected, Item, Kind, Plan, Roots};
 use sandbox::files::{Action, Change};
 
-use crate::error::Error;
-use crate::options::Options;
+use services::error::Error;
+use services::options::Options;
 
 /// An item that can be imported, and what is still to be written.
 pub(crate) struct Offer {

@@ -19,11 +19,11 @@ use files::Pool;
 use plugins::{Home, Marketplace, Staged};
 use protocol::plugin::{PluginDetail, PluginInstallResponse, PluginListResponse};
 
-use crate::configurations::Configurations;
-use crate::error::{Error, ErrorKind};
-use crate::installed_plugins::{InstalledPlugins, sources};
-use crate::skills::Skills;
 use list::{Known, root_of};
+use services::configurations::Configurations;
+use services::error::{Error, ErrorKind};
+use services::installed_plugins::{InstalledPlugins, sources};
+use services::skills::Skills;
 
 /// Time limit of work that may fetch a repository, with the wait for other such work.
 const TIMEOUT: Duration = Duration::from_mins(5);

@@ -12,11 +12,11 @@ use model::Provider;
 use realtime::{Input, Settings};
 use tokio::sync::{mpsc, watch};
 
-use crate::accounts::Accounts;
-use crate::error::Error;
-use crate::peer::{ConnectionId, Gate, Peer};
-use crate::provider::provider;
-use crate::thread_port::{ProviderAccess, ThreadHandle};
+use services::accounts::Accounts;
+use services::error::Error;
+use services::peer::{ConnectionId, Gate, Peer};
+use services::provider::provider;
+use services::thread_port::{ProviderAccess, ThreadHandle};
 use session::Session;
 
 /// Inputs that may wait for the provider: some seconds of audio. At the bound they are refused.

@@ -11,12 +11,12 @@ use files::Pool;
 use sandbox::OutputBuffer;
 use session::Settings;
 
-use crate::allowed::Allowed;
-use crate::command_environment::command_environment;
-use crate::command_runner::{CommandLine, CommandRunner};
-use crate::error::Error;
-use crate::git;
-use crate::options::Options;
+use services::allowed::Allowed;
+use services::command_environment::command_environment;
+use services::command_runner::{CommandLine, CommandRunner};
+use services::error::Error;
+use services::git;
+use services::options::Options;
 
 /// Bytes of a change that the model is sent; it can read the rest itself.
 const MAX_DIFF: usize = 256 * 1024;

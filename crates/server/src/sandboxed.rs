@@ -5,14 +5,14 @@ use std::ffi::OsString;
 use config::{Config, table::SandboxMode};
 use sandbox::{Size, Spawn, Stdin};
 
-use crate::allowed::Allowed;
-use crate::command_environment::{command_environment, command_tmpdir};
-use crate::command_runner::CommandLine;
-use crate::convert::policies::{configured_sandbox, mode_policy, profile_policy};
-use crate::egress::managed_network;
-use crate::error::Error;
-use crate::options::Options;
-use crate::thread_defaults::unknown_profile;
+use services::allowed::Allowed;
+use services::command_environment::{command_environment, command_tmpdir};
+use services::command_runner::CommandLine;
+use services::convert::policies::{configured_sandbox, mode_policy, profile_policy};
+use services::error::Error;
+use services::options::Options;
+use services::thread_defaults::unknown_profile;
+use threads::egress::managed_network;
 
 /// The policy that a person chooses in place of the configured one.
 #[derive(Clone, Debug)]

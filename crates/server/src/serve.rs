@@ -16,13 +16,13 @@ use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 use tokio::task::JoinSet;
 use tracing::Instrument;
 
-use crate::error::{Error, ErrorKind};
 use crate::in_flight::Accepted;
-use crate::peer::{Caller, ConnectionId, Peer};
 use crate::server::Server;
-use crate::thread_order::ThreadOrder;
-use crate::thread_port::Command;
-use crate::{salvage_report, warnings};
+use services::error::{Error, ErrorKind};
+use services::peer::{Caller, ConnectionId, Peer};
+use services::thread_order::ThreadOrder;
+use services::thread_port::Command;
+use services::{salvage_report, warnings};
 
 /// Requests of one connection that may be handled concurrently. At the bound the connection is not
 /// read until one of them is answered.

@@ -13,49 +13,49 @@ use jsonrpc::{CloseReason, Spool};
 use sandbox::Sandbox;
 use tokio::sync::Semaphore;
 
-use crate::accounts::Accounts;
-use crate::agents::{Agents, CallSenders};
 use crate::client_processes::ClientProcesses;
 use crate::client_watches::ClientWatches;
-use crate::command_runner::CommandRunner;
-use crate::config_source::ConfigSource;
-use crate::configurations::Configurations;
-use crate::connections::Connections;
-use crate::direct_requests::DirectRequests;
-use crate::error::Error;
 use crate::file_searches::FileSearches;
-use crate::home::make_home;
-use crate::idle_sleep::IdleSleep;
-use crate::image_reader::ImageReader;
 use crate::in_flight::InFlight;
-use crate::installed_plugins::InstalledPlugins;
-use crate::loaded_threads::LoadedThreads;
-use crate::mcp_servers::McpServers;
-use crate::memories::Memories;
-use crate::models::{Listings, Models};
-use crate::notify::Notifier;
-use crate::options::Options;
 use crate::plugins::Plugins;
 use crate::realtime_sessions::RealtimeSessions;
-use crate::requests::ClientRequests;
-use crate::rules::CommandRules;
-use crate::skills::{Skills, ThreadSkills};
-use crate::snapshots::ShellSnapshots;
-use crate::telemetry::Telemetry;
-use crate::thread::{
+use services::accounts::Accounts;
+use services::command_runner::CommandRunner;
+use services::config_source::ConfigSource;
+use services::configurations::Configurations;
+use services::connections::Connections;
+use services::direct_requests::DirectRequests;
+use services::error::Error;
+use services::home::make_home;
+use services::idle_sleep::IdleSleep;
+use services::image_reader::ImageReader;
+use services::installed_plugins::InstalledPlugins;
+use services::loaded_threads::LoadedThreads;
+use services::mcp_servers::McpServers;
+use services::memories::Memories;
+use services::models::{Listings, Models};
+use services::notify::Notifier;
+use services::options::Options;
+use services::rules::CommandRules;
+use services::skills::{Skills, ThreadSkills};
+use services::snapshots::ShellSnapshots;
+use services::telemetry::Telemetry;
+use services::thread_defaults::{ModelName, ThreadDefaults};
+use services::thread_hooks::HookRunner;
+use services::thread_port::{Command, ThreadHandle};
+use services::thread_store::ThreadStore;
+use services::undo::UndoRecords;
+use services::updates::Updates;
+use threads::agents::{Agents, CallSenders};
+use threads::requests::ClientRequests;
+use threads::thread::{
     Actor, AgentCalls, Broadcast, CommandServices, HookRuns, InspectionServices, Journal, Mailbox,
     ModelStream, Questions, Reviewer, RunningCommands, ServerCalls, SkillNeeds,
     ThreadConfiguration, ThreadMemories, ThreadTrace, ThreadUndo, ToolInspector, TurnHooks,
     UnloadDeadline,
 };
-use crate::thread_defaults::{ModelName, ThreadDefaults};
-use crate::thread_hooks::HookRunner;
-use crate::thread_loader::{LoadedThread, ThreadLoader};
-use crate::thread_port::{Command, ThreadHandle};
-use crate::thread_store::ThreadStore;
-use crate::undo::UndoRecords;
-use crate::updates::Updates;
-use crate::warm_up::WarmUp;
+use threads::thread_loader::{LoadedThread, ThreadLoader};
+use threads::warm_up::WarmUp;
 
 /// The application server. Cheap to clone: all clones are the same server.
 #[derive(Clone)]

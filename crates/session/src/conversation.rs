@@ -1,18 +1,15 @@
 //! The model's knowledge of a thread: its history, the settings of its last introduction, and the
 //! fragments for its next request.
 
-use crate::Id;
 use crate::configuration::Configuration;
-use crate::context;
 use crate::cx::Cx;
-use crate::documents;
 use crate::history::{self, History};
 use crate::port::effect::Record;
 use crate::port::fragment::{Fragment, Mark};
 use crate::port::item::UserContent;
 use crate::port::settings::Settings;
 use crate::port::thread::ProjectDocument;
-use crate::skill_variables;
+use crate::{Id, context, documents, skill_variables};
 
 /// Characters of a preview.
 const MAX_PREVIEW: usize = 1000;

@@ -2,13 +2,12 @@
 //! is informed of it (specification: Goal).
 
 use crate::cx::Cx;
-use crate::history;
 use crate::port::effect::{Answer, Record};
 use crate::port::event::{Event, TurnStatus};
 use crate::port::fragment::{Fragment, Mark};
 use crate::port::goal::{Goal, GoalChange, GoalStatus};
 use crate::port::model::Usage;
-use crate::{Id, Millis};
+use crate::{Id, Millis, history};
 
 /// The goal of a thread while turns work on it.
 pub(crate) struct GoalTracker {

@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 
 use hooks::{CompactionTrigger, Event, EventName};
 
-use crate::Id;
 use crate::cx::Cx;
-use crate::history;
 use crate::port::effect::Effect;
 use crate::port::fragment::Fragment;
 use crate::port::skill::UsedSkill;
+use crate::{Id, history};
 
 /// Times that hooks have one turn go on, one after the other, before it ends nevertheless.
 const MAX_CONTINUED: u32 = 16;

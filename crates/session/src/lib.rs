@@ -52,9 +52,8 @@ mod turn;
 
 pub use approvals::user_words;
 pub use machine::{Live, Machine};
-pub use port::agents::{
-    AgentCall, AgentJob, AgentOutcome, AgentRequest, AgentState, AgentTool, JobReport, SpawnAgent,
-};
+pub use port::agent_request::{AgentJob, AgentRequest, JobReport, SpawnAgent};
+pub use port::agents::{AgentCall, AgentOutcome, AgentState, AgentTool};
 pub use port::approval::{Ask, Decision, NetworkProtocol, NetworkTarget};
 pub use port::auto_review::{
     ApprovalReview, ApprovedAction, ReviewResponse, ReviewStatus, ReviewedAction, RiskLevel,
@@ -91,8 +90,9 @@ pub use port::skill::UsedSkill;
 pub use port::thread::{Configured, Context, Ids, Limits, ProjectDocument, Restored};
 pub use port::tool::{
     Assessment, Attempted, ExecSpec, ImageData, JobOutput, PatchPlan, PatchTarget, Prepared,
-    ProcessEnd, RuleDecision, ToolError, ToolRequest,
+    ProcessEnd, RuleDecision, ToolRequest,
 };
+pub use port::tool_error::ToolError;
 pub use port::tool_set::{
     AgentRole, AgentTools, CommandTool, DynamicTool, Offer, PatchTool, SearchTool, ToolSet,
 };

@@ -1,6 +1,7 @@
 //! The data that crosses the border of the session: inputs, effects, events, items and settings.
 //! Imports nothing else of this crate.
 
+pub(crate) mod agent_request;
 pub(crate) mod agents;
 pub(crate) mod approval;
 pub(crate) mod auto_review;
@@ -23,5 +24,6 @@ pub(crate) mod skill;
 pub(crate) mod thread;
 pub(crate) mod tool;
 pub(crate) mod tool_content;
+pub(crate) mod tool_error;
 pub(crate) mod tool_index;
 pub(crate) mod tool_set;

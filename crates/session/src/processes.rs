@@ -11,7 +11,8 @@ use crate::port::effect::Effect;
 use crate::port::event::Event;
 use crate::port::item::{CommandItem, Item, ItemStatus};
 use crate::port::thread::Limits;
-use crate::port::tool::{ProcessEnd, ToolError};
+use crate::port::tool::ProcessEnd;
+use crate::port::tool_error::ToolError;
 use crate::{Id, Millis};
 use output::HeadTail;
 

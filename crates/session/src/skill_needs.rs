@@ -14,9 +14,8 @@ use crate::port::fragment::Fragment;
 use crate::port::item::{DynamicCall, Item, ItemStatus, ToolAnswer, ToolContent};
 use crate::port::question::{UserAnswers, UserQuestion};
 use crate::port::skill::UsedSkill;
-use crate::skill_variables;
 use crate::tools::started_call;
-use crate::{Id, Millis};
+use crate::{Id, Millis, skill_variables};
 
 /// Questions of one request to the clients (specification: Limits).
 const QUESTIONS: usize = 3;

@@ -15,6 +15,7 @@ mod get_goal;
 mod json_text;
 mod offer;
 mod read_tool_output;
+mod rejected;
 mod report_agent_job_result;
 mod request_permissions;
 mod request_user_input;
@@ -37,14 +38,15 @@ pub(crate) mod write_stdin;
 
 use crate::Id;
 use crate::port::item::Item;
-use crate::port::tool::ToolError;
+use crate::port::tool_error::ToolError;
 use crate::port::tool_set::{ExternalTool, ToolSet};
 pub(crate) use apply_patch::SHELL_INSTRUCTIONS;
 pub(crate) use command::{CommandCall, command_item};
 pub use offer::OfferCache;
 pub(crate) use read_tool_output::bounded as bounded_output;
+pub(crate) use rejected::RejectedCall;
 use tool::Tool;
-pub(crate) use tool::{CallCx, Found, RejectedCall, Step, ToolCall, started_call, tool_item};
+pub(crate) use tool::{CallCx, Found, Step, ToolCall, started_call, tool_item};
 pub(crate) use write_stdin::WriteStdinCall;
 
 /// The built-in tools, in the order in which they are offered.

@@ -21,7 +21,7 @@
 //!   previews. A term that matches few threads is looked up there; for one that matches many, the
 //!   list is scanned.
 //! - **Jobs** (`jobs.rs`): the rows of a table, each with the worker's result. A row's key holds
-//!   job and number. `server/src/agents/jobs/` runs them.
+//!   job and number. `threads/src/agents/jobs/` runs them.
 //! - **Leases** (`lease.rs`): a store writes only to threads whose lease it holds. The lock file
 //!   of a holder shows whether it is alive; the lease of a dead holder is free, and its next
 //!   holder also takes over its orphaned turns.
@@ -40,6 +40,7 @@
 //!   `tests/old/` and opened by a test.
 
 mod apply;
+mod branches;
 pub mod check;
 mod connection;
 mod content;

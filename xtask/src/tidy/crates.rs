@@ -11,10 +11,8 @@ use xtask::files::files_below;
 const MAX_LINES: usize = 25_000;
 /// Crates that stay whole whatever their size: the pure machine, and the terminal.
 const WHOLE: [&str; 2] = ["session", "tui"];
-/// Crates that are larger, until they are cut: the folder, and its most lines. These only shrink.
-const LARGER: &[(&str, usize)] = &[("crates/server", 46_000)];
 /// Types whose methods a reader finds in few files: the folder, the type, and how many files.
-const TYPES: [(&str, &str, usize); 1] = [("crates/server/src", "Actor", 4)];
+const TYPES: [(&str, &str, usize); 1] = [("crates/threads/src", "Actor", 4)];
 
 /// A crate and its lines of source.
 struct Counted {
@@ -25,16 +23,9 @@ struct Counted {
 pub(crate) fn check(root: &Path) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     for Counted { folder, lines } in crates(root)? {
-        let known = LARGER.iter().find(|(known, _)| folder == Path::new(known));
-        let most = known.map_or(MAX_LINES, |(_, lines)| *lines);
-        if known.is_some() && lines <= MAX_LINES {
-            let message =
-                format!("{lines} lines of source: remove it from the table in {}", file!());
-            findings.push(Finding::error(&folder, 0, "crate-size", message));
-        }
-        if lines > most {
+        if lines > MAX_LINES {
             let message = format!(
-                "{lines} lines of source, at most {most}: cut the crate where its modules \
+                "{lines} lines of source, at most {MAX_LINES}: cut the crate where its modules \
                  depend on each other one way"
             );
             findings.push(Finding::error(&folder, 0, "crate-size", message));
@@ -129,15 +120,7 @@ mod tests {
         let findings = check(root.path()).expect("it can be read");
         let found: Vec<_> =
             findings.iter().map(|found| (found.rule, found.file.to_str())).collect();
-        let fits_now = LARGER[0].0;
-        assert_eq!(
-            found,
-            [
-                ("crate-size", Some("crates/b")),
-                ("crate-size", Some(fits_now)),
-                ("impl-files", Some(folder))
-            ]
-        );
+        assert_eq!(found, [("crate-size", Some("crates/b")), ("impl-files", Some(folder))]);
         let largest = largest(root.path()).expect("it can be read");
         assert_eq!(
             largest,

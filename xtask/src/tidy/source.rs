@@ -32,7 +32,7 @@ const IMPURE: [&str; 9] = [
 ];
 
 /// Crates that handle what clients, the model and workspaces name.
-const READERS: [&str; 17] = [
+const READERS: [&str; 19] = [
     "account",
     "cli",
     "config",
@@ -47,8 +47,10 @@ const READERS: [&str; 17] = [
     "plugins",
     "sandbox",
     "server",
+    "services",
     "session",
     "skills",
+    "threads",
     "transport",
 ];
 /// Ways to open a file that may wait for its creator.

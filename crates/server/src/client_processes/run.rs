@@ -14,9 +14,9 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::client_processes::{ProcessOrder, Registration, StdinChunk};
-use crate::command_runner::{CommandLine, CommandRunner};
-use crate::error::Error;
-use crate::peer::Peer;
+use services::command_runner::{CommandLine, CommandRunner};
+use services::error::Error;
+use services::peer::Peer;
 
 /// While a client has more than this in its queue, no more output of its processes is read: they are
 /// its own, and wait with it.

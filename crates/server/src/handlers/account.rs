@@ -10,11 +10,11 @@ use protocol::{
     AddCreditsNudgeCreditType, AddCreditsNudgeEmailStatus, Empty,
 };
 
-use crate::accounts::{AccountConfig, GivenLogin, Identity, plan_type};
-use crate::error::Error;
-use crate::peer::Caller;
 use crate::server::Server;
-use crate::warnings;
+use services::accounts::{AccountConfig, GivenLogin, Identity, plan_type};
+use services::error::Error;
+use services::peer::Caller;
+use services::warnings;
 
 impl AccountMethods<Caller> for Server {
     async fn account_read(

@@ -3,11 +3,11 @@
 use protocol::AppMethods;
 use protocol::app::{AppInfo, AppListParams, AppListResponse};
 
-use crate::error::Error;
 use crate::handlers::page::PAGE;
-use crate::peer::Caller;
 use crate::server::Server;
-use crate::warnings;
+use services::error::Error;
+use services::peer::Caller;
+use services::warnings;
 
 impl AppMethods<Caller> for Server {
     /// By id. Waits for servers that start; those that fail are reported to the client. The cursor is the

@@ -5,9 +5,9 @@ use protocol::{
     ReasoningEffort,
 };
 
-use crate::error::Error;
-use crate::peer::Caller;
 use crate::server::Server;
+use services::error::Error;
+use services::peer::Caller;
 
 impl CollaborationMethods<Caller> for Server {
     /// The presets: each mode, with the reasoning effort that the configuration sets for it.

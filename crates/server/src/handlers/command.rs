@@ -20,18 +20,18 @@ use sandbox::rules::Invocation;
 use sandbox::{Size, Stdin, Stream};
 use session::SandboxPolicy;
 
-use crate::allowed::Allowed;
 use crate::client_processes::{self, MethodFamily, ProcessOrder, ProcessRequest, StdinChunk};
-use crate::command_checks::check_rules;
-use crate::command_environment::{command_environment, command_tmpdir};
-use crate::command_runner::CommandLine;
-use crate::convert::settings::client_sandbox;
-use crate::egress::managed_network;
-use crate::error::Error;
-use crate::folders::{self, absolute};
-use crate::peer::Caller;
 use crate::server::Server;
-use crate::warnings;
+use services::allowed::Allowed;
+use services::command_checks::check_rules;
+use services::command_environment::{command_environment, command_tmpdir};
+use services::command_runner::CommandLine;
+use services::convert::settings::client_sandbox;
+use services::error::Error;
+use services::folders::{self, absolute};
+use services::peer::Caller;
+use services::warnings;
+use threads::egress::managed_network;
 
 /// Time limit of a command when the client names none.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);

@@ -15,12 +15,12 @@ use protocol::{
 };
 use serde_json::Value;
 
-use crate::config_source::Loaded;
-use crate::error::{ConfigWriteFault, Error, ErrorKind};
-use crate::folders::{self, absolute};
-use crate::peer::Caller;
 use crate::server::Server;
-use crate::{convert, warnings};
+use services::config_source::Loaded;
+use services::error::{ConfigWriteFault, Error, ErrorKind};
+use services::folders::{self, absolute};
+use services::peer::Caller;
+use services::{convert, warnings};
 
 impl ConfigMethods<Caller> for Server {
     /// Without `cwd`, project configurations do not count. Values are as in the files; those that are

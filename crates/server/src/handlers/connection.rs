@@ -2,9 +2,9 @@
 
 use protocol::{ClientInfo, ConnectionMethods, InitializeParams, InitializeResponse};
 
-use crate::error::Error;
-use crate::peer::Caller;
 use crate::server::Server;
+use services::error::Error;
+use services::peer::Caller;
 
 impl ConnectionMethods<Caller> for Server {
     async fn initialize(

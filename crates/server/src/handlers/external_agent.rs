@@ -17,13 +17,13 @@ use protocol::external_agent::{
 use protocol::{Empty, ExternalAgentConfigImportCompleted, ExternalAgentMethods};
 use tokio::sync::Mutex;
 
-use crate::error::Error;
-use crate::folders::{absolute, check_cwd};
 use crate::imported_sessions::{self, Defaults};
 use crate::imports::{self, Offer, Writes};
-use crate::peer::Caller;
 use crate::server::Server;
-use crate::warnings;
+use services::error::Error;
+use services::folders::{absolute, check_cwd};
+use services::peer::Caller;
+use services::warnings;
 
 /// Folders and items of one request.
 const MAX_GIVEN: usize = 64;

@@ -12,10 +12,10 @@ use protocol::{
 };
 use serde_json::Value;
 
-use crate::error::Error;
 use crate::handlers::page::PAGE;
-use crate::peer::Caller;
 use crate::server::Server;
+use services::error::Error;
+use services::peer::Caller;
 
 impl FeaturesMethods<Caller> for Server {
     /// The cursor is the name of the last feature of the page before.

@@ -6,11 +6,11 @@ use protocol::feedback::{FeedbackUploadParams, FeedbackUploadResponse};
 use protocol::thread::ThreadReadParams;
 use protocol::{FeedbackMethods, ThreadMethods};
 
-use crate::error::Error;
 use crate::feedback::{self, MAX_REPORT, Report};
-use crate::folders::absolute;
-use crate::peer::Caller;
 use crate::server::Server;
+use services::error::Error;
+use services::folders::absolute;
+use services::peer::Caller;
 
 /// Where reports are, in the home.
 const FOLDER: &str = "feedback";

@@ -16,11 +16,11 @@ use protocol::fs::{
 };
 use protocol::{Empty, FsMethods};
 
-use crate::allowed::Allowed;
-use crate::error::Error;
-use crate::folders::absolute;
-use crate::peer::Caller;
 use crate::server::Server;
+use services::allowed::Allowed;
+use services::error::Error;
+use services::folders::absolute;
+use services::peer::Caller;
 
 /// Time limit for a copy or the removal of a folder. What takes longer ends with an error.
 const LONG_LIMIT: Duration = Duration::from_secs(600);

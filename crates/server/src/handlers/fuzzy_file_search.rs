@@ -12,11 +12,11 @@ use protocol::{
     FuzzyFileSearchSessionUpdated, FuzzyFileSearchSessionUpdatedNotification, FuzzyMethods,
 };
 
-use crate::error::Error;
-use crate::folders::absolute;
-use crate::peer::{Caller, Peer};
 use crate::server::Server;
-use crate::warnings;
+use services::error::Error;
+use services::folders::absolute;
+use services::peer::{Caller, Peer};
+use services::warnings;
 
 /// Most roots of a search.
 const MAX_ROOTS: usize = 16;

@@ -6,13 +6,13 @@ use protocol::{
 };
 use session::{Answer, GoalChange, GoalStatus};
 
-use crate::allowed::MachineInput;
-use crate::convert;
-use crate::error::Error;
 use crate::handlers::turn::ask;
-use crate::peer::Caller;
 use crate::server::Server;
-use crate::thread_port::Extra;
+use services::allowed::MachineInput;
+use services::convert;
+use services::error::Error;
+use services::peer::Caller;
+use services::thread_port::Extra;
 
 /// Longest objective, in characters (specification: Limits).
 const MAX_OBJECTIVE: usize = 4000;

@@ -10,11 +10,11 @@ use protocol::hooks::{
     HooksListResponse,
 };
 
-use crate::error::Error;
-use crate::folders;
-use crate::peer::Caller;
 use crate::server::Server;
-use crate::thread_hooks::{self, LoadedHook, LoadedHooks, Trust};
+use services::error::Error;
+use services::folders;
+use services::peer::Caller;
+use services::thread_hooks::{self, LoadedHook, LoadedHooks, Trust};
 
 /// Folders of one request.
 const MAX_FOLDERS: usize = 64;

@@ -6,9 +6,9 @@ use protocol::marketplace::{
     MarketplaceRemoveResponse, MarketplaceUpgradeParams, MarketplaceUpgradeResponse,
 };
 
-use crate::error::Error;
-use crate::peer::Caller;
 use crate::server::Server;
+use services::error::Error;
+use services::peer::Caller;
 
 impl MarketplaceMethods<Caller> for Server {
     /// One that was added before stays as it is.

@@ -9,12 +9,12 @@ use protocol::{Empty, McpMethods, McpServerOauthLoginCompleted};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::error::Error;
 use crate::handlers::page::PAGE;
-use crate::mcp_servers::{McpServers, ThreadServers};
-use crate::peer::{Caller, Peer};
 use crate::server::Server;
-use crate::warnings;
+use services::error::Error;
+use services::mcp_servers::{McpServers, ThreadServers};
+use services::peer::{Caller, Peer};
+use services::warnings;
 
 impl McpMethods<Caller> for Server {
     /// The enabled servers of a thread, or of the working folder's configuration, by name. Waits for those

@@ -2,9 +2,9 @@
 
 use protocol::{Empty, MemoryMethods};
 
-use crate::error::Error;
-use crate::peer::Caller;
 use crate::server::Server;
+use services::error::Error;
+use services::peer::Caller;
 
 impl MemoryMethods<Caller> for Server {
     async fn memory_reset(&self, _: Caller, _: Empty) -> Result<Empty, Error> {

@@ -11,9 +11,9 @@ use protocol::{
     ReasoningEffortOption,
 };
 
-use crate::error::Error;
 use crate::handlers::page::PAGE;
-use crate::peer::Caller;
+use services::error::Error;
+use services::peer::Caller;
 
 use crate::server::Server;
 

@@ -9,11 +9,11 @@ use protocol::plugin::{
 };
 use protocol::{Empty, PluginMethods};
 
-use crate::error::Error;
-use crate::folders::{self, absolute};
 use crate::handlers::plugin_share::no_service;
-use crate::peer::Caller;
 use crate::server::Server;
+use services::error::Error;
+use services::folders::{self, absolute};
+use services::peer::Caller;
 
 /// Folders of a request.
 const MAX_FOLDERS: usize = 100;

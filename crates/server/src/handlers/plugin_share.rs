@@ -7,9 +7,9 @@ use protocol::plugin_share::{
 };
 use protocol::{Empty, PluginShareMethods};
 
-use crate::error::Error;
-use crate::peer::Caller;
 use crate::server::Server;
+use services::error::Error;
+use services::peer::Caller;
 
 impl PluginShareMethods<Caller> for Server {
     async fn plugin_share_list(

@@ -9,14 +9,14 @@ use sandbox::Stdin;
 use sandbox::rules::Invocation;
 
 use crate::client_processes::{self, MethodFamily, ProcessOrder, ProcessRequest};
-use crate::command_checks::check_full_access;
-use crate::command_environment::command_environment;
-use crate::command_runner::CommandLine;
-use crate::error::Error;
-use crate::folders;
 use crate::handlers::command;
-use crate::peer::Caller;
 use crate::server::Server;
+use services::command_checks::check_full_access;
+use services::command_environment::command_environment;
+use services::command_runner::CommandLine;
+use services::error::Error;
+use services::folders;
+use services::peer::Caller;
 
 impl ProcessMethods<Caller> for Server {
     /// Responds once the process runs; its output and its end follow as notifications.

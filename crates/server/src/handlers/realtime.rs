@@ -8,10 +8,10 @@ use protocol::{
 };
 use realtime::{Audio, Input, Modality, Settings};
 
-use crate::error::Error;
-use crate::peer::Caller;
 use crate::realtime_sessions::NewSession;
 use crate::server::Server;
+use services::error::Error;
+use services::peer::Caller;
 
 /// Voices of the API's second version, which this server speaks.
 const VOICES: [RealtimeVoice; 10] = [

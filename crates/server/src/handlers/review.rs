@@ -9,17 +9,17 @@ use protocol::{
 };
 use session::{Answer, Id, Overrides, Settings};
 
-use crate::allowed::{Allowed, MachineInput};
-use crate::error::Error;
 use crate::handlers::thread::Attaching;
 use crate::handlers::turn::ask;
-use crate::peer::{Caller, Gate, Peer};
 use crate::review_change::{self, ChangeLocation, GitServices, ReviewSubject};
-use crate::{convert, git};
+use services::allowed::{Allowed, MachineInput};
+use services::error::Error;
+use services::peer::{Caller, Gate, Peer};
+use services::{convert, git};
 
 use crate::server::Server;
-use crate::thread_loader::{ClientOverrides, Fork};
-use crate::thread_port::{Command, ThreadHandle};
+use services::thread_port::{Command, ThreadHandle};
+use threads::thread_loader::{ClientOverrides, Fork};
 
 /// Longest instructions of a review, in characters.
 const MAX_INSTRUCTIONS: usize = 100_000;
@@ -115,7 +115,7 @@ impl Reading {
             () = handle.clone().after_turn() => return,
         };
         if let Some(why) = &change.unread {
-            crate::warnings::send_about_thread(&peer, &thread, why.clone());
+            services::warnings::send_about_thread(&peer, &thread, why.clone());
         }
         let prompt = change.prompt(&target);
         handle.send(Command::Input(MachineInput::ReviewPrompt { turn, prompt })).await;

@@ -16,11 +16,11 @@ use protocol::{
 use serde_json::{Value, json};
 use skills::{Problem, SKILL_FILE, Scope, Skill};
 
-use crate::error::{ConfigWriteFault, Error, ErrorKind};
-use crate::folders::{self, absolute};
-use crate::peer::Caller;
 use crate::server::Server;
-use crate::skills::{Listed, SkillSet, Switches, skill_folder};
+use services::error::{ConfigWriteFault, Error, ErrorKind};
+use services::folders::{self, absolute};
+use services::peer::Caller;
+use services::skills::{Listed, SkillSet, Switches, skill_folder};
 
 /// Folders of a request, and added roots of a folder.
 const MAX_FOLDERS: usize = 100;

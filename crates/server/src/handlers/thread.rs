@@ -16,19 +16,19 @@ use protocol::*;
 use session::Overrides;
 use tokio::sync::oneshot;
 
-use crate::allowed::MachineInput;
-use crate::convert::settings::{wire_approval, wire_reviewer, wire_sandbox};
-use crate::error::Error;
 use crate::handlers::refuse_missing;
 use crate::handlers::turn::{ask, send};
-use crate::peer::{Caller, Gate, Peer};
 use crate::server::Server;
-use crate::thread_loader::{ClientOverrides, Fork};
-use crate::thread_port::{
+use services::allowed::MachineInput;
+use services::convert::settings::{wire_approval, wire_reviewer, wire_sandbox};
+use services::error::Error;
+use services::peer::{Caller, Gate, Peer};
+use services::thread_port::{
     Command, ElicitationChange, EventPosition, Extra, Snapshot, ThreadHandle, wire,
 };
-use crate::undo::FileRollback;
-use crate::{convert, folders, image_reader};
+use services::undo::FileRollback;
+use services::{convert, folders, image_reader};
+use threads::thread_loader::{ClientOverrides, Fork};
 
 /// Longest name of a client's own in `threadSource`, in characters.
 const MAX_SOURCE: usize = 64;

@@ -12,20 +12,20 @@ use protocol::{
 use session::{Answer, Author, Mode, Overrides, UserContent};
 use tokio::sync::oneshot;
 
-use crate::allowed::MachineInput;
-use crate::budget::TurnBudget;
-use crate::convert::settings::{
+use crate::handlers::refuse_missing;
+use crate::server::{Server, Services};
+use services::allowed::MachineInput;
+use services::budget::TurnBudget;
+use services::convert::settings::{
     check_model, check_service_tier, client_approval, client_reviewer, client_sandbox, name,
 };
-use crate::error::Error;
-use crate::handlers::refuse_missing;
-use crate::image_reader::{self, ImageReader};
-use crate::mcp_servers::ResourceImages;
-use crate::peer::{Caller, Gate};
-use crate::server::{Server, Services};
-use crate::skills::{SkillInputs, may_use_skills};
-use crate::thread_port::{AnswerSender, Command, InputTarget, ThreadHandle, TurnStart};
-use crate::{bounds, convert, folders};
+use services::error::Error;
+use services::image_reader::{self, ImageReader};
+use services::mcp_servers::ResourceImages;
+use services::peer::{Caller, Gate};
+use services::skills::{SkillInputs, may_use_skills};
+use services::thread_port::{AnswerSender, Command, InputTarget, ThreadHandle, TurnStart};
+use services::{bounds, convert, folders};
 
 /// The service tier that stands for none.
 const DEFAULT_TIER: &str = "default";

@@ -5,9 +5,9 @@ use protocol::{
     WindowsSandboxSetupStartResponse,
 };
 
-use crate::error::{Error, ErrorKind};
-use crate::peer::Caller;
 use crate::server::Server;
+use services::error::{Error, ErrorKind};
+use services::peer::Caller;
 
 impl WindowsMethods<Caller> for Server {
     async fn windows_sandbox_readiness(

@@ -4,8 +4,8 @@
 use config::PluginParts;
 use hooks::{Handler, Hook, Origin, Source};
 
-use crate::installed_plugins::servers;
-use crate::thread_hooks::key_in_plugin;
+use services::installed_plugins::servers;
+use services::thread_hooks::key_in_plugin;
 
 /// The hooks of a plugin, and what cannot be read of their files.
 pub(super) fn hooks_of(parts: &PluginParts) -> (Vec<Hook>, Vec<String>) {

@@ -10,9 +10,9 @@ use super::actions::{actions, hooks_of};
 use super::list::{Known, folder};
 use super::skills_of::PluginSkills;
 use super::wire;
-use crate::error::Error;
-use crate::installed_plugins::InstalledPlugin;
-use crate::installed_plugins::parts::parts;
+use services::error::Error;
+use services::installed_plugins::InstalledPlugin;
+use services::installed_plugins::parts::parts;
 
 /// Stands for a plugin's folder in what is shown of its commands.
 const ROOT: &str = "${AGENT_PLUGIN_ROOT}";

@@ -11,7 +11,7 @@ use protocol::plugin::{
 };
 
 use super::wire::{self, State};
-use crate::installed_plugins::{InstalledPlugin, InstalledSet, is_enabled, sources};
+use services::installed_plugins::{InstalledPlugin, InstalledSet, is_enabled, sources};
 
 /// An installed plugin and its configuration.
 pub(super) struct Known<'k> {

@@ -10,8 +10,8 @@ use protocol::marketplace::{
 };
 
 use super::{Plugins, bounded, engine};
-use crate::error::Error;
-use crate::installed_plugins::sources;
+use services::error::Error;
+use services::installed_plugins::sources;
 
 impl Plugins {
     /// Adds a marketplace to the home.

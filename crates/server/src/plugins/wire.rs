@@ -9,7 +9,7 @@ use protocol::plugin::{
     PluginSource, PluginSummary,
 };
 
-use crate::thread_hooks;
+use services::thread_hooks;
 
 /// The facts about a plugin besides its entry.
 #[derive(Clone, Copy)]

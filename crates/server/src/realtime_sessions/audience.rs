@@ -6,8 +6,8 @@ use jsonrpc::{Notification, encode_notification};
 use protocol::{ThreadRealtimeError, ThreadRealtimeErrorNotification};
 use serde::Serialize;
 
-use crate::peer::Peer;
-use crate::thread_port::ThreadHandle;
+use services::peer::Peer;
+use services::thread_port::ThreadHandle;
 
 /// The audience of a realtime session.
 #[derive(Clone)]

@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, watch};
 use super::audience::Audience;
 use super::words::Words;
 use super::{Closed, NewSession};
-use crate::thread_port::ThreadHandle;
+use services::thread_port::ThreadHandle;
 
 /// The thread on the screen.
 pub(super) struct Session {

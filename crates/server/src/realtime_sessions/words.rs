@@ -10,9 +10,9 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::allowed::MachineInput;
-use crate::peer::Gate;
 use crate::realtime_sessions::audience::Audience;
+use services::allowed::MachineInput;
+use services::peer::Gate;
 
 /// Messages that may wait for the thread; what is beyond is left out, and clients learn of it.
 const MAX_WAITING: usize = 64;

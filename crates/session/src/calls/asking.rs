@@ -1,7 +1,7 @@
 //! The questions to the user, or to a reviewer in the user's place, about a call.
 
 use crate::Id;
-use crate::port::agents::AgentJob;
+use crate::port::agent_request::AgentJob;
 use crate::port::item::{Change, CommandItem, DynamicCall, Item, ItemStatus};
 use crate::port::permission::Permissions;
 use crate::port::server_tool::ServerCall;

@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use http_client::retry::Wait;
 
-use super::agents::{AgentJob, AgentRequest};
 use super::approval::Ask;
 use super::auto_review::ApprovedAction;
 use super::event::{Event, TurnStatus, TurnView};
@@ -24,6 +23,7 @@ use super::server_tool::ServerCall;
 use super::settings::Settings;
 use super::skill::UsedSkill;
 use super::tool::{ExecSpec, ToolRequest};
+use crate::port::agent_request::{AgentJob, AgentRequest};
 use crate::{Id, Millis};
 
 /// One thing to do.

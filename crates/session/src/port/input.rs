@@ -18,8 +18,9 @@ use super::server_tool::ServerAnswer;
 use super::settings::Overrides;
 use super::skill::UsedSkill;
 use super::thread::{Configured, ProjectDocument};
-use super::tool::{Prepared, ProcessEnd, ToolError};
+use super::tool::{Prepared, ProcessEnd};
 use crate::Id;
+use crate::port::tool_error::ToolError;
 
 /// The outcome of a call of a server's tool. The error is for the model and for clients.
 pub type ServerOutcome = Result<ServerAnswer, ToolError>;

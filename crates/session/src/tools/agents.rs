@@ -6,12 +6,14 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 
 use super::arguments::Arguments;
-use super::tool::{CallCx, RejectedCall, Step, Tool, ToolCall, function};
+use super::tool::{CallCx, Step, Tool, ToolCall, function};
 use crate::Id;
-use crate::port::agents::{AgentCall, AgentRequest, AgentTool};
+use crate::port::agent_request::AgentRequest;
+use crate::port::agents::{AgentCall, AgentTool};
 use crate::port::item::{Item, ItemStatus, UserContent};
-use crate::port::tool::ToolError;
+use crate::port::tool_error::ToolError;
 use crate::port::tool_set::ToolSet;
+use crate::tools::rejected::RejectedCall;
 
 /// Longest input for an agent, in characters: that of a turn.
 const MAX_INPUT: usize = 1_048_576;

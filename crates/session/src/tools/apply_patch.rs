@@ -5,11 +5,13 @@ use std::borrow::Cow;
 use serde_json::json;
 
 use super::arguments::Arguments;
-use super::tool::{CallCx, Found, RejectedCall, Step, Tool, ToolCall, function};
+use super::tool::{CallCx, Found, Step, Tool, ToolCall, function};
 use crate::Id;
 use crate::port::item::{Item, ItemStatus};
-use crate::port::tool::{ToolError, ToolRequest};
+use crate::port::tool::ToolRequest;
+use crate::port::tool_error::ToolError;
 use crate::port::tool_set::{PatchTool, ToolSet};
+use crate::tools::rejected::RejectedCall;
 
 const NAME: &str = "apply_patch";
 

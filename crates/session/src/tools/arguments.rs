@@ -5,7 +5,7 @@
 use serde_json::{Map, Value};
 
 use super::json_text;
-use crate::port::tool::ToolError;
+use crate::port::tool_error::ToolError;
 
 /// The members of a call's arguments. Unknown members are ignored unless their names are checked.
 pub(crate) struct Arguments<'n> {

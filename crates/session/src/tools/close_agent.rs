@@ -1,7 +1,8 @@
 //! `close_agent`: ends an agent and those that it started.
 
 use super::agents::TargetTool;
-use crate::port::agents::{AgentRequest, AgentTool};
+use crate::port::agent_request::AgentRequest;
+use crate::port::agents::AgentTool;
 
 pub(super) const CLOSE: TargetTool = TargetTool {
     name: "close_agent",

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use super::tool::RejectedCall;
 use crate::Id;
 use crate::port::item::{CommandItem, CommandSource, Item, ItemStatus};
 use crate::port::tool::{Assessment, ToolRequest};
 use crate::processes::output;
+use crate::tools::rejected::RejectedCall;
 
 /// Bytes shown of a command whose arguments cannot be read.
 const MAX_SHOWN: usize = 4_096;

@@ -5,11 +5,12 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 
 use super::arguments::Arguments;
-use super::tool::{CallCx, RejectedCall, Step, Tool, ToolCall, tool_item};
+use super::tool::{CallCx, Step, Tool, ToolCall, tool_item};
 use crate::Id;
 use crate::port::item::Item;
-use crate::port::tool::ToolError;
+use crate::port::tool_error::ToolError;
 use crate::port::tool_set::{DynamicTool, ToolSet};
+use crate::tools::rejected::RejectedCall;
 
 #[derive(Debug)]
 struct ClientCall {

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::arguments::Arguments;
 use super::tool::{CallCx, Step, Tool, ToolCall, function};
 use crate::history::CallOutput;
-use crate::port::tool::ToolError;
+use crate::port::tool_error::ToolError;
 use crate::port::tool_set::ToolSet;
 
 const NAME: &str = "get_goal";

@@ -2,10 +2,8 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::dynamic;
-use super::server_tool;
 use super::tool_search::ToolSearch;
-use super::{BUILT_IN, Tool, is_withheld, offered, web_search};
+use super::{BUILT_IN, Tool, dynamic, is_withheld, offered, server_tool, web_search};
 use crate::instructions;
 use crate::port::tool_index::{SearchableTool, ToolIndex};
 use crate::port::tool_set::{ExternalTool, FoundTool, Offer, SearchTool, ToolSet};

@@ -9,7 +9,7 @@ use super::tool::{CallCx, Step, Tool, ToolCall, function};
 use crate::history::CallOutput;
 use crate::outputs::{Outputs, Piece};
 use crate::port::thread::Limits;
-use crate::port::tool::ToolError;
+use crate::port::tool_error::ToolError;
 use crate::port::tool_set::ToolSet;
 
 const NAME: &str = "read_tool_output";

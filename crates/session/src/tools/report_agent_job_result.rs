@@ -6,8 +6,8 @@ use serde_json::json;
 
 use super::arguments::Arguments;
 use super::tool::{CallCx, Step, Tool, ToolCall, function};
-use crate::port::agents::{AgentRequest, JobReport, REPORT as NAME};
-use crate::port::tool::ToolError;
+use crate::port::agent_request::{AgentRequest, JobReport, REPORT as NAME};
+use crate::port::tool_error::ToolError;
 use crate::port::tool_set::ToolSet;
 
 const MEMBERS: [&str; 4] = ["job_id", "item_id", "result", "stop"];

@@ -8,7 +8,8 @@ use super::arguments::Arguments;
 use super::tool::{CallCx, Found, Step, Tool, ToolCall, function};
 use crate::history::CallOutput;
 use crate::port::settings::{ApprovalPolicy, Settings};
-use crate::port::tool::{ToolError, ToolRequest};
+use crate::port::tool::ToolRequest;
+use crate::port::tool_error::ToolError;
 use crate::port::tool_set::ToolSet;
 
 const NAME: &str = "request_permissions";

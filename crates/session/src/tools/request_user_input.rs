@@ -9,7 +9,7 @@ use super::arguments::Arguments;
 use super::tool::{CallCx, Step, Tool, ToolCall, function};
 use crate::port::question::{QuestionOption, UserQuestion};
 use crate::port::settings::ApprovalPolicy;
-use crate::port::tool::ToolError;
+use crate::port::tool_error::ToolError;
 use crate::port::tool_set::ToolSet;
 
 pub(super) const NAME: &str = "request_user_input";

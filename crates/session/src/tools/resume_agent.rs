@@ -1,7 +1,8 @@
 //! `resume_agent`: loads a closed agent again.
 
 use super::agents::TargetTool;
-use crate::port::agents::{AgentRequest, AgentTool};
+use crate::port::agent_request::AgentRequest;
+use crate::port::agents::AgentTool;
 
 pub(super) const RESUME: TargetTool = TargetTool {
     name: "resume_agent",

@@ -6,12 +6,14 @@ use serde_json::{Map, Value, json};
 
 use super::agents::{self, AgentsCall};
 use super::arguments::Arguments;
-use super::tool::{RejectedCall, Tool, ToolCall, function};
+use super::tool::{Tool, ToolCall, function};
 use crate::Id;
-use crate::port::agents::{AgentRequest, AgentTool};
+use crate::port::agent_request::AgentRequest;
+use crate::port::agents::AgentTool;
 use crate::port::item::Item;
-use crate::port::tool::ToolError;
+use crate::port::tool_error::ToolError;
 use crate::port::tool_set::ToolSet;
+use crate::tools::rejected::RejectedCall;
 
 const NAME: &str = "send_input";
 const MEMBERS: [&str; 4] = ["target", "message", "items", "interrupt"];

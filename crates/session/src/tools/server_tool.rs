@@ -7,12 +7,13 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::arguments::Arguments;
-use super::tool::{CallCx, RejectedCall, Step, Tool, ToolCall};
+use super::tool::{CallCx, Step, Tool, ToolCall};
 use crate::Id;
 use crate::port::item::Item;
 use crate::port::server_tool::{ServerCall, ServerTool, ToolTarget};
-use crate::port::tool::ToolError;
+use crate::port::tool_error::ToolError;
 use crate::port::tool_set::ToolSet;
+use crate::tools::rejected::RejectedCall;
 
 #[derive(Debug)]
 struct BoundCall {

@@ -6,11 +6,13 @@ use serde_json::json;
 
 use super::arguments::Arguments;
 use super::command::{self, CommandCall};
-use super::tool::{CallCx, Found, RejectedCall, Step, Tool, ToolCall, function};
+use super::tool::{CallCx, Found, Step, Tool, ToolCall, function};
 use crate::Id;
 use crate::port::item::Item;
-use crate::port::tool::{ToolError, ToolRequest};
+use crate::port::tool::ToolRequest;
+use crate::port::tool_error::ToolError;
 use crate::port::tool_set::{CommandTool, ToolSet};
+use crate::tools::rejected::RejectedCall;
 
 const NAME: &str = "shell";
 

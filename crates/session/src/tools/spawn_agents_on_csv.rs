@@ -9,8 +9,8 @@ use super::agents;
 use super::arguments::Arguments;
 use super::tool::{CallCx, Found, Step, Tool, ToolCall, function};
 use crate::plan_mode::CHANGES_NOTHING;
-use crate::port::agents::{AgentJob, RUN_JOB as NAME};
-use crate::port::tool::ToolError;
+use crate::port::agent_request::{AgentJob, RUN_JOB as NAME};
+use crate::port::tool_error::ToolError;
 use crate::port::tool_set::ToolSet;
 
 const MEMBERS: [&str; 8] = [

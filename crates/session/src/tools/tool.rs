@@ -3,25 +3,26 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use super::command::CommandCall;
+use super::rejected::RejectedCall;
 use super::write_stdin::WriteStdinCall;
 use crate::Id;
 use crate::cx::Cx;
 use crate::goal::GoalTracker;
 use crate::history::CallOutput;
 use crate::outputs::Outputs;
-use crate::port::agents::{AgentJob, AgentRequest};
+use crate::port::agent_request::{AgentJob, AgentRequest};
 use crate::port::item::{DynamicCall, Item, ItemStatus};
 use crate::port::permission::Permissions;
 use crate::port::question::UserQuestion;
 use crate::port::server_tool::ToolTarget;
 use crate::port::settings::{Mode, Settings};
-use crate::port::tool::{Assessment, ImageData, JobOutput, PatchPlan, ToolError, ToolRequest};
+use crate::port::tool::{Assessment, ImageData, JobOutput, PatchPlan, ToolRequest};
+use crate::port::tool_error::ToolError;
 use crate::port::tool_set::{Offer, ToolSet};
 use crate::processes::{OutsideCommand, Processes};
 
@@ -181,33 +182,6 @@ impl CallCx<'_> {
         let item = tool_item(self.cx.item_id(), None, tool.to_owned(), arguments.to_string());
         self.cx.failed_item(self.turn, item, &message);
         Step::Finish(CallOutput::Text(message))
-    }
-}
-
-/// A call that cannot be read or is one too many.
-pub(crate) struct RejectedCall<'a> {
-    /// As the model made it.
-    pub(crate) input: &'a str,
-    /// The input as JSON, where it is that.
-    pub(crate) arguments: Option<Value>,
-    /// The working folder.
-    pub(crate) cwd: &'a Path,
-    /// The thread.
-    pub(crate) thread: &'a Id,
-}
-
-impl RejectedCall<'_> {
-    /// A text among the arguments.
-    pub(crate) fn text(&self, member: &str) -> Option<String> {
-        self.arguments.as_ref()?.get(member)?.as_str().map(str::to_owned)
-    }
-
-    /// The arguments as JSON, whatever they are.
-    pub(crate) fn json(&self) -> String {
-        match &self.arguments {
-            Some(arguments) => arguments.to_string(),
-            None => Value::from(self.input).to_string(),
-        }
     }
 }
 

@@ -12,7 +12,7 @@ use serde_json::json;
 use super::arguments::Arguments;
 use super::tool::{CallCx, Step, Tool, ToolCall, function};
 use crate::history::CallOutput;
-use crate::port::tool::ToolError;
+use crate::port::tool_error::ToolError;
 use crate::port::tool_set::{ExternalTool, SearchTool, TOOL_SEARCH, ToolSet};
 
 /// Tools that a search finds, unless the call says how many.

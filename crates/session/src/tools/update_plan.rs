@@ -8,7 +8,7 @@ use super::arguments::Arguments;
 use super::tool::{CallCx, Step, Tool, ToolCall, function};
 use crate::history::CallOutput;
 use crate::port::event::{Event, PlanStep, PlanStepStatus};
-use crate::port::tool::ToolError;
+use crate::port::tool_error::ToolError;
 use crate::port::tool_set::ToolSet;
 
 const NAME: &str = "update_plan";

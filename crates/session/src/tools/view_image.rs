@@ -5,12 +5,14 @@ use std::borrow::Cow;
 use serde_json::json;
 
 use super::arguments::Arguments;
-use super::tool::{CallCx, Found, RejectedCall, Step, Tool, ToolCall, function};
+use super::tool::{CallCx, Found, Step, Tool, ToolCall, function};
 use crate::Id;
 use crate::history::CallOutput;
 use crate::port::item::Item;
-use crate::port::tool::{ImageData, ToolError, ToolRequest};
+use crate::port::tool::{ImageData, ToolRequest};
+use crate::port::tool_error::ToolError;
 use crate::port::tool_set::ToolSet;
+use crate::tools::rejected::RejectedCall;
 
 const NAME: &str = "view_image";
 

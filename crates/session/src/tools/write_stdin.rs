@@ -10,7 +10,7 @@ use crate::history::CallOutput;
 use crate::plan_mode::CHANGES_NOTHING;
 use crate::port::effect::Effect;
 use crate::port::event::Event;
-use crate::port::tool::ToolError;
+use crate::port::tool_error::ToolError;
 use crate::port::tool_set::{CommandTool, ToolSet};
 use crate::processes::{Interaction, InteractionError};
 

@@ -13,8 +13,6 @@ use std::sync::{Arc, LazyLock};
 
 use hooks::CompactionTrigger;
 
-use crate::Id;
-use crate::context;
 use crate::history::{self, History};
 use crate::omitted::OmittedMessages;
 use crate::port::fragment::{Fragment, Mark};
@@ -22,6 +20,7 @@ use crate::port::item::Item;
 use crate::port::model::ModelItem;
 use crate::port::tool_set::TOOL_SEARCH;
 use crate::thread::Thread;
+use crate::{Id, context};
 
 /// A compaction that is under way.
 pub(crate) struct Compaction {

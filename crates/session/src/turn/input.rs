@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use super::{Kind, Request, Turn, apps, new_view, skills};
-use crate::Id;
-use crate::history;
 use crate::port::effect::{Answer, NotSteerable, Record, Refusal, RefusalCause};
 use crate::port::event::Event;
 use crate::port::fragment::{Fragment, Mark};
 use crate::port::input::Author;
 use crate::port::item::{Item, UserContent};
 use crate::thread::Thread;
+use crate::{Id, history};
 
 impl Turn {
     /// Shows the message that starts the turn and adds it to the history.

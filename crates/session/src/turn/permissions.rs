@@ -10,7 +10,7 @@ use crate::port::auto_review::ShownPermissions;
 use crate::port::effect::Effect;
 use crate::port::item::{DynamicCall, Item, ItemStatus, ToolAnswer, ToolContent};
 use crate::port::permission::{Grant, GrantScope, Permissions};
-use crate::port::tool::ToolError;
+use crate::port::tool_error::ToolError;
 use crate::terms::{CHANGED, Terms};
 use crate::thread::Thread;
 use crate::tools::started_call;

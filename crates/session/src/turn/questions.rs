@@ -11,7 +11,7 @@ use crate::port::effect::Effect;
 use crate::port::event::Event;
 use crate::port::item::{DynamicCall, Item, ItemStatus, ToolAnswer, ToolContent};
 use crate::port::question::{UserAnswers, UserQuestion};
-use crate::port::tool::ToolError;
+use crate::port::tool_error::ToolError;
 use crate::thread::Thread;
 use crate::tools::started_call;
 

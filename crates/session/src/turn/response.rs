@@ -16,7 +16,7 @@ use crate::port::model::{
     Failure, FailureKind, ModelEvent, ModelItem, ModelNotice, ResponseUsage, Retrying,
 };
 use crate::port::prompt::Prompt;
-use crate::port::tool::ToolError;
+use crate::port::tool_error::ToolError;
 use crate::port::tool_set::{PatchTool, TOOL_SEARCH};
 use crate::processes::output;
 use crate::sample::retry::{self, Attempts, Next};

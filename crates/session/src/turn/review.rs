@@ -4,13 +4,12 @@
 use std::sync::{Arc, LazyLock};
 
 use super::review_findings;
-use crate::Id;
-use crate::context;
 use crate::history::{self, History};
 use crate::port::event::{TurnError, TurnStatus};
 use crate::port::fragment::Fragment;
 use crate::port::item::Item;
 use crate::thread::Thread;
+use crate::{Id, context};
 
 /// A review that is under way.
 pub(crate) struct Review {

@@ -6,7 +6,7 @@ use crate::port::item::UserContent;
 use crate::port::question::{UserAnswers, UserQuestion};
 use crate::port::settings::ApprovalPolicy;
 use crate::port::skill::UsedSkill;
-use crate::port::tool::ToolError;
+use crate::port::tool_error::ToolError;
 use crate::thread::Thread;
 
 /// Why no question is asked under the policy `never`.

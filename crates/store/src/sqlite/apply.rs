@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 
 use crate::sqlite::failure::Failure;
 use crate::sqlite::rows::{create_thread, leased_thread, newest_turn, own_turn, status_code};
-use crate::sqlite::{content, jobs, joined, keys, lineage, removal, search};
+use crate::sqlite::{branches, content, jobs, joined, keys, removal, search};
 use crate::{Fragment, StoreError, ThreadChanges, Write};
 
 /// Applies one write on behalf of the store named `owner`, which must hold the lease of the thread
@@ -16,9 +16,9 @@ pub(crate) fn apply(conn: &Connection, owner: &str, write: &Write) -> Result<(),
         Write::CreateThread(record) => create_thread(conn, owner, record).map(drop),
         Write::UpdateThread { thread, changes } => update_thread(conn, owner, thread, changes),
         Write::Fork { record, parent, last_turn } => {
-            lineage::fork(conn, owner, record, parent, last_turn.as_deref())
+            branches::fork(conn, owner, record, parent, last_turn.as_deref())
         }
-        Write::RollBack { thread, turns } => lineage::roll_back(conn, owner, thread, *turns),
+        Write::RollBack { thread, turns } => branches::roll_back(conn, owner, thread, *turns),
         Write::Job { thread, write } => jobs::apply(conn, owner, thread, write),
         Write::AddUsage { thread, token_usage, usage } => {
             crate::sqlite::usage::add(conn, owner, thread, token_usage, usage)

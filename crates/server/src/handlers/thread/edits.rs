@@ -4,13 +4,13 @@ use ::hooks::EndReason;
 use protocol::*;
 use store::{ThreadChanges, Write};
 
-use crate::connections::Connections;
-use crate::error::Error;
 use crate::handlers::thread::command;
-use crate::loaded_threads::LoadedThreads;
-use crate::peer::Caller;
 use crate::server::Server;
-use crate::thread_port::{Command, Extra, wire};
+use services::connections::Connections;
+use services::error::Error;
+use services::loaded_threads::LoadedThreads;
+use services::peer::Caller;
+use services::thread_port::{Command, Extra, wire};
 
 /// Longest name of a thread, in characters.
 const MAX_NAME: usize = 1000;

@@ -3,10 +3,10 @@
 use protocol::thread_edit::ThreadElicitationResponse;
 use tokio::sync::oneshot;
 
-use crate::error::Error;
-use crate::peer::Caller;
 use crate::server::Server;
-use crate::thread_port::{Command, ElicitationChange};
+use services::error::Error;
+use services::peer::Caller;
+use services::thread_port::{Command, ElicitationChange};
 
 impl Server {
     pub(super) async fn change_elicitation(

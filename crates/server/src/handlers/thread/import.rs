@@ -13,14 +13,14 @@ use store::StoreError;
 use store::transfer;
 use store::{ThreadChanges, Write};
 
-use crate::allowed::MachineInput;
-use crate::error::Error;
 use crate::handlers::thread::inject;
 use crate::handlers::turn::ask;
-use crate::peer::{Caller, Gate};
 use crate::server::Server;
-use crate::thread_loader::ClientOverrides;
-use crate::thread_port::{Extra, ThreadHandle};
+use services::allowed::MachineInput;
+use services::error::Error;
+use services::peer::{Caller, Gate};
+use services::thread_port::{Extra, ThreadHandle};
+use threads::thread_loader::ClientOverrides;
 
 /// Largest file that a thread is read from: a file is held in memory until all of it is stored.
 const MAX_FILE_BYTES: u64 = 512 << 20;

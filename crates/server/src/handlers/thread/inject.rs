@@ -11,9 +11,9 @@ use serde::Deserialize;
 use serde_json::Value;
 use session::{Fragment, Mark};
 
-use crate::error::Error;
-use crate::image_reader::ImageReader;
-use crate::image_url;
+use services::error::Error;
+use services::image_reader::ImageReader;
+use services::image_url;
 
 /// Most items of one request.
 const MAX_ITEMS: usize = 1000;

@@ -4,13 +4,13 @@ use protocol::*;
 use store::{Direction, ListQuery, SortKey, StoredThread, TurnsQuery};
 use tokio::sync::SemaphorePermit;
 
-use crate::convert;
-use crate::convert::settings::name;
-use crate::error::{Error, start_of};
 use crate::handlers::page::{PAGE, PageSize};
-use crate::peer::Caller;
 use crate::server::Server;
-use crate::thread_port::wire;
+use services::convert;
+use services::convert::settings::name;
+use services::error::{Error, start_of};
+use services::peer::Caller;
+use services::thread_port::wire;
 
 /// Ids are short, so a page may have as many as there may be connections.
 const IDS: PageSize = PageSize { default: 10_000, max: 10_000 };

@@ -4,11 +4,11 @@
 use protocol::*;
 use store::{Direction, TurnsQuery};
 
-use crate::convert;
-use crate::error::Error;
-use crate::peer::Peer;
 use crate::server::Server;
-use crate::thread_port::{EventPosition, ReplayGap, Snapshot};
+use services::convert;
+use services::error::Error;
+use services::peer::Peer;
+use services::thread_port::{EventPosition, ReplayGap, Snapshot};
 
 /// Turns of a snapshot at most.
 const MAX_TURNS: usize = 100;

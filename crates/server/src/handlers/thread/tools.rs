@@ -7,7 +7,7 @@ use protocol::tool::DynamicToolSpec;
 use serde_json::Value;
 use session::DynamicTool;
 
-use crate::error::Error;
+use services::error::Error;
 
 /// Most tools of one thread. Those that do not fit into a request are deferred.
 const MAX_TOOLS: usize = 10_000;

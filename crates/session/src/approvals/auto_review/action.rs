@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::document;
-use crate::port::agents::AgentJob;
+use crate::port::agent_request::AgentJob;
 use crate::port::approval::NetworkTarget;
 use crate::port::auto_review::{ReviewedAction, ShownPermissions};
 use crate::port::item::{Change, ChangeKind};

@@ -1,0 +1,100 @@
+//! The models that are known for a provider: the catalog of `model_catalog_json`, or the built-in one
+//! with what the provider reports of its models.
+
+mod listings;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use model::Provider;
+use model::catalog::{Catalog, ModelInfo};
+
+use crate::error::Error;
+pub(crate) use listings::DueListing;
+pub use listings::Listings;
+
+/// The models that are known for a provider.
+pub struct Models {
+    /// Catalog files, read once in the life of the server.
+    files: Mutex<HashMap<PathBuf, Arc<Catalog>>>,
+    listings: Listings,
+}
+
+/// Catalog files that are kept. Beyond it all are read again when they are next needed.
+const MAX_CATALOGS: usize = 64;
+
+impl Models {
+    pub fn new(listings: Listings) -> Self {
+        Self { files: Mutex::default(), listings }
+    }
+
+    /// Reads the catalog that the configuration names, unless it was read already.
+    ///
+    /// # Errors
+    /// The catalog cannot be read; names the file and the position.
+    pub fn load(&self, config: &config::Config) -> Result<(), Error> {
+        let Some(path) = &config.model_catalog_json else { return Ok(()) };
+        let files = || self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        if files().contains_key(path) {
+            return Ok(());
+        }
+        // Read without the lock: a file system that does not answer delays no other thread.
+        let catalog = model::catalog::read(path)
+            .map_err(|error| Error::failed(format!("`model_catalog_json`: {error}")))?;
+        let mut files = files();
+        if files.len() >= MAX_CATALOGS {
+            files.clear();
+        }
+        files.insert(path.clone(), Arc::new(catalog));
+        Ok(())
+    }
+
+    /// Returns the known facts about a model of that provider.
+    pub fn info(&self, config: &config::Config, provider: &str, model: &str) -> ModelInfo {
+        let mut info = self.catalog(config, provider).find(model);
+        if let Some(supported) = config.model_supports_reasoning_summaries {
+            info.supports_reasoning = supported;
+        }
+        info
+    }
+
+    /// The model of a provider that is used when none is named.
+    pub(crate) fn default_model(&self, config: &config::Config, provider: &str) -> String {
+        let catalog = self.catalog(config, provider);
+        catalog.default_model().map(|model| model.id.to_string()).unwrap_or_default()
+    }
+
+    /// The models of a provider.
+    pub fn catalog(&self, config: &config::Config, provider: &str) -> Arc<Catalog> {
+        let Some(config::Provider::Http(http)) = config.providers.get(provider) else {
+            return Catalog::offline();
+        };
+        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(named) = config.model_catalog_json.as_ref().and_then(|path| files.get(path)) {
+            return named.clone();
+        }
+        drop(files);
+        let listed = self.listings.catalog(&http.id, &http.base_url);
+        listed.unwrap_or_else(|| built_in(&http.id, &http.base_url))
+    }
+
+    /// A provider that is to be asked for its models now. The caller carries it out in the background.
+    pub fn due_listing(&self, config: &config::Config, provider: &str) -> Option<DueListing> {
+        // A catalog of the user's is complete.
+        if config.model_catalog_json.is_some() {
+            return None;
+        }
+        self.listings.due(config, config.providers.get(provider)?)
+    }
+}
+
+/// The built-in catalog. Its prices are those of the default provider.
+fn built_in(provider: &str, base_url: &str) -> Arc<Catalog> {
+    static UNPRICED: LazyLock<Arc<Catalog>> =
+        LazyLock::new(|| Arc::new(Catalog::hosted().without_prices()));
+    match provider == "default" && base_url == Provider::DEFAULT_BASE_URL {
+        true => Catalog::hosted(),
+        false => UNPRICED.clone(),
+    }
+}

@@ -1,0 +1,187 @@
+//! Providers' reports of their models. They are asked in the background, at most every
+//! [`INTERVAL_MS`], and no turn waits for an answer. A failure is logged and changes nothing.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use files::Pool;
+use model::catalog::{CachedListing, Catalog};
+use model::{Client, ModelsAnswer, Provider};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use super::built_in;
+use crate::accounts::Accounts;
+use crate::options::Options;
+use crate::provider::provider;
+
+/// Shortest time between two questions to a provider, and the age from which a kept answer is old.
+const INTERVAL_MS: i64 = 15 * 60 * 1000;
+/// Providers whose answers are kept in memory. Beyond it all are read again from their files.
+const MAX_PROVIDERS: usize = 64;
+/// Longest name of a file; a provider with a longer id is asked again by each server.
+const MAX_FILE_NAME: usize = 200;
+/// Characters that a file name keeps.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_');
+
+/// The providers' reports of their models. Cheap to clone.
+#[derive(Clone)]
+pub struct Listings {
+    client: Client,
+    accounts: Arc<Accounts>,
+    options: Arc<Options>,
+    files: Pool,
+    /// By provider id.
+    known: Arc<Mutex<HashMap<String, Known>>>,
+}
+
+struct Known {
+    base_url: String,
+    /// Before this time the provider is not asked again, whatever came of the last question.
+    not_before_ms: i64,
+    /// The built-in catalog with what the provider reports.
+    catalog: Option<Arc<Catalog>>,
+}
+
+/// A question to a provider, which [`DueListing::refresh`] asks.
+pub struct DueListing {
+    listings: Listings,
+    provider: Arc<Provider>,
+}
+
+impl Listings {
+    pub fn new(
+        (client, accounts): (Client, Arc<Accounts>),
+        options: Arc<Options>,
+        files: Pool,
+    ) -> Self {
+        Self { client, accounts, options, files, known: Arc::default() }
+    }
+
+    /// The catalog of a provider that has reported its models.
+    pub(super) fn catalog(&self, id: &str, base_url: &str) -> Option<Arc<Catalog>> {
+        let known = self.known();
+        let known = known.get(id).filter(|known| known.base_url == base_url)?;
+        known.catalog.clone()
+    }
+
+    /// The question to a provider, if it has a key and was not asked a short time ago.
+    pub(super) fn due(
+        &self,
+        config: &config::Config,
+        configured: &config::Provider,
+    ) -> Option<DueListing> {
+        let provider = provider(config, configured, None, &self.accounts);
+        if !provider.lists_models() {
+            return None;
+        }
+        let now = self.options.clock.now_ms();
+        let mut known = self.known();
+        let old = known.get(&provider.id).filter(|known| known.base_url == provider.base_url);
+        if old.is_some_and(|old| now < old.not_before_ms) {
+            return None;
+        }
+        let catalog = old.and_then(|old| old.catalog.clone());
+        if known.len() >= MAX_PROVIDERS {
+            known.clear();
+        }
+        let base_url = provider.base_url.clone();
+        let not_before_ms = now.saturating_add(INTERVAL_MS);
+        known.insert(provider.id.clone(), Known { base_url, not_before_ms, catalog });
+        drop(known);
+        Some(DueListing { listings: self.clone(), provider })
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<String, Known>> {
+        // A panic leaves whole values.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self, provider: &Provider, listing: &CachedListing) {
+        let catalog = built_in(&provider.id, &provider.base_url).with_listing(&listing.models);
+        let mut known = self.known();
+        if let Some(known) = known.get_mut(&provider.id)
+            && known.base_url == provider.base_url
+        {
+            known.catalog = Some(Arc::new(catalog));
+        }
+    }
+
+    fn path(&self, provider: &Provider) -> Option<PathBuf> {
+        let name = format!("{}.json", utf8_percent_encode(&provider.id, ESCAPED));
+        let fits = name.len() <= MAX_FILE_NAME;
+        fits.then(|| self.options.home.join("models").join(name))
+    }
+}
+
+impl DueListing {
+    /// Asks, unless another server of this home did a short time ago. Returns whether it asked.
+    pub async fn refresh(self) -> bool {
+        let Self { listings, provider } = &self;
+        let now = listings.options.clock.now_ms();
+        let cached = self.cached().await;
+        if let Some(cached) = &cached {
+            listings.take(provider, cached);
+            // A time in the future is of a clock that was wrong.
+            if (0..INTERVAL_MS).contains(&now.saturating_sub(cached.checked_at_ms)) {
+                return false;
+            }
+        }
+        // Without a login there is no one to ask as; a turn reports that.
+        let Ok(authorized) = provider.authorized().await else { return false };
+        let etag = cached.as_ref().and_then(|cached| cached.etag.clone());
+        let listing = match listings.client.models(&authorized, etag.as_deref()).await {
+            Ok(ModelsAnswer::Listed { models, etag }) => {
+                CachedListing::new(&provider.base_url, now, etag, models)
+            }
+            Ok(ModelsAnswer::Unchanged) => {
+                let Some(mut cached) = cached else { return true };
+                cached.checked_at_ms = now;
+                cached
+            }
+            Err(failure) => {
+                tracing::warn!(
+                    target: "server::models",
+                    "the models of the provider `{}` are not known: {failure}; those that were \
+                     known before stay",
+                    provider.id
+                );
+                return true;
+            }
+        };
+        listings.take(provider, &listing);
+        self.keep(listing).await;
+        true
+    }
+
+    /// The answer that is kept in the home.
+    async fn cached(&self) -> Option<CachedListing> {
+        let path = self.listings.path(&self.provider)?;
+        let (place, base_url) = (path.clone(), self.provider.base_url.clone());
+        let read = move || CachedListing::read(&path, &base_url);
+        match self.listings.files.run(&place, read).await {
+            Ok(Ok(cached)) => cached,
+            Ok(Err(error)) => {
+                tracing::warn!(target: "server::models", "a list of models is not used: {error}");
+                None
+            }
+            Err(error) => {
+                tracing::warn!(target: "server::models", "a list of models is not used: {error}");
+                None
+            }
+        }
+    }
+
+    async fn keep(&self, listing: CachedListing) {
+        let Some(path) = self.listings.path(&self.provider) else { return };
+        let place = path.clone();
+        let written = self.listings.files.run(&place, move || listing.write(&path)).await;
+        let error = match written {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => error.to_string(),
+            Err(error) => error.to_string(),
+        };
+        let place = place.display();
+        tracing::warn!(target: "server::models", "{place} cannot be written: {error}");
+    }
+}

@@ -1,0 +1,247 @@
+//! The actor of a loaded thread: takes commands from its mailbox, steps the machine, stores the
+//! records of a batch, and only then carries the other effects out, in order.
+//!
+//! Its state belongs to owners with private fields: `mailbox`, `replies`, `journal` (what is
+//! durable), `broadcast` (subscribers and events), `questions` (open requests to clients),
+//! `reviewer` (requests to the model that reviews approvals), `running_commands`, `inspect` (tool
+//! calls and patches), `configuration`, `model_stream`, `agents` (calls to other agents),
+//! `memories` (the notes that the thread leaves after a rest), and the machine. Only `Server`
+//! holds all services; every other function names those that it uses.
+//!
+//! When a commit fails, nothing in its batch is reported as done: callers get the error, and the
+//! turn fails. Its end is sent (`unstored.rs`, which handles every kind of event), and is stored
+//! as soon as the store works again (`journal/missing.rs`). When an actor panics, its turn fails
+//! in the store and for its clients, and the thread is closed (`panics.rs`).
+
+mod effects;
+mod preparation;
+mod requests;
+
+use std::path::PathBuf;
+
+use tracing::Instrument;
+
+use crate::thread::agent_calls::AgentCalls;
+use crate::thread::broadcast::Broadcast;
+use crate::thread::configuration::ThreadConfiguration;
+use crate::thread::hook_runs::HookRuns;
+use crate::thread::inspect::{ToolContext, ToolInspector};
+use crate::thread::journal::Journal;
+use crate::thread::mailbox::Mailbox;
+use crate::thread::memories::ThreadMemories;
+use crate::thread::model_stream::{FromModel, ModelStream};
+use crate::thread::pausable_clock::PausableClock;
+use crate::thread::questions::Questions;
+use crate::thread::running_commands::RunningCommands;
+use crate::thread::server_calls::ServerCalls;
+use crate::thread::skill_needs::SkillNeeds;
+use crate::thread::step::{Step, append_steps};
+use crate::thread::trace::ThreadTrace;
+use crate::thread::undo::ThreadUndo;
+use crate::thread::unload_deadline::UnloadDeadline;
+use services::allowed::{LimitedMachine, MachineInput};
+use services::mcp_servers::ThreadServers;
+use services::panics;
+use services::skills::ThreadSkills;
+use services::thread_locks::ThreadLock;
+use services::thread_port::{Command, ThreadHandle};
+
+/// Commands taken together, so that their records share a transaction.
+const BATCH: usize = 64;
+/// Bytes of command output in one batch. As JSON it may be six times as long, and all of it is
+/// queued for the clients before they are paced.
+const BATCH_TEXT: usize = 128 * 1024;
+
+/// A loaded thread's actor. Each field owns a part of the thread's state.
+pub struct Actor {
+    pub machine: LimitedMachine,
+    pub mailbox: Mailbox,
+    pub journal: Journal,
+    pub broadcast: Broadcast,
+    pub questions: Questions,
+    pub commands: RunningCommands,
+    pub tools: ToolInspector,
+    pub configuration: ThreadConfiguration,
+    pub model: ModelStream,
+    pub agents: AgentCalls,
+    pub mcp: ThreadServers,
+    pub skills: ThreadSkills,
+    pub skill_needs: SkillNeeds,
+    pub server_calls: ServerCalls,
+    pub hooks: HookRuns,
+    pub memories: ThreadMemories,
+    pub undo: ThreadUndo,
+    pub trace: ThreadTrace,
+    pub unload_deadline: UnloadDeadline,
+}
+
+/// The actor's next input.
+enum Next {
+    /// It is time to unload the thread, whose lock this is.
+    Unload(ThreadLock),
+    Soon(MachineInput),
+    Command(Command),
+    Model(FromModel),
+    Closed,
+}
+
+/// The end of an actor that did not panic.
+enum Served {
+    /// The thread was unloaded, and its lease released.
+    ToItsEnd,
+    /// Another server has the thread's lease.
+    UntilLeaseLost,
+}
+
+impl Actor {
+    /// Runs the actor in a task of its own, until the thread is unloaded.
+    pub fn spawn(self) -> ThreadHandle {
+        let handle =
+            self.mailbox.handle(self.broadcast.subscribers().shown(), self.commands.paused());
+        let (at_end, agents_at_end) = (self.mailbox.at_end(), self.agents.at_end());
+        // A thread outlives the request that loads it.
+        let span = tracing::error_span!(parent: None, "thread", thread = %self.journal.id());
+        let running = tokio::spawn(self.run().instrument(span));
+        tokio::spawn(async move {
+            // However the actor ended.
+            let _ = running.await;
+            agents_at_end();
+            at_end();
+        });
+        handle
+    }
+
+    async fn run(mut self) {
+        match panics::catch(self.serve()).await {
+            Ok(Served::ToItsEnd) => {}
+            Ok(Served::UntilLeaseLost) => self.end_after_lost_lease().await,
+            Err(panic) => self.end_after_panic(panic).await,
+        }
+    }
+
+    async fn serve(&mut self) -> Served {
+        while self.mailbox.end().is_none() {
+            let mut steps = Vec::new();
+            match self.next().await {
+                Next::Soon(input) => self.step(input, &mut steps),
+                Next::Command(command) => self.take(command, &mut steps).await,
+                Next::Model(FromModel::OverBudget(input)) => self.step(input, &mut steps),
+                Next::Model(FromModel::Events(sample, events)) => {
+                    self.step(MachineInput::Model { sample, events }, &mut steps);
+                }
+                Next::Unload(_lock) => {
+                    if self.agents.are_working() {
+                        // Their results are for this thread.
+                        self.unload_deadline.restart();
+                        continue;
+                    }
+                    self.end().await;
+                    self.mailbox.threads().unload(self.journal.id());
+                    return Served::ToItsEnd;
+                }
+                Next::Closed => break,
+            }
+            let mut text = 0;
+            for _ in 1..BATCH {
+                if text > BATCH_TEXT {
+                    break;
+                }
+                let Some(command) = self.mailbox.try_next() else { break };
+                text += command.text_bytes();
+                self.take(command, &mut steps).await;
+            }
+            self.execute(steps).await;
+            if self.journal.has_lost_lease() {
+                return Served::UntilLeaseLost;
+            }
+            self.pace().await;
+        }
+        self.end().await;
+        Served::ToItsEnd
+    }
+
+    /// Waits while messages are produced faster than clients read. Answers of agents are taken
+    /// meanwhile; each adds one item, and their number is that of the response's calls.
+    async fn pace(&mut self) {
+        while let Some(answer) =
+            self.mailbox.agent_answer_during(self.broadcast.subscribers_mut().pace()).await
+        {
+            let mut steps = Vec::new();
+            self.step(answer, &mut steps);
+            self.execute(steps).await;
+        }
+    }
+
+    /// Stores what is missing and lets another server have the thread.
+    async fn end(&mut self) {
+        self.mailbox.refuse_commands();
+        self.run_end_hooks().await;
+        self.questions.resolve_all(self.broadcast.subscribers_mut());
+        self.journal.store_missing_ends().await;
+        self.journal.release().await;
+    }
+
+    async fn next(&mut self) -> Next {
+        if let Some(input) = self.mailbox.next_soon() {
+            return Next::Soon(input);
+        }
+        let unload = self.unload_due();
+        tokio::select! {
+            biased;
+            command = self.mailbox.next() => command.map_or(Next::Closed, Next::Command),
+            lock = unload => Next::Unload(lock),
+            news = self.model.next() => Next::Model(news),
+        }
+    }
+
+    /// Resolves to the thread's lock when the thread has had no subscriber and no activity for so long
+    /// that it is unloaded. Commands queued at that moment are dropped: their callers learn that the
+    /// thread is no longer loaded, and may resume it.
+    fn unload_due(&mut self) -> impl Future<Output = ThreadLock> + use<> {
+        let is_idle = self.broadcast.subscribers().is_empty() && self.machine.is_quiet();
+        let due = self
+            .unload_deadline
+            .of(is_idle)
+            .map(|at| (at, self.mailbox.threads().clone(), self.journal.id().clone()));
+        async move {
+            let Some((at, threads, id)) = due else { return std::future::pending().await };
+            tokio::time::sleep_until(at).await;
+            // A request that changes the thread holds it, and its command is taken meanwhile.
+            threads.lock(&id).await
+        }
+    }
+
+    /// Steps the machine; its effects are carried out with the batch.
+    fn step(&mut self, input: MachineInput, steps: &mut Vec<Step>) {
+        // A reviewer of what follows knows what the user wrote until now.
+        if let Some(words) = self.agents.new_root_words() {
+            append_steps(self.machine.step(MachineInput::RootWords { words }), steps);
+        }
+        if let MachineInput::Decided { request, decision } = &input {
+            self.trace.decided(*request, decision);
+        }
+        append_steps(self.machine.step(input), steps);
+    }
+
+    /// Stores the records of a batch in one transaction, then carries the rest out in order.
+    async fn execute(&mut self, steps: Vec<Step>) {
+        if let Err(error) = self.journal.store(&steps).await {
+            return self.execute_unstored(steps, &error).await;
+        }
+        for step in steps {
+            self.perform(step).await;
+        }
+    }
+
+    /// The clock of the thread's turns, which prompts of the threads that it works for pause too.
+    fn clock(&self) -> PausableClock {
+        PausableClock::new(self.commands.paused(), self.agents.pauses_above())
+    }
+
+    /// The thread as tool calls see it.
+    fn tool_context(&self) -> ToolContext {
+        let settings = self.machine.allowed_settings();
+        let known_documents = self.machine.project_documents().iter().map(PathBuf::from).collect();
+        ToolContext { config: self.configuration.config().clone(), settings, known_documents }
+    }
+}

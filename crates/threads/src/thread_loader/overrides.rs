@@ -1,0 +1,82 @@
+//! A client's changes of a thread's configured settings when it loads the thread.
+
+use std::path::{Path, PathBuf};
+
+use config::Config;
+use protocol::permission::PermissionProfileSelectionParams;
+use protocol::{ApprovalsReviewer, AskForApproval, Personality, SandboxMode};
+use serde_json::{Map, Value};
+use session::Overrides;
+
+use services::convert::policies::mode_policy;
+use services::convert::settings::{
+    check_model, check_service_tier, client_approval, client_mode, client_reviewer, name,
+};
+use services::error::Error;
+use services::thread_defaults::ThreadDefaults;
+
+/// The settings that `thread/start`, `thread/resume` and `thread/fork` may override alike.
+#[derive(Default)]
+pub struct ClientOverrides {
+    pub model: Option<String>,
+    pub model_provider: Option<String>,
+    pub service_tier: Option<String>,
+    pub cwd: Option<PathBuf>,
+    pub approval_policy: Option<AskForApproval>,
+    pub approvals_reviewer: Option<ApprovalsReviewer>,
+    pub sandbox: Option<SandboxMode>,
+    pub permissions: Option<PermissionProfileSelectionParams>,
+    pub personality: Option<Personality>,
+    pub base_instructions: Option<String>,
+    pub developer_instructions: Option<String>,
+    pub config: Option<Map<String, Value>>,
+}
+
+impl ClientOverrides {
+    /// The same as changes of a thread's settings.
+    ///
+    /// # Errors
+    /// A value cannot be used, or two exclude each other.
+    pub(super) fn checked(
+        &self,
+        config: &Config,
+        defaults: &ThreadDefaults,
+        cwd: &Path,
+    ) -> Result<Overrides, Error> {
+        check_model("model", self.model.as_deref())?;
+        check_service_tier("serviceTier", self.service_tier.as_deref())?;
+        if let Some(provider) = &self.model_provider {
+            check_provider(config, provider)?;
+        }
+        let workspace = &config.sandbox_workspace_write;
+        let sandbox = match (&self.permissions, self.sandbox) {
+            (Some(_), Some(_)) => return Err(Error::exclusive("permissions", "sandbox")),
+            (Some(selection), None) => Some(defaults.profile_policy(config, selection)?),
+            (None, Some(mode)) => Some(mode_policy(client_mode(mode), cwd, workspace)),
+            (None, None) => None,
+        };
+        Ok(Overrides {
+            model: self.model.clone(),
+            provider: self.model_provider.clone(),
+            approval: self.approval_policy.as_ref().map(client_approval),
+            reviewer: self.approvals_reviewer.map(client_reviewer),
+            sandbox,
+            cwd: self.cwd.clone(),
+            personality: self.personality.as_ref().map(name),
+            service_tier: self.service_tier.clone().map(Some),
+            turn_service_tier: None,
+            ..Overrides::default()
+        })
+    }
+}
+
+fn check_provider(config: &Config, provider: &str) -> Result<(), Error> {
+    if config.providers.contains_key(provider) {
+        return Ok(());
+    }
+    let known: Vec<&str> = config.providers.keys().map(String::as_str).collect();
+    Err(Error::invalid_params(format!(
+        "`modelProvider`: there is no provider `{provider}`; the configuration has {}",
+        known.join(", ")
+    )))
+}
