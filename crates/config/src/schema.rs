@@ -26,8 +26,8 @@ pub fn config() -> Json {
     let mut schema = root("config.toml of agentd", Keys::SECTION);
     let mut profile = section(Keys::SECTION, "");
     if let Some(properties) = properties(&mut profile) {
-        properties.remove("profile");
-        properties.remove("profiles");
+        properties.shift_remove("profile");
+        properties.shift_remove("profiles");
     }
     add_renamed(&mut profile);
     add_renamed(&mut schema);

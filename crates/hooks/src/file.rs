@@ -58,7 +58,7 @@ pub fn read_file(text: &[u8], origin: &Origin) -> Result<Definitions, FileError>
     let Value::Object(mut file) = file else {
         return Err(FileError("it must be an object with the member `hooks`".into()));
     };
-    let Some(Value::Object(groups)) = file.remove("hooks") else {
+    let Some(Value::Object(groups)) = file.shift_remove("hooks") else {
         return Err(FileError("the member `hooks` must be an object of events".into()));
     };
     let mut read = read_groups(groups, origin);
@@ -103,7 +103,7 @@ fn read_group(
     let Value::Object(mut group) = group else {
         return read.warn(&part, "a group must be an object with the member `hooks`");
     };
-    let matcher_text = match group.remove("matcher") {
+    let matcher_text = match group.shift_remove("matcher") {
         None | Some(Value::Null) => None,
         Some(Value::String(text)) => Some(text),
         Some(_) => return read.warn(&part, "the matcher must be a string"),
@@ -115,7 +115,7 @@ fn read_group(
     if matcher_text.is_some() && !event.has_subject() {
         read.warn(&part, "this event has nothing that a matcher could be about; it is ignored");
     }
-    let Some(Value::Array(handlers)) = group.remove("hooks") else {
+    let Some(Value::Array(handlers)) = group.shift_remove("hooks") else {
         return read.warn(&part, "the member `hooks` must be an array of handlers");
     };
     read.warn_unknown(&part, &group);
@@ -173,11 +173,12 @@ fn read_handler(value: Value, part: &str, read: &mut Definitions) -> Result<Sett
         "mcpTool" | "mcp_tool" => {
             let server = required(&mut object, "server")?;
             let tool = required(&mut object, "tool")?;
-            let arguments = match object.remove("arguments").or_else(|| object.remove("input")) {
-                None | Some(Value::Null) => Value::Object(Map::new()),
-                Some(arguments @ Value::Object(_)) => arguments,
-                Some(_) => return Err("the member `arguments` must be an object".into()),
-            };
+            let arguments =
+                match object.shift_remove("arguments").or_else(|| object.shift_remove("input")) {
+                    None | Some(Value::Null) => Value::Object(Map::new()),
+                    Some(arguments @ Value::Object(_)) => arguments,
+                    Some(_) => return Err("the member `arguments` must be an object".into()),
+                };
             Handler::McpTool { server, tool, arguments }
         }
         other => {
@@ -187,10 +188,10 @@ fn read_handler(value: Value, part: &str, read: &mut Definitions) -> Result<Sett
             ));
         }
     };
-    let timeouts = [object.remove("timeoutSec"), object.remove("timeout")];
+    let timeouts = [object.shift_remove("timeoutSec"), object.shift_remove("timeout")];
     let timeout = timeouts.into_iter().flatten().find(|value| !value.is_null());
     let timeout = timeout.map(seconds).transpose()?;
-    let is_async = match object.remove("async") {
+    let is_async = match object.shift_remove("async") {
         None | Some(Value::Null) => false,
         Some(Value::Bool(is_async)) => is_async,
         Some(_) => return Err("the member `async` must be `true` or `false`".into()),
@@ -214,7 +215,7 @@ fn required(object: &mut Map<String, Value>, name: &str) -> Result<String, Strin
 }
 
 fn text_of(object: &mut Map<String, Value>, name: &str) -> Result<Option<String>, String> {
-    match object.remove(name) {
+    match object.shift_remove(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) if text.len() > MAX_TEXT => {
             Err(format!("the member `{name}` is longer than {MAX_TEXT} bytes"))

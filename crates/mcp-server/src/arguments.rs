@@ -72,7 +72,7 @@ pub(crate) fn task(tool: &str, arguments: JsonObject) -> Option<Result<Task, Str
 /// The arguments by the names of the schema.
 fn respelled(mut arguments: JsonObject) -> Result<JsonObject, String> {
     for (other, name) in OTHER_NAMES {
-        if let Some(value) = arguments.remove(other)
+        if let Some(value) = arguments.shift_remove(other)
             && arguments.insert(name.to_owned(), value).is_some()
         {
             return Err(format!("{AGENT}: `{name}` is given twice: give it once"));

@@ -118,12 +118,12 @@ impl Handler {
                     Some(TurnEvent::Resolved(id)) => questions.withdraw(id),
                     Some(TurnEvent::Ask(ask)) => match client {
                         AskedClient::Never => turn.reply(ask.id, Reply::Unavailable(NO_FORMS.to_owned())),
-                        AskedClient::AtOnce => questions.ask(&context.peer, ask),
+                        AskedClient::AtOnce => questions.ask(&context.peer, *ask),
                         AskedClient::Later => {
-                            let mut asks = vec![ask];
+                            let mut asks = vec![*ask];
                             while let Ok(event) = turn.events.try_recv() {
                                 match event {
-                                    TurnEvent::Ask(ask) => asks.push(ask),
+                                    TurnEvent::Ask(ask) => asks.push(*ask),
                                     TurnEvent::Resolved(id) => asks.retain(|ask| ask.id != id),
                                     TurnEvent::Ended(outcome) => return Ok(outcome.into_result().into()),
                                 }

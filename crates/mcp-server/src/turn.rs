@@ -56,7 +56,7 @@ pub(crate) struct Ask {
 
 /// An event that the call must react to.
 pub(crate) enum TurnEvent {
-    Ask(Ask),
+    Ask(Box<Ask>),
     /// The question no longer needs an answer.
     Resolved(u64),
     Ended(Box<Outcome>),
@@ -340,7 +340,7 @@ impl Running {
         let id = self.next_question;
         self.next_question += 1;
         self.questions.insert(id, (request, question));
-        match self.links.events.try_send(TurnEvent::Ask(Ask { id, form })) {
+        match self.links.events.try_send(TurnEvent::Ask(Box::new(Ask { id, form }))) {
             Ok(()) => Ok(()),
             Err(_) => {
                 let why = "too many questions wait for an answer";

@@ -19,7 +19,7 @@ pub(crate) fn replaced(message: &[u8]) -> Option<Vec<u8>> {
         let text = format!(
             "the server's answer is nested more than {MAX_DEPTH} levels deep and cannot be read"
         );
-        members.remove("result");
+        members.shift_remove("result");
         members.insert("error".to_owned(), json!({"code": -32603, "message": text}));
     }
     serde_json::to_vec(&message).ok()

@@ -46,7 +46,7 @@ fn mend(result: &mut Map<String, Value>) -> bool {
     }
     if problem_of_members(result).is_some() {
         // With it, the message would be taken for one that has nothing else.
-        is_mended |= result.remove("resultType").is_some();
+        is_mended |= result.shift_remove("resultType").is_some();
     }
     is_mended
 }

@@ -54,7 +54,7 @@ fn whole(
     let mut keywords = Keywords::new(references, definitions_are_exact);
     let mut repaired = keywords.repaired(top, references::TOP, 0);
     for refused in REFUSED_AT_TOP {
-        repaired.remove(refused);
+        repaired.shift_remove(refused);
     }
     repaired.insert("type".to_owned(), "object".into());
     repaired.entry("properties").or_insert_with(|| json!({}));

@@ -130,7 +130,7 @@ fn adapted(server: &Value) -> Result<Value, String> {
     let Value::Object(members) = server else { return Err("it must be an object".into()) };
     let mut made = members.clone();
     // This agent asks before it calls tools, whatever another one did.
-    made.remove("trust");
+    made.shift_remove("trust");
     if made.contains_key("url") && !made.contains_key("httpUrl") {
         return Err(
             "its `url` is reached by the transport `sse`, which is not supported; use the \
@@ -138,7 +138,7 @@ fn adapted(server: &Value) -> Result<Value, String> {
                 .into(),
         );
     }
-    if let Some(url) = made.remove("httpUrl") {
+    if let Some(url) = made.shift_remove("httpUrl") {
         made.insert("url".to_owned(), url);
     }
     let has_variable = |value: &Value| value.to_string().contains('$');

@@ -82,13 +82,13 @@ fn without_values(name: &str, mut value: Value) -> Result<(Value, Vec<String>), 
     }
     let mut variables = Vec::new();
     let Some(members) = value.as_object_mut() else { return Ok((value, variables)) };
-    if let Some(Value::Object(env)) = members.remove("env") {
+    if let Some(Value::Object(env)) = members.shift_remove("env") {
         variables.extend(env.into_iter().map(|(name, _)| name));
         if !variables.is_empty() {
             members.insert("env_vars".to_owned(), json!(variables));
         }
     }
-    if let Some(Value::Object(headers)) = members.remove("http_headers") {
+    if let Some(Value::Object(headers)) = members.shift_remove("http_headers") {
         let variable = |header: &str| -> String {
             let plain =
                 |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };

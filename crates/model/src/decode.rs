@@ -417,7 +417,7 @@ fn error(data: &[u8]) -> Result<Failure, Failure> {
         Some(error @ (Value::Object(_) | Value::String(_))) => error,
         _ => {
             // The type of the event is not that of the error.
-            event.as_object_mut().map(|members| members.remove("type"));
+            event.as_object_mut().map(|members| members.shift_remove("type"));
             event
         }
     };

@@ -192,7 +192,8 @@ impl Reader<'_> {
             },
         };
         let Some((file, mut members)) = servers else { return };
-        let inner = ["mcpServers", "mcp_servers"].into_iter().find_map(|key| members.remove(key));
+        let inner =
+            ["mcpServers", "mcp_servers"].into_iter().find_map(|key| members.shift_remove(key));
         match inner {
             Some(Value::Object(servers)) => self.servers(&file, servers),
             Some(_) => self.report(file, "`mcpServers` must be an object"),

@@ -8,12 +8,12 @@ use crate::schema::permission::ElicitationResponse;
 /// A form of an MCP server in the shape that clients read: titles of values stand next to the values.
 pub(crate) fn schema(mut schema: Value) -> Value {
     let Some(members) = schema.as_object_mut() else { return schema };
-    members.remove("$schema");
+    members.shift_remove("$schema");
     let properties = members.get_mut("properties").and_then(Value::as_object_mut);
     for property in properties.into_iter().flat_map(|all| all.values_mut()) {
         let Some(property) = property.as_object_mut() else { continue };
-        let Some(Value::Array(titles)) = property.remove("enumNames") else { continue };
-        let Some(Value::Array(values)) = property.remove("enum") else { continue };
+        let Some(Value::Array(titles)) = property.shift_remove("enumNames") else { continue };
+        let Some(Value::Array(values)) = property.shift_remove("enum") else { continue };
         let options = values
             .iter()
             .enumerate()

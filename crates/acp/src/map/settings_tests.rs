@@ -39,7 +39,7 @@ fn params(settings: &Settings) -> Value {
     settings.apply(&mut params);
     let mut params = serde_json::to_value(params).unwrap();
     for member in ["threadId", "input"] {
-        params.as_object_mut().unwrap().remove(member);
+        params.as_object_mut().unwrap().shift_remove(member);
     }
     params
 }

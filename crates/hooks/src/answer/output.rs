@@ -115,7 +115,7 @@ fn take_unknown(object: &mut Map<String, Value>, known: &[&str]) -> Vec<String> 
     let unknown = object.keys().filter(|name| !known.contains(&name.as_str()));
     let unknown: Vec<String> = unknown.cloned().collect();
     for name in &unknown {
-        object.remove(name);
+        object.shift_remove(name);
     }
     unknown
 }

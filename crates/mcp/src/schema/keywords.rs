@@ -209,25 +209,25 @@ impl<'r, 's> Keywords<'r, 's> {
             _ => false,
         };
         if !is_exact("not", kept) {
-            kept.remove("not");
+            kept.shift_remove("not");
         }
         if !is_exact("if", kept) {
-            ["if", "then", "else"].iter().for_each(|keyword| drop(kept.remove(*keyword)));
+            ["if", "then", "else"].iter().for_each(|keyword| drop(kept.shift_remove(*keyword)));
         }
         if !is_exact("contains", kept) && schema.contains_key("maxContains") {
             ["contains", "minContains", "maxContains"]
                 .iter()
-                .for_each(|keyword| drop(kept.remove(*keyword)));
+                .for_each(|keyword| drop(kept.shift_remove(*keyword)));
         }
         if !is_exact("oneOf", kept)
-            && let Some(choices) = kept.remove("oneOf")
+            && let Some(choices) = kept.shift_remove("oneOf")
         {
             kept.entry("anyOf").or_insert(choices);
         }
         let is_whole = schema.keys().all(|keyword| is_exact(keyword, kept) || keyword == "$schema");
         if !is_whole {
-            kept.remove("unevaluatedProperties");
-            kept.remove("unevaluatedItems");
+            kept.shift_remove("unevaluatedProperties");
+            kept.shift_remove("unevaluatedItems");
         }
     }
 
@@ -303,7 +303,7 @@ fn open_properties(schema: &Object, kept: &mut Object) {
         return;
     }
     if kept.get("additionalProperties") != Some(&Value::Bool(true)) {
-        kept.remove("additionalProperties");
+        kept.shift_remove("additionalProperties");
     }
     if lost.is_empty() {
         return;
@@ -318,7 +318,7 @@ fn open_properties(schema: &Object, kept: &mut Object) {
     describe(kept, &format!("Further properties: {}", listed.join(", ")));
     required.retain(|name| !lost.contains(&name));
     match required.is_empty() {
-        true => drop(kept.remove("required")),
+        true => drop(kept.shift_remove("required")),
         false => drop(kept.insert("required".to_owned(), json!(required))),
     }
 }

@@ -28,13 +28,13 @@ struct Shape {
 /// The members of the top, without its definitions. `None`: no object fits.
 pub(super) fn merged(schema: &Object, references: &References<'_>) -> Option<Object> {
     let mut top = schema.clone();
-    DEFINITIONS.iter().for_each(|member| drop(top.remove(*member)));
+    DEFINITIONS.iter().for_each(|member| drop(top.shift_remove(*member)));
     if !UNIONS.iter().any(|union| schema.contains_key(*union)) {
         return allows_objects(schema).then_some(top);
     }
     let mut merge = Merge { references, left: MAX_MERGED };
     let shape = merge.shape(schema, TOP, 0)?;
-    UNIONS.iter().chain(&OF_ONE_BRANCH).for_each(|member| drop(top.remove(*member)));
+    UNIONS.iter().chain(&OF_ONE_BRANCH).for_each(|member| drop(top.shift_remove(*member)));
     top.insert("properties".to_owned(), Value::Object(shape.properties));
     if !shape.required.is_empty() {
         top.insert("required".to_owned(), json!(shape.required));

@@ -118,9 +118,9 @@ fn answer(
         return Err(invalid("the frame is no `response.create`"));
     }
     let members = request.as_object_mut().ok_or_else(|| invalid("the frame is no object"))?;
-    members.remove("type");
+    members.shift_remove("type");
     let mut items = Vec::new();
-    let previous = members.remove("previous_response_id").filter(|id| !id.is_null());
+    let previous = members.shift_remove("previous_response_id").filter(|id| !id.is_null());
     if let Some(id) = &previous {
         let Some(last) = last.filter(|last| *id == *last.id) else {
             let message = format!("this connection has no last response {id}");
@@ -128,7 +128,7 @@ fn answer(
         };
         items = last.items;
     }
-    match members.remove("input") {
+    match members.shift_remove("input") {
         Some(Value::Array(new)) => items.extend(new),
         Some(Value::String(text)) => items.push(json!({"role": "user", "content": text})),
         _ => return Err(invalid("`input` is missing")),

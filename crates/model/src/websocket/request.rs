@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(request.thread(), "thread \"1\"");
         let (frame, previous) = request.frame(None);
         let mut expect: Value = serde_json::from_slice(&body).unwrap();
-        expect.as_object_mut().unwrap().remove("stream");
+        expect.as_object_mut().unwrap().shift_remove("stream");
         expect["type"] = "response.create".into();
         assert_eq!(serde_json::from_str::<Value>(&frame).unwrap(), expect);
         assert_eq!(previous, None);

@@ -153,7 +153,7 @@ fn require(schema: &mut Map<String, Value>, keep: impl Fn(&str) -> bool) {
     let Some(Value::Array(required)) = schema.get_mut("required") else { return };
     required.retain(|name| name.as_str().is_some_and(&keep));
     if required.is_empty() {
-        schema.remove("required");
+        schema.shift_remove("required");
     }
 }
 
@@ -161,7 +161,7 @@ fn require(schema: &mut Map<String, Value>, keep: impl Fn(&str) -> bool) {
 /// the server never writes them, and new clients should not either.
 fn spell_aliases(definition: &mut Value) {
     let Some(members) = definition.as_object_mut() else { return };
-    let Some(aliases) = members.remove("x-aliases") else { return };
+    let Some(aliases) = members.shift_remove("x-aliases") else { return };
     let older = json!({
         "description": "Older spelling, accepted from clients.",
         "deprecated": true,
@@ -172,7 +172,7 @@ fn spell_aliases(definition: &mut Value) {
         variants.push(older);
         return;
     }
-    let description = members.remove("description");
+    let description = members.shift_remove("description");
     let current = std::mem::take(definition);
     *definition = json!({"description": description, "oneOf": [current, older]});
 }

@@ -138,10 +138,10 @@ fn tool_use(called: &Called) -> ToolUse {
     let name = if is_command { COMMAND } else { &called.name };
     let input = match shape(called) {
         Shape::Line(member) => {
-            let line = object(&called.input).remove(member).unwrap_or_default();
+            let line = object(&called.input).shift_remove(member).unwrap_or_default();
             json!({ "command": line })
         }
-        Shape::Argv => json!({ "command": line_of(object(&called.input).remove("command")) }),
+        Shape::Argv => json!({ "command": line_of(object(&called.input).shift_remove("command")) }),
         Shape::Text => json!({ "command": called.input }),
         Shape::Arguments => serde_json::from_str(&called.input)
             .unwrap_or_else(|_| Value::String(called.input.clone())),

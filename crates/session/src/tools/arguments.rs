@@ -243,7 +243,7 @@ impl<'n> Arguments<'n> {
 
     /// A member; `null` counts as absent.
     fn take(&mut self, name: &str) -> Option<Value> {
-        self.members.remove(name).filter(|value| !value.is_null())
+        self.members.shift_remove(name).filter(|value| !value.is_null())
     }
 
     pub(crate) fn missing(&self, name: &str, wanted: &str) -> ToolError {

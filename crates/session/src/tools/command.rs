@@ -84,7 +84,7 @@ pub(super) fn asks_to_escalate(permissions: Option<&str>) -> bool {
 pub(super) fn remove_escalation(properties: &mut Value) {
     if let Some(properties) = properties.as_object_mut() {
         for name in ["sandbox_permissions", "justification", "prefix_rule"] {
-            properties.remove(name);
+            properties.shift_remove(name);
         }
     }
 }

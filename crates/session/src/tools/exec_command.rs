@@ -56,7 +56,7 @@ impl Tool for ExecCommand {
         if !tools.login_shell
             && let Some(properties) = properties.as_object_mut()
         {
-            properties.remove("login");
+            properties.shift_remove("login");
         }
         if tools.reads_only {
             command::remove_escalation(&mut properties);

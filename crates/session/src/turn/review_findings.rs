@@ -39,7 +39,7 @@ fn read(said: &str) -> Option<Answer> {
 /// stands among words, which could be an example.
 fn answer(value: Value, whole: bool) -> Option<Answer> {
     match value {
-        Value::Object(mut object) => match object.remove("findings") {
+        Value::Object(mut object) => match object.shift_remove("findings") {
             Some(findings) => {
                 let overall = ["overall_correctness", "overall_explanation"];
                 let overall = overall.into_iter().filter_map(|name| words(object.get(name)?));

@@ -130,7 +130,7 @@ mod tests {
         };
         let without = |name: &str| {
             let mut answer = answer();
-            answer.as_object_mut().unwrap().remove(name);
+            answer.as_object_mut().unwrap().shift_remove(name);
             answer.to_string()
         };
         let twice = good.replacen("{", "{\"verdict\":\"deny\",", 1);
