@@ -128,6 +128,9 @@ impl Hook {
                 add(b"mcpTool");
                 add(server.as_bytes());
                 add(tool.as_bytes());
+                // The order of members is none of a hook's meaning: another one needs no new trust.
+                let mut arguments = arguments.clone();
+                arguments.sort_all_objects();
                 add(arguments.to_string().as_bytes());
             }
         }

@@ -292,7 +292,7 @@ mod tests {
         let text = with_whole_numbers(schema).to_string();
         assert_eq!(
             text,
-            r#"{"properties":{"n":{"default":3,"maximum":1.5,"minimum":1,"type":"integer"}}}"#
+            r#"{"properties":{"n":{"type":"integer","minimum":1,"default":3,"maximum":1.5}}}"#
         );
     }
 

@@ -294,7 +294,7 @@ mod tests {
         };
         check(
             json!({"command": "x", "args": ["-v"], "env": {"B": "s3cret", "A": ""}}),
-            Ok((json!({"command": "x", "args": ["-v"], "env_vars": ["A", "B"]}), &["A", "B"])),
+            Ok((json!({"command": "x", "args": ["-v"], "env_vars": ["B", "A"]}), &["B", "A"])),
         );
         check(
             json!({"url": "https://a/mcp", "headers": {"X-Key": "s3cret"}}),

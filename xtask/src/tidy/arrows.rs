@@ -298,7 +298,7 @@ mod tests {
             ),
             (
                 "server",
-                "[dependencies]\npatch.workspace = true\n[dev-dependencies]\ntestkit.workspace = true",
+                "[dependencies]\nthreads.workspace = true\n[dev-dependencies]\ntestkit.workspace = true",
                 None,
             ),
             (

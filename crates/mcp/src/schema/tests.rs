@@ -162,7 +162,7 @@ fn names_that_apis_refuse_are_described() {
     });
     let expected = json!({
         "type": "object", "properties": {"ok": {}}, "required": ["ok"],
-        "description": "Finds.\nFurther properties: \"$top\", \"a b\" (required)",
+        "description": "Finds.\nFurther properties: \"a b\" (required), \"$top\"",
     });
     assert_eq!(repaired(schema), expected);
 }

@@ -483,7 +483,7 @@ fn checked_action(body: &str) -> (Value, String) {
     assert!(user.iter().all(|message| *message == json!({ "text": "Go." })));
     let data: Value = serde_json::from_str(data.strip_suffix('}').unwrap()).unwrap();
     let members: Vec<&String> = data.as_object().unwrap().keys().collect();
-    assert_eq!(members, ["action", "leavesSandbox", "reason", "sandbox"]);
+    assert_eq!(members, ["action", "sandbox", "leavesSandbox", "reason"]);
     (data["action"].clone(), others)
 }
 

@@ -179,7 +179,7 @@ async fn prompts_are_exported_only_when_they_are_asked_for_and_secrets_never() {
         let value = |name: names::Name| text(&prompt.attributes, name.text);
         let length = format!("Käse with {SECRET} please.").chars().count();
         assert_eq!(value(names::PROMPT_LENGTH), Some(length.to_string()));
-        let expected = r#"[{"parts":[{"content":"Käse with [redacted] please.","type":"text"}],"role":"user"}]"#;
+        let expected = r#"[{"role":"user","parts":[{"type":"text","content":"Käse with [redacted] please."}]}]"#;
         assert_eq!(value(names::PROMPT).as_deref(), wanted.then_some(expected));
         let events: Vec<&str> = logs.iter().map(|log| log.event_name.as_str()).collect();
         let (request, call) = ("agentd.model_request", "agentd.tool_call");

@@ -523,7 +523,7 @@ fn injected_text_stays_inside_the_data() {
         // One whole value: nothing of it ends early.
         let data: Value = serde_json::from_str(data).unwrap();
         let members: Vec<&String> = data.as_object().unwrap().keys().collect();
-        assert_eq!(members, ["action", "leavesSandbox", "reason", "sandbox"], "{injected}");
+        assert_eq!(members, ["action", "sandbox", "leavesSandbox", "reason"], "{injected}");
         let action = &data["action"];
         match injected {
             _ if injected["script"].is_string() => assert_eq!(action["script"], injected["script"]),

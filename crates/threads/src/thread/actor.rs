@@ -100,7 +100,7 @@ impl Actor {
             self.mailbox.handle(self.broadcast.subscribers().shown(), self.commands.paused());
         let (at_end, agents_at_end) = (self.mailbox.at_end(), self.agents.at_end());
         // A thread outlives the request that loads it.
-        let span = tracing::error_span!(parent: None, "thread", thread = %self.journal.id());
+        let span = tracing::error_span!(target: "server::thread", parent: None, "thread", thread = %self.journal.id());
         let running = tokio::spawn(self.run().instrument(span));
         tokio::spawn(async move {
             // However the actor ended.

@@ -319,7 +319,7 @@ mod tests {
         }));
         assert_eq!(content, [text("a\\u{202e}b")]);
         assert!(!answer.success);
-        assert_eq!(answer.result.content, r#"[{"text":"a\\u{202e}b","type":"text"}]"#);
+        assert_eq!(answer.result.content, r#"[{"type":"text","text":"a\\u{202e}b"}]"#);
         assert_eq!(answer.result.structured.as_deref(), Some(r#"{"x":1}"#));
         assert_eq!(answer.result.meta.as_deref(), Some(r#"{"m":1}"#));
         // Without a text, the structured content is what the model gets.

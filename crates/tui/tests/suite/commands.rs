@@ -78,9 +78,9 @@ fn feedback_is_shown_before_it_is_written() {
 Feedback: the report
 5 lines, 1 KiB; 2 secrets were removed. Look before you pass it on.
 {
-  \"logs\": {},
   \"reason\": \"it hung\",
-  \"redacted\": 2
+  \"redacted\": 2,
+  \"logs\": {}
 }
 › 1. Write the report into a file (w)
   2. Write nothing (Esc) (n)";

@@ -169,5 +169,5 @@ fn what_comes_before_the_thread_waits_for_it() {
     assert_eq!(types, ["thread.started", "item.completed"]);
     let mut out = Vec::new();
     print_error(&mut out, "no such thread").unwrap();
-    assert_eq!(out, b"{\"message\":\"no such thread\",\"type\":\"error\"}\n");
+    assert_eq!(out, b"{\"type\":\"error\",\"message\":\"no such thread\"}\n");
 }
