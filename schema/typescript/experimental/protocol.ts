@@ -29,9 +29,9 @@ export type AccountLoginCancelStatus = "canceled" | "notFound";
 
 /** Payload of `account/login/completed`. */
 export interface AccountLoginCompletedNotification {
-  error: string | null;
   loginId: string | null;
   success: boolean;
+  error: string | null;
 }
 
 /** Parameters of `account/login/start`. */
@@ -64,14 +64,14 @@ export type AccountLoginStartResponse =
   }
   | {
     type: "hosted";
-    authUrl: string;
     loginId: string;
+    authUrl: string;
   }
   | {
     type: "hostedDeviceCode";
     loginId: string;
-    userCode: string;
     verificationUrl: string;
+    userCode: string;
   }
   | {
     type: "hostedAuthTokens";
@@ -117,9 +117,9 @@ export interface AccountUpdatedNotification {
 
 /** The profile in effect for a thread. */
 export interface ActivePermissionProfile {
+  id: string;
   /** Profile that this one extends. */
   extends?: string | null;
-  id: string;
   modifications?: Array<PermissionProfileModification>;
 }
 
@@ -179,63 +179,63 @@ export type AgentErrorInfo =
 
 /** Payload of `item/agentMessage/delta`. */
 export interface AgentMessageDeltaNotification {
-  delta: string;
-  itemId: string;
   threadId: string;
   turnId: string;
+  itemId: string;
+  delta: string;
 }
 
 /** A message from the model. */
 export interface AgentMessageItem {
   id: string;
-  memoryCitation?: MemoryCitation | null;
+  text: string;
   phase?: MessagePhase | null;
+  memoryCitation?: MemoryCitation | null;
   /**
    * Why the model's response broke off before this was whole. Where the turn went on, the model was asked
    * again, and its next response takes the place of this text.
    */
   reason?: string | null;
-  text: string;
 }
 
 /** The publisher of an app. */
 export interface AppBranding {
+  isDiscoverableApp: boolean;
   category?: string | null;
   developer?: string | null;
-  isDiscoverableApp: boolean;
+  website?: string | null;
   privacyPolicy?: string | null;
   termsOfService?: string | null;
-  website?: string | null;
 }
 
 /** An app. */
 export interface AppInfo {
-  appMetadata?: AppMetadata | null;
-  branding?: AppBranding | null;
-  description?: string | null;
-  distributionChannel?: string | null;
   id: string;
+  name: string;
+  description?: string | null;
+  logoUrl?: string | null;
+  logoUrlDark?: string | null;
+  distributionChannel?: string | null;
+  branding?: AppBranding | null;
+  appMetadata?: AppMetadata | null;
+  labels?: { [key: string]: string } | null;
   installUrl?: string | null;
   isAccessible: boolean;
   isEnabled: boolean;
-  labels?: { [key: string]: string } | null;
-  logoUrl?: string | null;
-  logoUrlDark?: string | null;
-  name: string;
   pluginDisplayNames?: Array<string>;
 }
 
 /** Parameters of `app/list`. */
 export interface AppListParams {
   cursor?: string | null;
-  /** Requests the tools of the servers again. */
-  forceRefetch?: boolean;
   limit?: number | null;
   /**
    * The servers and the configuration of this loaded thread, instead of those of the folder that the
    * server runs in.
    */
   threadId?: string | null;
+  /** Requests the tools of the servers again. */
+  forceRefetch?: boolean;
 }
 
 /** A page of apps. */
@@ -251,18 +251,18 @@ export interface AppListUpdatedNotification {
 
 /** The directory's description of an app. */
 export interface AppMetadata {
-  categories?: Array<string> | null;
-  developer?: string | null;
-  firstPartyRequiresInstall?: boolean | null;
-  firstPartyType?: string | null;
   review?: AppReview | null;
-  screenshots?: Array<AppScreenshot> | null;
-  seoDescription?: string | null;
-  showInComposerWhenUnlinked?: boolean | null;
+  categories?: Array<string> | null;
   subCategories?: Array<string> | null;
+  seoDescription?: string | null;
+  screenshots?: Array<AppScreenshot> | null;
+  developer?: string | null;
   version?: string | null;
   versionId?: string | null;
   versionNotes?: string | null;
+  firstPartyType?: string | null;
+  firstPartyRequiresInstall?: boolean | null;
+  showInComposerWhenUnlinked?: boolean | null;
 }
 
 /** State of an app's review. */
@@ -272,28 +272,28 @@ export interface AppReview {
 
 /** A screenshot of an app. */
 export interface AppScreenshot {
-  fileId?: string | null;
-  url?: string | null;
   userPrompt: string;
+  url?: string | null;
+  fileId?: string | null;
 }
 
 /** A summary of an app. */
 export interface AppSummary {
-  description?: string | null;
   id: string;
-  installUrl?: string | null;
   name: string;
+  description?: string | null;
+  installUrl?: string | null;
   needsAuth: boolean;
 }
 
 /** Parameters of `applyPatchApproval`. */
 export interface ApplyPatchApprovalParams {
-  callId: string;
   conversationId: string;
+  callId: string;
   /** Changes by path. */
   fileChanges: { [key: string]: LegacyFileChange };
-  grantRoot?: string | null;
   reason?: string | null;
+  grantRoot?: string | null;
 }
 
 /** Who decides on approval requests. */
@@ -322,8 +322,8 @@ export type AutoReviewDecisionSource = "agent";
 
 /** Byte offsets; the end is exclusive. */
 export interface ByteRange {
-  end: number;
   start: number;
+  end: number;
 }
 
 /** The program that embeds the server; `name` appears in compliance logs. */
@@ -337,8 +337,8 @@ export interface ClientInfo {
 
 /** State of an agent, with its final message or the reason for its failure. */
 export interface CollabAgentState {
-  message?: string | null;
   status: CollabAgentStatus;
+  message?: string | null;
 }
 
 /** State of the other agent. */
@@ -349,27 +349,27 @@ export type CollabAgentTool = "spawnAgent" | "sendInput" | "resumeAgent" | "wait
 
 /** A tool call between agents. */
 export interface CollabToolCallItem {
-  /** State of the agent, when the call is about one. */
-  agentStatus?: CollabAgentStatus | null;
-  /** State of each of them, by thread id. */
-  agentsStates: { [key: string]: CollabAgentState };
   id: string;
-  model?: string | null;
+  tool: CollabAgentTool;
+  status: CollabToolCallStatus;
+  senderThreadId: string;
+  receiverThreadId?: string | null;
   /** Thread of a spawned agent. */
   newThreadId?: string | null;
   prompt?: string | null;
-  /** Why it failed; absent if it succeeded. */
-  reason?: string | null;
-  reasoningEffort?: ReasoningEffort | null;
-  receiverThreadId?: string | null;
+  /** State of the agent, when the call is about one. */
+  agentStatus?: CollabAgentStatus | null;
   /**
    * Threads of the agents that the call is about. While it runs, as the model named them: by id or
    * nickname.
    */
   receiverThreadIds: Array<string>;
-  senderThreadId: string;
-  status: CollabToolCallStatus;
-  tool: CollabAgentTool;
+  /** State of each of them, by thread id. */
+  agentsStates: { [key: string]: CollabAgentState };
+  model?: string | null;
+  reasoningEffort?: ReasoningEffort | null;
+  /** Why it failed; absent if it succeeded. */
+  reason?: string | null;
 }
 
 /** State of a call between agents. */
@@ -388,18 +388,18 @@ export interface CollaborationModeListResponse {
 
 /** A preset. */
 export interface CollaborationModeMask {
+  name: string;
   mode?: ModeKind | null;
   model?: string | null;
-  name: string;
   reasoning_effort?: ReasoningEffort | null;
 }
 
 /** Settings of a mode. */
 export interface CollaborationSettings {
-  /** Null: the mode's built-in instructions. */
-  developer_instructions?: string | null;
   model: string;
   reasoning_effort?: ReasoningEffort | null;
+  /** Null: the mode's built-in instructions. */
+  developer_instructions?: string | null;
 }
 
 /** An apparent action of a command, for display. */
@@ -418,8 +418,8 @@ export type CommandAction =
   | {
     type: "search";
     command: string;
-    path?: string | null;
     query?: string | null;
+    path?: string | null;
   }
   | {
     type: "unknown";
@@ -428,11 +428,11 @@ export type CommandAction =
 
 /** Payload of `command/exec/outputDelta`. */
 export interface CommandExecOutputDeltaNotification {
-  /** No more output of this stream follows. */
-  capReached: boolean;
-  deltaBase64: string;
   processId: string;
   stream: OutputStream;
+  deltaBase64: string;
+  /** No more output of this stream follows. */
+  capReached: boolean;
 }
 
 /** Parameters of `command/exec`. */
@@ -440,26 +440,26 @@ export interface CommandExecParams {
   /** Program and arguments; must not be empty. */
   command: Array<string>;
   cwd?: string | null;
-  disableOutputCap?: boolean;
-  disableTimeout?: boolean;
   /** Variables to set; null unsets one. */
   env?: { [key: string]: string | null } | null;
+  sandboxPolicy?: SandboxPolicy | null;
+  permissionProfile?: PermissionProfile | null;
+  /** The server's default applies when absent. */
+  timeoutMs?: number | null;
+  disableTimeout?: boolean;
   /** Maximum number of bytes kept of each stream. */
   outputBytesCap?: number | null;
-  permissionProfile?: PermissionProfile | null;
+  disableOutputCap?: boolean;
   /** The client's name for the session; required for `tty`, streaming and follow-up calls. */
   processId?: string | null;
-  sandboxPolicy?: SandboxPolicy | null;
+  /** Runs on a pseudo-terminal. */
+  tty?: boolean;
   /** Size of that terminal. */
   size?: TerminalSize | null;
   /** Accepts input from `command/exec/write`. */
   streamStdin?: boolean;
   /** Sends output as it arrives. */
   streamStdoutStderr?: boolean;
-  /** The server's default applies when absent. */
-  timeoutMs?: number | null;
-  /** Runs on a pseudo-terminal. */
-  tty?: boolean;
 }
 
 /** Parameters of `command/exec/resize`. */
@@ -473,9 +473,9 @@ export interface CommandExecResponse {
   /** 124 after a timeout, -1 if the command was terminated. */
   exitCode: number;
   /** Empty when streamed. */
-  stderr: string;
-  /** Empty when streamed. */
   stdout: string;
+  /** Empty when streamed. */
+  stderr: string;
 }
 
 /** Parameters of `command/exec/terminate`. */
@@ -485,9 +485,9 @@ export interface CommandExecTerminateParams {
 
 /** Parameters of `command/exec/write`. */
 export interface CommandExecWriteParams {
-  closeStdin?: boolean;
-  deltaBase64?: string | null;
   processId: string;
+  deltaBase64?: string | null;
+  closeStdin?: boolean;
 }
 
 /** Decision on a command. */
@@ -514,55 +514,55 @@ export type CommandExecutionApprovalDecision =
 
 /** A command that was run or awaits approval. */
 export interface CommandExecutionItem {
-  /** Output of both streams, in order of arrival. */
-  aggregatedOutput?: string | null;
+  id: string;
   /** The command as displayed to people. */
   command: string;
+  cwd: string;
+  processId?: string | null;
+  source: CommandExecutionSource;
+  status: CommandExecutionStatus;
   /** The apparent actions of the command. */
   commandActions: Array<CommandAction>;
-  cwd: string;
-  durationMs?: number | null;
-  exitCode?: number | null;
-  id: string;
+  /** Output of both streams, in order of arrival. */
+  aggregatedOutput?: string | null;
   /**
    * Number of bytes of long output that are left out in the middle of `aggregatedOutput`, where
    * a line says so.
    */
   omittedOutputBytes?: number | null;
-  processId?: string | null;
-  source: CommandExecutionSource;
-  status: CommandExecutionStatus;
+  exitCode?: number | null;
+  durationMs?: number | null;
 }
 
 /** Payload of `item/commandExecution/outputDelta`. */
 export interface CommandExecutionOutputDeltaNotification {
-  delta: string;
-  itemId: string;
   threadId: string;
   turnId: string;
+  itemId: string;
+  delta: string;
 }
 
 /** Parameters of `item/commandExecution/requestApproval`. */
 export interface CommandExecutionRequestApprovalParams {
-  /** Permissions that the command requests. */
-  additionalPermissions?: AdditionalPermissionProfile | null;
+  threadId: string;
+  turnId: string;
+  itemId: string;
+  /** Unix time in milliseconds. */
+  startedAtMs: number;
   /** Distinguishes several requests for one item. */
   approvalId?: string | null;
-  availableDecisions?: Array<CommandExecutionApprovalDecision> | null;
-  command?: string | null;
-  commandActions?: Array<CommandAction> | null;
-  cwd?: string | null;
-  itemId: string;
+  reason?: string | null;
   /** Present when the request concerns the network. */
   networkApprovalContext?: NetworkApprovalContext | null;
+  command?: string | null;
+  cwd?: string | null;
+  commandActions?: Array<CommandAction> | null;
+  /** Permissions that the command requests. */
+  additionalPermissions?: AdditionalPermissionProfile | null;
   /** Command prefix that the client can allow from now on. */
   proposedExecpolicyAmendment?: Array<string> | null;
   proposedNetworkPolicyAmendments?: Array<NetworkPolicyAmendment> | null;
-  reason?: string | null;
-  /** Unix time in milliseconds. */
-  startedAtMs: number;
-  threadId: string;
-  turnId: string;
+  availableDecisions?: Array<CommandExecutionApprovalDecision> | null;
 }
 
 /** The client's response to `item/commandExecution/requestApproval`. */
@@ -586,8 +586,8 @@ export type CommandExecutionStatus = "inProgress" | "completed" | "failed" | "de
 /** Parameters of `config/batchWrite`. */
 export interface ConfigBatchWriteParams {
   edits: Array<ConfigEdit>;
-  expectedVersion?: string | null;
   filePath?: string | null;
+  expectedVersion?: string | null;
   /** Applies the new values to loaded threads. */
   reloadUserConfig?: boolean;
 }
@@ -595,28 +595,28 @@ export interface ConfigBatchWriteParams {
 /** One edit. */
 export interface ConfigEdit {
   keyPath: string;
-  mergeStrategy: MergeStrategy;
   value: unknown;
+  mergeStrategy: MergeStrategy;
 }
 
 /** One source of configuration. */
 export interface ConfigLayer {
-  config: unknown;
-  disabledReason?: string | null;
   name: ConfigLayerSource;
   /** Changes whenever the content does. */
   version: string;
+  config: unknown;
+  disabledReason?: string | null;
 }
 
 /** A layer and its version. */
 export interface ConfigLayerMetadata {
+  name: ConfigLayerSource;
+  version: string;
   /**
    * Why the written value has no effect: the program does not contain the part that it
    * configures. A feature disabled for that reason is shown as `false`.
    */
   heldOff?: string | null;
-  name: ConfigLayerSource;
-  version: string;
 }
 
 /** Where a layer comes from. */
@@ -657,31 +657,31 @@ export type ConfigLayerSource =
 
 /** Why the written value is not effective. */
 export interface ConfigOverriddenMetadata {
-  effectiveValue: unknown;
   message: string;
   overridingLayer: ConfigLayerMetadata;
+  effectiveValue: unknown;
 }
 
 /** Parameters of `config/read`. */
 export interface ConfigReadParams {
   /** Adds the project layers that apply to this folder. */
   cwd?: string | null;
+  includeLayers?: boolean;
   /**
    * Adds the defaults of unset keys: `config` is then the effective configuration, with absolute
    * paths.
    */
   includeDefaults?: boolean;
-  includeLayers?: boolean;
 }
 
 /** Result of `config/read`. */
 export interface ConfigReadResponse {
   /** Keys and values as in the configuration file. */
   config: { [key: string]: unknown };
-  /** Layers, highest priority first. */
-  layers?: Array<ConfigLayer> | null;
   /** Layer of each value, by dotted key. */
   origins: { [key: string]: ConfigLayerMetadata };
+  /** Layers, highest priority first. */
+  layers?: Array<ConfigLayer> | null;
 }
 
 /** Limits on the configuration; an absent member is unconstrained. */
@@ -704,34 +704,34 @@ export interface ConfigRequirementsReadResponse {
 
 /** Parameters of `config/value/write`. */
 export interface ConfigValueWriteParams {
-  /** The write is refused if the file has another version. */
-  expectedVersion?: string | null;
-  /** The user's file when absent. */
-  filePath?: string | null;
   /** Dotted key. */
   keyPath: string;
-  mergeStrategy: MergeStrategy;
   /** Null removes the key. */
   value: unknown;
+  mergeStrategy: MergeStrategy;
+  /** The user's file when absent. */
+  filePath?: string | null;
+  /** The write is refused if the file has another version. */
+  expectedVersion?: string | null;
 }
 
 /** Payload of `configWarning`. */
 export interface ConfigWarningNotification {
+  summary: string;
   details?: string | null;
   /** File that the warning concerns. */
   path?: string | null;
   /** Position in that file. */
   range?: TextRange | null;
-  summary: string;
 }
 
 /** Result of a write. */
 export interface ConfigWriteResponse {
-  filePath: string;
-  overriddenMetadata: ConfigOverriddenMetadata | null;
   status: ConfigWriteStatus;
   /** New version of the file. */
   version: string;
+  filePath: string;
+  overriddenMetadata: ConfigOverriddenMetadata | null;
 }
 
 /** The effect of the written value. */
@@ -741,8 +741,8 @@ export type ConfigWriteStatus = "ok" | "okOverridden";
 export type ConfiguredHookHandler =
   | {
     type: "command";
-    async: boolean;
     command: string;
+    async: boolean;
     statusMessage?: string | null;
     timeoutSec?: number | null;
   }
@@ -755,8 +755,8 @@ export type ConfiguredHookHandler =
 
 /** Hooks with the same matcher. */
 export interface ConfiguredHookMatcherGroup {
-  hooks: Array<ConfiguredHookHandler>;
   matcher?: string | null;
+  hooks: Array<ConfiguredHookHandler>;
 }
 
 /** Content of a message. */
@@ -767,8 +767,8 @@ export type ContentItem =
   }
   | {
     type: "input_image";
-    detail?: ImageDetail | null;
     image_url: string;
+    detail?: ImageDetail | null;
   }
   | {
     type: "output_text";
@@ -784,27 +784,27 @@ export interface ContextCompactionItem {
 
 /** Credits of an account. */
 export interface CreditsSnapshot {
-  balance?: string | null;
   hasCredits: boolean;
   unlimited: boolean;
+  balance?: string | null;
 }
 
 /** Payload of `deprecationNotice`. */
 export interface DeprecationNoticeNotification {
-  details?: string | null;
   summary: string;
+  details?: string | null;
 }
 
 /** A call of a tool that the client runs. */
 export interface DynamicToolCallItem {
-  arguments: unknown;
-  contentItems?: Array<DynamicToolCallOutputContentItem> | null;
-  durationMs?: number | null;
   id: string;
   namespace?: string | null;
-  status: DynamicToolCallStatus;
-  success?: boolean | null;
   tool: string;
+  arguments: unknown;
+  status: DynamicToolCallStatus;
+  contentItems?: Array<DynamicToolCallOutputContentItem> | null;
+  success?: boolean | null;
+  durationMs?: number | null;
 }
 
 /** Output of a dynamic tool. */
@@ -820,12 +820,12 @@ export type DynamicToolCallOutputContentItem =
 
 /** Parameters of `item/tool/call`. */
 export interface DynamicToolCallParams {
-  arguments: unknown;
+  threadId: string;
+  turnId: string;
   callId: string;
   namespace?: string | null;
-  threadId: string;
   tool: string;
-  turnId: string;
+  arguments: unknown;
 }
 
 /** The client's response to `item/tool/call`. */
@@ -839,13 +839,13 @@ export type DynamicToolCallStatus = "inProgress" | "completed" | "failed";
 
 /** A tool that the client runs. */
 export interface DynamicToolSpec {
-  /** Offers the tool to the model only in search results. */
-  deferLoading?: boolean;
+  namespace?: string | null;
+  name: string;
   description: string;
   /** JSON Schema of the arguments. */
   inputSchema: unknown;
-  name: string;
-  namespace?: string | null;
+  /** Offers the tool to the model only in search results. */
+  deferLoading?: boolean;
 }
 
 /** An object without members, for methods without parameters or result. */
@@ -854,11 +854,11 @@ export type Empty = Record<string, never>;
 /** Payload of `error`. */
 export interface ErrorNotification {
   error: TurnError;
+  willRetry: boolean;
   /** The attempt that follows, with `willRetry`. */
   retry?: ErrorRetry | null;
   threadId: string;
   turnId: string;
-  willRetry: boolean;
 }
 
 /** The attempt that follows a failed request to the model. */
@@ -886,6 +886,8 @@ export type EventReplay =
   /** The missed events are no longer available: `thread.turns` contains the current state. */
   | {
     type: "snapshot";
+    /** Why they are not available. */
+    reason: SnapshotReason;
     /**
      * `thread.turns` replaces this turn and all later ones; `null`: all turns that the client
      * knows.
@@ -901,30 +903,28 @@ export type EventReplay =
      * that the client has open is resolved.
      */
     openRequestIds: Array<number>;
-    /** Why they are not available. */
-    reason: SnapshotReason;
   };
 
 /** Parameters of `execCommandApproval`. */
 export interface ExecCommandApprovalParams {
-  approvalId?: string | null;
-  callId: string;
-  command: Array<string>;
   conversationId: string;
+  callId: string;
+  approvalId?: string | null;
+  command: Array<string>;
   cwd: string;
-  parsedCmd: Array<ParsedCommand>;
   reason?: string | null;
+  parsedCmd: Array<ParsedCommand>;
 }
 
 /** A feature that can be enabled or disabled. */
 export interface ExperimentalFeature {
-  announcement: string | null;
-  defaultEnabled: boolean;
-  description: string | null;
-  displayName: string | null;
-  enabled: boolean;
   name: string;
   stage: ExperimentalFeatureStage;
+  displayName: string | null;
+  description: string | null;
+  announcement: string | null;
+  enabled: boolean;
+  defaultEnabled: boolean;
 }
 
 /** Parameters of `experimentalFeature/enablement/set`. */
@@ -973,11 +973,11 @@ export interface ExternalAgentConfigImportParams {
 
 /** An item to import. */
 export interface ExternalAgentConfigMigrationItem {
+  itemType: ExternalAgentConfigMigrationItemType;
+  description: string;
   /** The project's folder; absent for the home folder. */
   cwd?: string | null;
-  description: string;
   details?: MigrationDetails | null;
-  itemType: ExternalAgentConfigMigrationItemType;
 }
 
 /** Kind of item to import. */
@@ -986,23 +986,23 @@ export type ExternalAgentConfigMigrationItemType = "AGENTS_MD" | "CONFIG" | "SKI
 /** Parameters of `feedback/upload`. */
 export interface FeedbackUploadParams {
   classification: string;
+  reason?: string | null;
+  threadId?: string | null;
+  includeLogs: boolean;
+  extraLogFiles?: Array<string> | null;
+  tags?: { [key: string]: string } | null;
   /** Write nothing, and answer with what the report would hold. */
   dryRun?: boolean;
-  extraLogFiles?: Array<string> | null;
-  includeLogs: boolean;
-  reason?: string | null;
-  tags?: { [key: string]: string } | null;
-  threadId?: string | null;
 }
 
 /** Result of `feedback/upload`. */
 export interface FeedbackUploadResponse {
+  /** Id to quote in further communication: that of the thread, or of the report. */
+  threadId: string;
   /** The file that was written. */
   path?: string | null;
   /** With `dryRun`: what would be written. */
   report?: unknown;
-  /** Id to quote in further communication: that of the thread, or of the report. */
-  threadId: string;
 }
 
 /** Decision on a patch. */
@@ -1017,19 +1017,19 @@ export type FileChangeApprovalDecision =
 
 /** A patch to files. */
 export interface FileChangeItem {
-  changes: Array<FileUpdateChange>;
   id: string;
+  changes: Array<FileUpdateChange>;
+  status: PatchApplyStatus;
   /** Why it failed or was declined, unless the user declined it. */
   reason?: string | null;
-  status: PatchApplyStatus;
 }
 
 /** Payload of `item/fileChange/outputDelta`. */
 export interface FileChangeOutputDeltaNotification {
-  delta: string;
-  itemId: string;
   threadId: string;
   turnId: string;
+  itemId: string;
+  delta: string;
 }
 
 /**
@@ -1037,22 +1037,22 @@ export interface FileChangeOutputDeltaNotification {
  * changed file are those of the patch; the last of these notifications has the changes of the item.
  */
 export interface FileChangePatchUpdatedNotification {
-  changes: Array<FileUpdateChange>;
-  itemId: string;
   threadId: string;
   turnId: string;
+  itemId: string;
+  changes: Array<FileUpdateChange>;
 }
 
 /** Parameters of `item/fileChange/requestApproval`. */
 export interface FileChangeRequestApprovalParams {
-  /** Folder that would become writable for the session. */
-  grantRoot?: string | null;
-  itemId: string;
-  reason?: string | null;
-  /** Unix time in milliseconds. */
-  startedAtMs: number;
   threadId: string;
   turnId: string;
+  itemId: string;
+  /** Unix time in milliseconds. */
+  startedAtMs: number;
+  reason?: string | null;
+  /** Folder that would become writable for the session. */
+  grantRoot?: string | null;
 }
 
 /** The client's response to `item/fileChange/requestApproval`. */
@@ -1093,8 +1093,8 @@ export type FileSystemPermissions =
 
 /** One rule: a location and the access to it. */
 export interface FileSystemSandboxEntry {
-  access: FileSystemAccessMode;
   path: FileSystemPath;
+  access: FileSystemAccessMode;
 }
 
 /** A location that depends on the machine or the project. */
@@ -1129,14 +1129,15 @@ export type FileSystemSpecialPath =
 
 /** The change to one file. */
 export interface FileUpdateChange {
+  path: string;
+  kind: PatchChangeKind;
   /** Unified diff; the whole content of an added file. */
   diff: string;
-  kind: PatchChangeKind;
-  path: string;
 }
 
 /** Payload of `fs/changed`. */
 export interface FsChangedNotification {
+  watchId: string;
   /**
    * The paths that were created, changed, replaced, renamed or removed, in order, as `fs/watch`
    * wrote them; bytes of a name that are not UTF-8 are replaced by U+FFFD. Of a folder, whatever
@@ -1145,15 +1146,14 @@ export interface FsChangedNotification {
   changedPaths: Array<string>;
   /** Too much changed to be named: anything at or below the watched path, which `changedPaths` holds then. */
   overflow?: boolean;
-  watchId: string;
 }
 
 /** Parameters of `fs/copy`. */
 export interface FsCopyParams {
+  sourcePath: string;
   destinationPath: string;
   /** Required to copy a folder. */
   recursive?: boolean;
-  sourcePath: string;
 }
 
 /** Parameters of `fs/createDirectory`. */
@@ -1170,19 +1170,19 @@ export interface FsGetMetadataParams {
 
 /** Result of `fs/getMetadata`; times in Unix milliseconds. */
 export interface FsGetMetadataResponse {
+  isFile: boolean;
+  isDirectory: boolean;
+  isSymlink: boolean;
   /** 0 where the file system does not record it. */
   createdAtMs: number;
-  isDirectory: boolean;
-  isFile: boolean;
-  isSymlink: boolean;
   modifiedAtMs: number;
 }
 
 /** An entry of a folder. */
 export interface FsReadDirectoryEntry {
   fileName: string;
-  isDirectory: boolean;
   isFile: boolean;
+  isDirectory: boolean;
 }
 
 /** Parameters of `fs/readDirectory`. */
@@ -1207,11 +1207,11 @@ export interface FsReadFileResponse {
 
 /** Parameters of `fs/remove`. */
 export interface FsRemoveParams {
-  /** Defaults to `true`: a missing path is not an error. */
-  force?: boolean | null;
   path: string;
   /** Defaults to `true`. */
   recursive?: boolean | null;
+  /** Defaults to `true`: a missing path is not an error. */
+  force?: boolean | null;
 }
 
 /** Parameters of `fs/unwatch`. */
@@ -1221,11 +1221,11 @@ export interface FsUnwatchParams {
 
 /** Parameters of `fs/watch`. */
 export interface FsWatchParams {
+  /** The client's name for the watch, of at most 1,024 bytes; must not be in use in this connection. */
+  watchId: string;
   path: string;
   /** Reports what changes at any depth below a folder; otherwise, the folder and its own entries. */
   recursive?: boolean;
-  /** The client's name for the watch, of at most 1,024 bytes; must not be in use in this connection. */
-  watchId: string;
 }
 
 /** Result of `fs/watch`. */
@@ -1236,8 +1236,8 @@ export interface FsWatchResponse {
 
 /** Parameters of `fs/writeFile`. */
 export interface FsWriteFileParams {
-  dataBase64: string;
   path: string;
+  dataBase64: string;
 }
 
 /** Output of a tool, as text or in parts. */
@@ -1253,8 +1253,8 @@ export type FunctionCallOutputContentItem =
   }
   | {
     type: "input_image";
-    detail?: ImageDetail | null;
     image_url: string;
+    detail?: ImageDetail | null;
   };
 
 /** Kind of a match. */
@@ -1262,12 +1262,12 @@ export type FuzzyFileSearchMatchType = "file" | "directory";
 
 /** Parameters of `fuzzyFileSearch`. */
 export interface FuzzyFileSearchParams {
-  /** A later search of this connection with the same token cancels this one. */
-  cancellationToken?: string | null;
   /** Words that a path must contain, each as letters in order; one with a capital minds case. */
   query: string;
   /** Absolute paths of folders, 16 at most. */
   roots: Array<string>;
+  /** A later search of this connection with the same token cancels this one. */
+  cancellationToken?: string | null;
 }
 
 /** Result of `fuzzyFileSearch`. */
@@ -1277,16 +1277,16 @@ export interface FuzzyFileSearchResponse {
 
 /** A match; results are sorted best first. */
 export interface FuzzyFileSearchResult {
-  file_name: string;
-  /** Indices of the characters of `path` that matched. */
-  indices?: Array<number> | null;
-  match_type: FuzzyFileSearchMatchType;
-  /** Relative to `root`; what is not UTF-8 in it is replaced by U+FFFD. */
-  path: string;
   /** As the request names it. */
   root: string;
+  /** Relative to `root`; what is not UTF-8 in it is replaced by U+FFFD. */
+  path: string;
+  match_type: FuzzyFileSearchMatchType;
+  file_name: string;
   /** The score of the match; more is better. */
   score: number;
+  /** Indices of the characters of `path` that matched. */
+  indices?: Array<number> | null;
 }
 
 /** Payload of `fuzzyFileSearch/sessionCompleted`. */
@@ -1296,10 +1296,10 @@ export interface FuzzyFileSearchSessionCompletedNotification {
 
 /** Parameters of `fuzzyFileSearch/sessionStart`. */
 export interface FuzzyFileSearchSessionStartParams {
-  /** Absolute paths of folders, 16 at most. */
-  roots: Array<string>;
   /** Chosen by the client, unique within its connection. */
   sessionId: string;
+  /** Absolute paths of folders, 16 at most. */
+  roots: Array<string>;
 }
 
 /** Parameters of `fuzzyFileSearch/sessionStop`. */
@@ -1309,60 +1309,60 @@ export interface FuzzyFileSearchSessionStopParams {
 
 /** Parameters of `fuzzyFileSearch/sessionUpdate`. */
 export interface FuzzyFileSearchSessionUpdateParams {
-  query: string;
   sessionId: string;
+  query: string;
 }
 
 /** Payload of `fuzzyFileSearch/sessionUpdated`. */
 export interface FuzzyFileSearchSessionUpdatedNotification {
-  files: Array<FuzzyFileSearchResult>;
-  query: string;
   sessionId: string;
+  query: string;
+  files: Array<FuzzyFileSearchResult>;
 }
 
 /** State of the repository when the thread was last used. */
 export interface GitInfo {
+  sha: string | null;
   branch: string | null;
   originUrl: string | null;
-  sha: string | null;
 }
 
 /** Which kinds of prompt are shown; the others are refused without asking. */
 export interface GranularApproval {
+  /** Escalations out of the sandbox. */
+  sandbox_approval: boolean;
+  /** Prompts raised by command rules. */
+  rules: boolean;
   /** Elicitations of MCP servers. */
   mcp_elicitations: boolean;
   /** Prompts of the `request_permissions` tool. */
   request_permissions?: boolean;
-  /** Prompts raised by command rules. */
-  rules: boolean;
-  /** Escalations out of the sandbox. */
-  sandbox_approval: boolean;
   /** Prompts of skill scripts. */
   skill_approval?: boolean;
 }
 
 /** The reviewer's findings. */
 export interface GuardianApprovalReview {
-  rationale?: string | null;
-  riskLevel?: GuardianRiskLevel | null;
   status: GuardianApprovalReviewStatus;
+  riskLevel?: GuardianRiskLevel | null;
   userAuthorization?: GuardianUserAuthorization | null;
+  rationale?: string | null;
 }
 
 /** The action under review. */
 export type GuardianApprovalReviewAction =
   | {
     type: "command";
+    source: GuardianCommandSource;
     command: string;
     cwd: string;
-    source: GuardianCommandSource;
   }
   | {
     type: "execve";
+    source: GuardianCommandSource;
+    program: string;
     argv: Array<string>;
     cwd: string;
-    program: string;
-    source: GuardianCommandSource;
   }
   | {
     type: "applyPatch";
@@ -1371,23 +1371,23 @@ export type GuardianApprovalReviewAction =
   }
   | {
     type: "networkAccess";
-    host: string;
-    port: number;
-    protocol: NetworkApprovalProtocol;
     target: string;
+    host: string;
+    protocol: NetworkApprovalProtocol;
+    port: number;
   }
   | {
     type: "mcpToolCall";
-    connectorId?: string | null;
-    connectorName?: string | null;
     server: string;
     toolName: string;
+    connectorId?: string | null;
+    connectorName?: string | null;
     toolTitle?: string | null;
   }
   | {
     type: "requestPermissions";
-    permissions: AdditionalPermissionProfile;
     reason?: string | null;
+    permissions: AdditionalPermissionProfile;
   };
 
 /** State of a review. */
@@ -1404,14 +1404,14 @@ export type GuardianUserAuthorization = "unknown" | "low" | "medium" | "high";
 
 /** Payload of `guardianWarning`. */
 export interface GuardianWarningNotification {
-  message: string;
   threadId: string;
+  message: string;
 }
 
 /** A hook that could not be loaded. */
 export interface HookErrorInfo {
-  message: string;
   path: string;
+  message: string;
 }
 
 /** When a hook runs. */
@@ -1425,32 +1425,32 @@ export type HookHandlerType = "command" | "prompt" | "agent" | "mcpTool";
 
 /** A configured hook. */
 export interface HookMetadata {
+  key: string;
+  eventName: HookEventName;
+  handlerType: HookHandlerType;
+  matcher?: string | null;
+  command?: string | null;
+  /** The prompt for the model. */
+  prompt?: string | null;
+  /** The model that is asked, when it is not the thread's. */
+  model?: string | null;
+  /** The MCP server of a tool. */
+  server?: string | null;
+  /** The tool that is called. */
+  tool?: string | null;
   /** Its arguments. */
   arguments?: unknown;
   /** True if nothing waits for the hook. */
   async?: boolean;
-  command?: string | null;
-  currentHash: string;
-  displayOrder: number;
-  enabled: boolean;
-  eventName: HookEventName;
-  handlerType: HookHandlerType;
-  isManaged: boolean;
-  key: string;
-  matcher?: string | null;
-  /** The model that is asked, when it is not the thread's. */
-  model?: string | null;
-  pluginId?: string | null;
-  /** The prompt for the model. */
-  prompt?: string | null;
-  /** The MCP server of a tool. */
-  server?: string | null;
+  timeoutSec: number;
+  statusMessage?: string | null;
   source: HookSource;
   sourcePath: string;
-  statusMessage?: string | null;
-  timeoutSec: number;
-  /** The tool that is called. */
-  tool?: string | null;
+  pluginId?: string | null;
+  displayOrder: number;
+  enabled: boolean;
+  isManaged: boolean;
+  currentHash: string;
   trustStatus: HookTrustStatus;
 }
 
@@ -1471,15 +1471,15 @@ export interface HookPromptFragment {
 
 /** Text that hooks added to the conversation. */
 export interface HookPromptItem {
-  fragments: Array<HookPromptFragment>;
   id: string;
+  fragments: Array<HookPromptFragment>;
 }
 
 /** Payload of `hook/started` and `hook/completed`. */
 export interface HookRunNotification {
-  run: HookRunSummary;
   threadId: string;
   turnId: string | null;
+  run: HookRunSummary;
 }
 
 /** State of a run. */
@@ -1487,22 +1487,22 @@ export type HookRunStatus = "running" | "completed" | "failed" | "blocked" | "st
 
 /** One run of a hook. */
 export interface HookRunSummary {
-  /** Unix time in seconds. */
-  completedAt?: number | null;
-  displayOrder: number;
-  durationMs?: number | null;
-  entries: Array<HookOutputEntry>;
-  eventName: HookEventName;
-  executionMode: HookExecutionMode;
-  handlerType: HookHandlerType;
   id: string;
+  eventName: HookEventName;
+  handlerType: HookHandlerType;
+  executionMode: HookExecutionMode;
   scope: HookScope;
   source: HookSource;
   sourcePath: string;
-  /** Unix time in seconds. */
-  startedAt: number;
+  displayOrder: number;
   status: HookRunStatus;
   statusMessage?: string | null;
+  /** Unix time in seconds. */
+  startedAt: number;
+  /** Unix time in seconds. */
+  completedAt?: number | null;
+  durationMs?: number | null;
+  entries: Array<HookOutputEntry>;
 }
 
 /** Scope of a hook. */
@@ -1517,11 +1517,11 @@ export type HookTrustStatus = "managed" | "untrusted" | "trusted" | "modified";
 /** Hooks of one folder. */
 export interface HooksListEntry {
   cwd: string;
-  errors: Array<HookErrorInfo>;
-  hooks: Array<HookMetadata>;
   /** True if hooks are on. While they are off, only those of the administrator run. */
   hooksEnabled: boolean;
+  hooks: Array<HookMetadata>;
   warnings: Array<string>;
+  errors: Array<HookErrorInfo>;
 }
 
 /** Parameters of `hooks/list`. */
@@ -1537,8 +1537,8 @@ export interface HooksListResponse {
 
 /** Parameters of `account/hostedAuthTokens/refresh`. */
 export interface HostedAuthTokensRefreshParams {
-  previousAccountId?: string | null;
   reason: HostedAuthTokensRefreshReason;
+  previousAccountId?: string | null;
 }
 
 /** Why fresh tokens are needed. */
@@ -1557,13 +1557,13 @@ export type ImageDetail = "auto" | "low" | "high" | "original";
 /** An image that the model generated. */
 export interface ImageGenerationItem {
   id: string;
-  /** Why there is no image; absent if it succeeded. */
-  reason?: string | null;
+  status: string;
+  revisedPrompt?: string | null;
   /** The image in base64. */
   result: string;
-  revisedPrompt?: string | null;
   savedPath?: string | null;
-  status: string;
+  /** Why there is no image; absent if it succeeded. */
+  reason?: string | null;
 }
 
 /** An image that the agent viewed. */
@@ -1576,35 +1576,35 @@ export interface ImageViewItem {
 
 /** Capabilities that the client requests for its connection. */
 export interface InitializeCapabilities {
+  /** Enables experimental methods and fields. */
+  experimentalApi?: boolean;
   /**
    * Notifications about a thread carry `eventCursor` next to `method` and `params`: their
    * position, from which `thread/resume` can continue. Experimental.
    */
   eventCursor?: boolean;
-  /** Enables experimental methods and fields. */
-  experimentalApi?: boolean;
-  /** Exact method names of notifications to suppress; unknown names are ignored. */
-  optOutNotificationMethods?: Array<string> | null;
   /** `thread/tokenUsage/updated` has `cost`: what the tokens cost. Experimental. */
   tokenCost?: boolean;
+  /** Exact method names of notifications to suppress; unknown names are ignored. */
+  optOutNotificationMethods?: Array<string> | null;
 }
 
 /** Parameters of `initialize`. */
 export interface InitializeParams {
-  capabilities?: InitializeCapabilities | null;
   clientInfo: ClientInfo;
+  capabilities?: InitializeCapabilities | null;
 }
 
 /** Result of `initialize`. */
 export interface InitializeResponse {
+  /** The user agent that the server sends to model providers. */
+  userAgent: string;
   /** Folder of the configuration and the stored threads. */
   agentHome: string;
   /** `unix` or `windows`. */
   platformFamily: string;
   /** For example `linux` or `macos`. */
   platformOs: string;
-  /** The user agent that the server sends to model providers. */
-  userAgent: string;
 }
 
 /** Kind of input. */
@@ -1612,47 +1612,47 @@ export type InputModality = "text" | "image";
 
 /** Payload of `item/autoApprovalReview/completed`. */
 export interface ItemAutoApprovalReviewCompletedNotification {
-  action: GuardianApprovalReviewAction;
+  threadId: string;
+  turnId: string;
+  reviewId: string;
+  targetItemId: string | null;
+  /** Unix time in milliseconds. */
+  startedAtMs: number;
   /** Unix time in milliseconds. */
   completedAtMs: number;
   decisionSource: AutoReviewDecisionSource;
   review: GuardianApprovalReview;
-  reviewId: string;
-  /** Unix time in milliseconds. */
-  startedAtMs: number;
-  targetItemId: string | null;
-  threadId: string;
-  turnId: string;
+  action: GuardianApprovalReviewAction;
 }
 
 /** Payload of `item/autoApprovalReview/started`. */
 export interface ItemAutoApprovalReviewStartedNotification {
-  action: GuardianApprovalReviewAction;
-  review: GuardianApprovalReview;
-  reviewId: string;
-  /** Unix time in milliseconds. */
-  startedAtMs: number;
-  targetItemId: string | null;
   threadId: string;
   turnId: string;
+  reviewId: string;
+  targetItemId: string | null;
+  /** Unix time in milliseconds. */
+  startedAtMs: number;
+  review: GuardianApprovalReview;
+  action: GuardianApprovalReviewAction;
 }
 
 /** Payload of `item/completed`. */
 export interface ItemCompletedNotification {
+  threadId: string;
+  turnId: string;
   /** Unix time in milliseconds. */
   completedAtMs: number;
   item: ThreadItem;
-  threadId: string;
-  turnId: string;
 }
 
 /** Payload of `item/started`. */
 export interface ItemStartedNotification {
-  item: ThreadItem;
-  /** Unix time in milliseconds. */
-  startedAtMs: number;
   threadId: string;
   turnId: string;
+  /** Unix time in milliseconds. */
+  startedAtMs: number;
+  item: ThreadItem;
 }
 
 /** The client's response. */
@@ -1672,8 +1672,8 @@ export type LegacyFileChange =
   }
   | {
     type: "update";
-    move_path?: string | null;
     unified_diff: string;
+    move_path?: string | null;
   };
 
 /** Action of a shell call. */
@@ -1692,33 +1692,33 @@ export type LocalShellStatus = "completed" | "in_progress" | "incomplete";
 
 /** Hooks that the administrator installs, by event. */
 export interface ManagedHooksRequirements {
-  PermissionRequest: Array<ConfiguredHookMatcherGroup>;
-  PostCompact: Array<ConfiguredHookMatcherGroup>;
-  PostToolUse: Array<ConfiguredHookMatcherGroup>;
-  PreCompact: Array<ConfiguredHookMatcherGroup>;
-  PreToolUse: Array<ConfiguredHookMatcherGroup>;
-  SessionStart: Array<ConfiguredHookMatcherGroup>;
-  Stop: Array<ConfiguredHookMatcherGroup>;
-  UserPromptSubmit: Array<ConfiguredHookMatcherGroup>;
   managedDir?: string | null;
   windowsManagedDir?: string | null;
+  PreToolUse: Array<ConfiguredHookMatcherGroup>;
+  PermissionRequest: Array<ConfiguredHookMatcherGroup>;
+  PostToolUse: Array<ConfiguredHookMatcherGroup>;
+  PreCompact: Array<ConfiguredHookMatcherGroup>;
+  PostCompact: Array<ConfiguredHookMatcherGroup>;
+  SessionStart: Array<ConfiguredHookMatcherGroup>;
+  UserPromptSubmit: Array<ConfiguredHookMatcherGroup>;
+  Stop: Array<ConfiguredHookMatcherGroup>;
 }
 
 /** Parameters of `marketplace/add`. */
 export interface MarketplaceAddParams {
-  /** Branch, tag or commit. */
-  refName?: string | null;
   /** Folder, repository URL or `owner/name`. */
   source: string;
+  /** Branch, tag or commit. */
+  refName?: string | null;
   /** Folders to check out; all when absent. */
   sparsePaths?: Array<string> | null;
 }
 
 /** Result of `marketplace/add`. */
 export interface MarketplaceAddResponse {
-  alreadyAdded: boolean;
-  installedRoot: string;
   marketplaceName: string;
+  installedRoot: string;
+  alreadyAdded: boolean;
 }
 
 /** Display information of a marketplace. */
@@ -1739,10 +1739,10 @@ export interface MarketplaceRemoveParams {
 
 /** Result of `marketplace/remove`. */
 export interface MarketplaceRemoveResponse {
+  marketplaceName: string;
+  installedRoot?: string | null;
   /** The plugins from it that stay installed, and in use. */
   installedPluginIds: Array<string>;
-  installedRoot?: string | null;
-  marketplaceName: string;
 }
 
 /** A marketplace that could not be upgraded. */
@@ -1759,9 +1759,9 @@ export interface MarketplaceUpgradeParams {
 
 /** Result of `marketplace/upgrade`. */
 export interface MarketplaceUpgradeResponse {
-  errors: Array<MarketplaceUpgradeErrorInfo>;
   selectedMarketplaces: Array<string>;
   upgradedRoots: Array<string>;
+  errors: Array<MarketplaceUpgradeErrorInfo>;
 }
 
 /** The authentication of a server. */
@@ -1769,10 +1769,10 @@ export type McpAuthStatus = "unsupported" | "notLoggedIn" | "bearerToken" | "oAu
 
 /** Content as base64. */
 export interface McpBlobResourceContent {
-  _meta?: unknown;
-  blob: string;
-  mimeType?: string | null;
   uri: string;
+  mimeType?: string | null;
+  blob: string;
+  _meta?: unknown;
 }
 
 /** Discriminator of an array. */
@@ -1780,10 +1780,10 @@ export type McpElicitationArrayType = "array";
 
 /** A boolean field. */
 export interface McpElicitationBooleanSchema {
-  default?: boolean | null;
-  description?: string | null;
-  title?: string | null;
   type: McpElicitationBooleanType;
+  title?: string | null;
+  description?: string | null;
+  default?: boolean | null;
 }
 
 /** Discriminator of a boolean. */
@@ -1807,12 +1807,12 @@ export type McpElicitationMultiSelectEnumSchema =
 
 /** A number field. */
 export interface McpElicitationNumberSchema {
-  default?: number | null;
-  description?: string | null;
-  maximum?: number | null;
-  minimum?: number | null;
-  title?: string | null;
   type: McpElicitationNumberType;
+  minimum?: number | null;
+  maximum?: number | null;
+  title?: string | null;
+  description?: string | null;
+  default?: number | null;
 }
 
 /** Discriminator of a number. */
@@ -1831,9 +1831,9 @@ export type McpElicitationPrimitiveSchema =
 /** A flat form: an object of primitive fields. */
 export interface McpElicitationSchema {
   $schema?: string | null;
+  type: McpElicitationObjectType;
   properties: { [key: string]: McpElicitationPrimitiveSchema };
   required?: Array<string> | null;
-  type: McpElicitationObjectType;
 }
 
 /** A single choice. */
@@ -1846,13 +1846,13 @@ export type McpElicitationStringFormat = "email" | "uri" | "date" | "date-time";
 
 /** A text field. */
 export interface McpElicitationStringSchema {
-  default?: string | null;
-  description?: string | null;
-  format?: McpElicitationStringFormat | null;
-  maxLength?: number | null;
-  minLength?: number | null;
-  title?: string | null;
   type: McpElicitationStringType;
+  format?: McpElicitationStringFormat | null;
+  minLength?: number | null;
+  maxLength?: number | null;
+  title?: string | null;
+  description?: string | null;
+  default?: string | null;
 }
 
 /** Discriminator of a string. */
@@ -1865,88 +1865,88 @@ export interface McpElicitationTitledEnumItems {
 
 /** A multiple choice of titled values. */
 export interface McpElicitationTitledMultiSelectEnumSchema {
-  default?: Array<string> | null;
-  description?: string | null;
-  items: McpElicitationTitledEnumItems;
-  maxItems?: number | null;
-  minItems?: number | null;
-  title?: string | null;
   type: McpElicitationArrayType;
+  items: McpElicitationTitledEnumItems;
+  minItems?: number | null;
+  maxItems?: number | null;
+  title?: string | null;
+  description?: string | null;
+  default?: Array<string> | null;
 }
 
 /** A single choice of titled values. */
 export interface McpElicitationTitledSingleSelectEnumSchema {
-  default?: string | null;
-  description?: string | null;
+  type: McpElicitationStringType;
   oneOf: Array<McpElicitationConstOption>;
   title?: string | null;
-  type: McpElicitationStringType;
+  description?: string | null;
+  default?: string | null;
 }
 
 /** The available values. */
 export interface McpElicitationUntitledEnumItems {
-  enum: Array<string>;
   type: McpElicitationStringType;
+  enum: Array<string>;
 }
 
 /** A multiple choice of values. */
 export interface McpElicitationUntitledMultiSelectEnumSchema {
-  default?: Array<string> | null;
-  description?: string | null;
-  items: McpElicitationUntitledEnumItems;
-  maxItems?: number | null;
-  minItems?: number | null;
-  title?: string | null;
   type: McpElicitationArrayType;
+  items: McpElicitationUntitledEnumItems;
+  minItems?: number | null;
+  maxItems?: number | null;
+  title?: string | null;
+  description?: string | null;
+  default?: Array<string> | null;
 }
 
 /** A single choice of values, with separate titles, in the older form. */
 export interface McpElicitationUntitledSingleSelectEnumSchema {
-  default?: string | null;
-  description?: string | null;
+  type: McpElicitationStringType;
   enum: Array<string>;
   enumNames?: Array<string> | null;
   title?: string | null;
-  type: McpElicitationStringType;
+  description?: string | null;
+  default?: string | null;
 }
 
 /** A prompt of a server. */
 export interface McpPrompt {
-  _meta?: unknown;
-  arguments: Array<McpPromptArgument>;
-  description?: string | null;
-  icons?: Array<unknown> | null;
   name: string;
   title?: string | null;
+  description?: string | null;
+  arguments: Array<McpPromptArgument>;
+  icons?: Array<unknown> | null;
+  _meta?: unknown;
 }
 
 /** An argument of a prompt. */
 export interface McpPromptArgument {
-  description?: string | null;
   name: string;
-  required: boolean;
   title?: string | null;
+  description?: string | null;
+  required: boolean;
 }
 
 /** A message of an expanded prompt. */
 export interface McpPromptMessage {
-  /** A content block, as in the results of tools. */
-  content: unknown;
   /** `user` or `assistant`. */
   role: string;
+  /** A content block, as in the results of tools. */
+  content: unknown;
 }
 
 /** A resource of a server. */
 export interface McpResource {
-  _meta?: unknown;
-  annotations?: unknown;
-  description?: string | null;
-  icons?: Array<unknown> | null;
-  mimeType?: string | null;
   name: string;
-  size?: number | null;
-  title?: string | null;
   uri: string;
+  title?: string | null;
+  description?: string | null;
+  mimeType?: string | null;
+  size?: number | null;
+  annotations?: unknown;
+  icons?: Array<unknown> | null;
+  _meta?: unknown;
 }
 
 /** Content of a resource. */
@@ -1956,12 +1956,12 @@ export type McpResourceContent =
 
 /** A template of resource URIs. */
 export interface McpResourceTemplate {
-  annotations?: unknown;
+  name: string;
+  uriTemplate: string;
+  title?: string | null;
   description?: string | null;
   mimeType?: string | null;
-  name: string;
-  title?: string | null;
-  uriTemplate: string;
+  annotations?: unknown;
 }
 
 /** The user's action. */
@@ -1969,44 +1969,44 @@ export type McpServerElicitationAction = "accept" | "decline" | "cancel";
 
 /** Parameters of `mcpServer/elicitation/request`. */
 export type McpServerElicitationRequestParams = ({
-  serverName: string;
   threadId: string;
   turnId: string | null;
+  serverName: string;
 }) & ({
   mode: "form";
-  _meta?: unknown;
   message: string;
   requestedSchema: McpElicitationSchema;
+  _meta?: unknown;
 } | {
   mode: "url";
-  _meta?: unknown;
-  elicitationId: string;
   message: string;
   url: string;
+  elicitationId: string;
+  _meta?: unknown;
 });
 
 /** The client's response to `mcpServer/elicitation/request`. */
 export interface McpServerElicitationRequestResponse {
-  _meta?: unknown;
   action: McpServerElicitationAction;
   /** Values of the form. */
   content?: unknown;
+  _meta?: unknown;
 }
 
 /** Payload of `mcpServer/oauthLogin/completed`. */
 export interface McpServerOauthLoginCompletedNotification {
-  error: string | null;
   name: string;
   success: boolean;
+  error: string | null;
 }
 
 /** Parameters of `mcpServer/oauth/login`. */
 export interface McpServerOauthLoginParams {
   name: string;
   scopes?: Array<string> | null;
+  timeoutSecs?: number | null;
   /** Logs in at a server of this loaded thread. Experimental. */
   threadId?: string | null;
-  timeoutSecs?: number | null;
 }
 
 /** Result of `mcpServer/oauth/login`. */
@@ -2016,18 +2016,18 @@ export interface McpServerOauthLoginResponse {
 
 /** Parameters of `mcpServer/prompt/get`. */
 export interface McpServerPromptGetParams {
-  arguments?: { [key: string]: string } | null;
-  name: string;
   server: string;
+  name: string;
+  arguments?: { [key: string]: string } | null;
   /** Uses this thread's connection to the server. */
   threadId?: string | null;
 }
 
 /** Result of `mcpServer/prompt/get`. */
 export interface McpServerPromptGetResponse {
-  _meta?: unknown;
   description?: string | null;
   messages: Array<McpPromptMessage>;
+  _meta?: unknown;
 }
 
 /** Parameters of `mcpServer/prompt/list`. */
@@ -2045,9 +2045,9 @@ export interface McpServerPromptListResponse {
 /** Parameters of `mcpServer/resource/read`. */
 export interface McpServerResourceReadParams {
   server: string;
+  uri: string;
   /** Uses this thread's connection to the server. */
   threadId?: string | null;
-  uri: string;
 }
 
 /** Result of `mcpServer/resource/read`. */
@@ -2060,19 +2060,19 @@ export type McpServerStartupState = "starting" | "ready" | "failed" | "cancelled
 
 /** Payload of `mcpServer/startupStatus/updated`. */
 export interface McpServerStartupStatusUpdatedNotification {
-  error: string | null;
   name: string;
   status: McpServerStartupState;
+  error: string | null;
 }
 
 /** A server with its tools and resources. */
 export interface McpServerStatus {
-  authStatus: McpAuthStatus;
   name: string;
-  resourceTemplates: Array<McpResourceTemplate>;
-  resources: Array<McpResource>;
   /** Tools by name. */
   tools: { [key: string]: McpTool };
+  resources: Array<McpResource>;
+  resourceTemplates: Array<McpResourceTemplate>;
+  authStatus: McpAuthStatus;
 }
 
 /** The amount of detail to request from the servers. */
@@ -2081,9 +2081,9 @@ export type McpServerStatusDetail = "full" | "toolsAndAuthOnly";
 /** Parameters of `mcpServerStatus/list`. */
 export interface McpServerStatusListParams {
   cursor?: string | null;
+  limit?: number | null;
   /** `full` when absent. */
   detail?: McpServerStatusDetail | null;
-  limit?: number | null;
   /** Lists the servers of this loaded thread. Experimental. */
   threadId?: string | null;
 }
@@ -2096,39 +2096,39 @@ export interface McpServerStatusListResponse {
 
 /** Parameters of `mcpServer/tool/call`. */
 export interface McpServerToolCallParams {
-  _meta?: unknown;
-  arguments?: unknown;
-  server: string;
   threadId: string;
+  server: string;
   tool: string;
+  arguments?: unknown;
+  _meta?: unknown;
 }
 
 /** Result of `mcpServer/tool/call`. */
 export interface McpServerToolCallResponse {
-  _meta?: unknown;
   content: Array<unknown>;
-  isError?: boolean | null;
   structuredContent?: unknown;
+  isError?: boolean | null;
+  _meta?: unknown;
 }
 
 /** Content as text. */
 export interface McpTextResourceContent {
-  _meta?: unknown;
+  uri: string;
   mimeType?: string | null;
   text: string;
-  uri: string;
+  _meta?: unknown;
 }
 
 /** A tool of a server. */
 export interface McpTool {
-  _meta?: unknown;
-  annotations?: unknown;
-  description?: string | null;
-  icons?: Array<unknown> | null;
-  inputSchema: unknown;
   name: string;
-  outputSchema?: unknown;
   title?: string | null;
+  description?: string | null;
+  inputSchema: unknown;
+  outputSchema?: unknown;
+  annotations?: unknown;
+  icons?: Array<unknown> | null;
+  _meta?: unknown;
 }
 
 /** Why an MCP tool call failed. */
@@ -2138,30 +2138,30 @@ export interface McpToolCallError {
 
 /** A call of an MCP server's tool. */
 export interface McpToolCallItem {
-  arguments: unknown;
-  durationMs?: number | null;
-  error?: McpToolCallError | null;
   id: string;
+  server: string;
+  tool: string;
+  status: McpToolCallStatus;
+  arguments: unknown;
   mcpAppResourceUri?: string | null;
   result?: McpToolCallResult | null;
-  server: string;
-  status: McpToolCallStatus;
-  tool: string;
+  error?: McpToolCallError | null;
+  durationMs?: number | null;
 }
 
 /** Payload of `item/mcpToolCall/progress`. */
 export interface McpToolCallProgressNotification {
-  itemId: string;
-  message: string;
   threadId: string;
   turnId: string;
+  itemId: string;
+  message: string;
 }
 
 /** Result of an MCP tool. */
 export interface McpToolCallResult {
-  _meta?: unknown;
   content: Array<unknown>;
   structuredContent?: unknown;
+  _meta?: unknown;
 }
 
 /** State of an MCP tool call. */
@@ -2175,10 +2175,10 @@ export interface MemoryCitation {
 
 /** A passage of a memory file. */
 export interface MemoryCitationEntry {
-  lineEnd: number;
-  lineStart: number;
-  note: string;
   path: string;
+  lineStart: number;
+  lineEnd: number;
+  note: string;
 }
 
 /** The treatment of an existing table. */
@@ -2189,12 +2189,12 @@ export type MessagePhase = "commentary" | "final_answer";
 
 /** Details of an item. */
 export interface MigrationDetails {
-  commands?: Array<NamedMigration>;
-  hooks?: Array<NamedMigration>;
-  mcpServers?: Array<NamedMigration>;
   plugins?: Array<PluginsMigration>;
-  sessions?: Array<SessionMigration>;
+  mcpServers?: Array<NamedMigration>;
+  hooks?: Array<NamedMigration>;
+  commands?: Array<NamedMigration>;
   subagents?: Array<NamedMigration>;
+  sessions?: Array<SessionMigration>;
 }
 
 /** Parameters of `mock/experimentalMethod`. */
@@ -2215,26 +2215,26 @@ export type ModeKind =
 
 /** A model (specification, "Model entry"). */
 export interface Model {
-  additionalSpeedTiers?: Array<string>;
-  availabilityNux?: ModelAvailabilityNux | null;
-  defaultReasoningEffort: ReasoningEffort;
-  description: string;
-  displayName: string;
-  /** Hidden in the default picker. */
-  hidden: boolean;
   id: string;
-  /** Text and image when absent. */
-  inputModalities: Array<InputModality>;
-  /** True if this is the recommended model. */
-  isDefault: boolean;
   /** Name sent to the provider. */
   model: string;
-  serviceTiers?: Array<ModelServiceTier>;
+  displayName: string;
+  description: string;
+  /** Hidden in the default picker. */
+  hidden: boolean;
   supportedReasoningEfforts: Array<ReasoningEffortOption>;
+  defaultReasoningEffort: ReasoningEffort;
+  /** Text and image when absent. */
+  inputModalities: Array<InputModality>;
   supportsPersonality: boolean;
+  /** True if this is the recommended model. */
+  isDefault: boolean;
   /** Id of the model recommended as a replacement. */
   upgrade?: string | null;
   upgradeInfo?: ModelUpgradeInfo | null;
+  availabilityNux?: ModelAvailabilityNux | null;
+  additionalSpeedTiers?: Array<string>;
+  serviceTiers?: Array<ModelServiceTier>;
 }
 
 /** Notice for users who see a model for the first time. */
@@ -2245,8 +2245,8 @@ export interface ModelAvailabilityNux {
 /** Parameters of `model/list`. */
 export interface ModelListParams {
   cursor?: string | null;
-  includeHidden?: boolean | null;
   limit?: number | null;
+  includeHidden?: boolean | null;
 }
 
 /** A page of models. */
@@ -2267,26 +2267,26 @@ export type ModelRerouteReason = "highRiskCyberActivity";
 
 /** Payload of `model/rerouted`. */
 export interface ModelReroutedNotification {
-  fromModel: string;
-  reason: ModelRerouteReason;
   threadId: string;
-  toModel: string;
   turnId: string;
+  fromModel: string;
+  toModel: string;
+  reason: ModelRerouteReason;
 }
 
 /** A service tier of a model. */
 export interface ModelServiceTier {
-  description: string;
   id: string;
   name: string;
+  description: string;
 }
 
 /** Details of the recommended upgrade. */
 export interface ModelUpgradeInfo {
-  migrationMarkdown?: string | null;
   model: string;
   modelLink?: string | null;
   upgradeCopy?: string | null;
+  migrationMarkdown?: string | null;
 }
 
 /** A verification that the provider requires. */
@@ -2329,8 +2329,8 @@ export interface NetworkPermissions {
 
 /** A proposed host rule for later connections. */
 export interface NetworkPolicyAmendment {
-  action: NetworkPolicyRuleAction;
   host: string;
+  action: NetworkPolicyRuleAction;
 }
 
 /** Effect of a host rule. */
@@ -2338,19 +2338,19 @@ export type NetworkPolicyRuleAction = "allow" | "deny";
 
 /** Restrictions on the network access of commands. */
 export interface NetworkRequirements {
-  allowLocalBinding?: boolean | null;
-  allowUnixSockets?: Array<string> | null;
-  allowUpstreamProxy?: boolean | null;
-  allowedDomains?: Array<string> | null;
-  dangerouslyAllowAllUnixSockets?: boolean | null;
-  dangerouslyAllowNonLoopbackProxy?: boolean | null;
-  deniedDomains?: Array<string> | null;
-  domains?: { [key: string]: NetworkDomainPermission } | null;
   enabled?: boolean | null;
   httpPort?: number | null;
-  managedAllowedDomainsOnly?: boolean | null;
   socksPort?: number | null;
+  allowUpstreamProxy?: boolean | null;
+  dangerouslyAllowNonLoopbackProxy?: boolean | null;
+  dangerouslyAllowAllUnixSockets?: boolean | null;
+  domains?: { [key: string]: NetworkDomainPermission } | null;
+  managedAllowedDomainsOnly?: boolean | null;
+  allowedDomains?: Array<string> | null;
+  deniedDomains?: Array<string> | null;
   unixSockets?: { [key: string]: NetworkUnixSocketPermission } | null;
+  allowUnixSockets?: Array<string> | null;
+  allowLocalBinding?: boolean | null;
 }
 
 /** Access to a Unix socket. */
@@ -2385,8 +2385,8 @@ export type ParsedCommand =
   | {
     type: "search";
     cmd: string;
-    path?: string | null;
     query?: string | null;
+    path?: string | null;
   }
   | {
     type: "unknown";
@@ -2441,10 +2441,10 @@ export type PermissionProfileModification =
 
 /** Selects a configured profile, with modifications. */
 export interface PermissionProfileSelectionParams {
+  type: PermissionProfileSelectionType;
   /** Name of the profile. */
   id: string;
   modifications?: Array<PermissionProfileModification> | null;
-  type: PermissionProfileSelectionType;
 }
 
 /** Discriminator of a profile selection. */
@@ -2452,14 +2452,14 @@ export type PermissionProfileSelectionType = "profile";
 
 /** Parameters of `item/permissions/requestApproval`. */
 export interface PermissionsRequestApprovalParams {
-  cwd: string;
-  itemId: string;
-  permissions: AdditionalPermissionProfile;
-  reason?: string | null;
-  /** Unix time in milliseconds. */
-  startedAtMs: number;
   threadId: string;
   turnId: string;
+  itemId: string;
+  /** Unix time in milliseconds. */
+  startedAtMs: number;
+  cwd: string;
+  reason?: string | null;
+  permissions: AdditionalPermissionProfile;
 }
 
 /** The client's response to `item/permissions/requestApproval`. */
@@ -2475,21 +2475,21 @@ export type Personality = "none" | "friendly" | "pragmatic";
 
 /** Payload of `item/plan/delta`. */
 export interface PlanDeltaNotification {
-  delta: string;
-  itemId: string;
   threadId: string;
   turnId: string;
+  itemId: string;
+  delta: string;
 }
 
 /** The proposed plan; the text of `item/completed` is authoritative. */
 export interface PlanItem {
   id: string;
+  text: string;
   /**
    * Why the model's response broke off before this was whole. Where the turn went on, the model was asked
    * again, and its next response takes the place of this text.
    */
   reason?: string | null;
-  text: string;
 }
 
 /** Plan of an account. */
@@ -2503,33 +2503,33 @@ export type PluginAvailability = "AVAILABLE" | "DISABLED_BY_ADMIN";
 
 /** Details of a plugin. */
 export interface PluginDetail {
+  marketplaceName: string;
+  marketplacePath: string | null;
+  summary: PluginSummary;
+  description?: string | null;
+  skills: Array<SkillSummary>;
+  hooks: Array<PluginHookSummary>;
+  apps: Array<AppSummary>;
+  mcpServers: Array<string>;
   /**
    * The programs and addresses that its hooks and MCP servers would run or reach, a sentence
    * each. Line breaks and hidden characters are written as numbers, as in `\u{a}`.
    */
   actions?: Array<string>;
-  apps: Array<AppSummary>;
   /** Of an installed plugin: what an installation would change now, a sentence each. */
   changes?: Array<string> | null;
-  description?: string | null;
-  hooks: Array<PluginHookSummary>;
-  marketplaceName: string;
-  marketplacePath: string | null;
-  mcpServers: Array<string>;
-  skills: Array<SkillSummary>;
-  summary: PluginSummary;
 }
 
 /** A hook that a plugin contains. */
 export interface PluginHookSummary {
-  eventName: HookEventName;
   key: string;
+  eventName: HookEventName;
 }
 
 /** Parameters of `plugin/install`. */
 export interface PluginInstallParams {
-  marketplacePath?: string | null;
   pluginName: string;
+  marketplacePath?: string | null;
   /** Replaces `marketplacePath` for a remote marketplace. */
   remoteMarketplaceName?: string | null;
 }
@@ -2539,29 +2539,29 @@ export type PluginInstallPolicy = "NOT_AVAILABLE" | "AVAILABLE" | "INSTALLED_BY_
 
 /** Result of `plugin/install`. */
 export interface PluginInstallResponse {
-  appsNeedingAuth: Array<AppSummary>;
   authPolicy: PluginAuthPolicy;
+  appsNeedingAuth: Array<AppSummary>;
 }
 
 /** Display information of a plugin. */
 export interface PluginInterface {
-  brandColor?: string | null;
-  capabilities: Array<string>;
+  displayName?: string | null;
+  shortDescription?: string | null;
+  longDescription?: string | null;
+  developerName?: string | null;
   category?: string | null;
+  capabilities: Array<string>;
+  websiteUrl?: string | null;
+  privacyPolicyUrl?: string | null;
+  termsOfServiceUrl?: string | null;
+  defaultPrompt?: Array<string> | null;
+  brandColor?: string | null;
   composerIcon?: string | null;
   composerIconUrl?: string | null;
-  defaultPrompt?: Array<string> | null;
-  developerName?: string | null;
-  displayName?: string | null;
   logo?: string | null;
   logoUrl?: string | null;
-  longDescription?: string | null;
-  privacyPolicyUrl?: string | null;
-  screenshotUrls: Array<string>;
   screenshots: Array<string>;
-  shortDescription?: string | null;
-  termsOfServiceUrl?: string | null;
-  websiteUrl?: string | null;
+  screenshotUrls: Array<string>;
 }
 
 /** Kind of marketplace to list. */
@@ -2576,27 +2576,27 @@ export interface PluginListParams {
 
 /** Result of `plugin/list`. */
 export interface PluginListResponse {
-  featuredPluginIds: Array<string>;
-  marketplaceLoadErrors: Array<MarketplaceLoadErrorInfo>;
   marketplaces: Array<PluginMarketplaceEntry>;
+  marketplaceLoadErrors: Array<MarketplaceLoadErrorInfo>;
+  featuredPluginIds: Array<string>;
 }
 
 /** A marketplace. */
 export interface PluginMarketplaceEntry {
-  interface?: MarketplaceInterface | null;
   name: string;
   /**
    * Null for a remote marketplace, and for one that no longer exists: only installed plugins are left of
    * it.
    */
   path: string | null;
+  interface?: MarketplaceInterface | null;
   plugins: Array<PluginSummary>;
 }
 
 /** Parameters of `plugin/read`. */
 export interface PluginReadParams {
-  marketplacePath?: string | null;
   pluginName: string;
+  marketplacePath?: string | null;
   /** Replaces `marketplacePath` for a remote marketplace. */
   remoteMarketplaceName?: string | null;
 }
@@ -2608,11 +2608,11 @@ export interface PluginReadResponse {
 
 /** Sharing state of a plugin. */
 export interface PluginShareContext {
+  remotePluginId: string;
+  shareUrl?: string | null;
   creatorAccountUserId?: string | null;
   creatorName?: string | null;
-  remotePluginId: string;
   shareTargets?: Array<PluginSharePrincipal> | null;
-  shareUrl?: string | null;
 }
 
 /** Parameters of `plugin/share/delete`. */
@@ -2625,9 +2625,9 @@ export type PluginShareDiscoverability = "LISTED" | "UNLISTED" | "PRIVATE";
 
 /** A shared plugin. */
 export interface PluginShareListItem {
-  localPluginPath?: string | null;
   plugin: PluginSummary;
   shareUrl: string;
+  localPluginPath?: string | null;
 }
 
 /** Result of `plugin/share/list`. */
@@ -2637,9 +2637,9 @@ export interface PluginShareListResponse {
 
 /** A principal that a plugin is shared with. */
 export interface PluginSharePrincipal {
-  name: string;
-  principalId: string;
   principalType: PluginSharePrincipalType;
+  principalId: string;
+  name: string;
 }
 
 /** Kind of principal. */
@@ -2647,10 +2647,10 @@ export type PluginSharePrincipalType = "user" | "group" | "workspace";
 
 /** Parameters of `plugin/share/save`. */
 export interface PluginShareSaveParams {
-  discoverability?: PluginShareDiscoverability | null;
   pluginPath: string;
   /** Id of the shared plugin to replace. */
   remotePluginId?: string | null;
+  discoverability?: PluginShareDiscoverability | null;
   shareTargets?: Array<PluginShareTarget> | null;
 }
 
@@ -2662,8 +2662,8 @@ export interface PluginShareSaveResponse {
 
 /** A principal to share with. */
 export interface PluginShareTarget {
-  principalId: string;
   principalType: PluginSharePrincipalType;
+  principalId: string;
 }
 
 /** Values that the discoverability can be changed to. */
@@ -2671,8 +2671,8 @@ export type PluginShareUpdateDiscoverability = "UNLISTED" | "PRIVATE";
 
 /** Parameters of `plugin/share/updateTargets`. */
 export interface PluginShareUpdateTargetsParams {
-  discoverability: PluginShareUpdateDiscoverability;
   remotePluginId: string;
+  discoverability: PluginShareUpdateDiscoverability;
   shareTargets: Array<PluginShareTarget>;
 }
 
@@ -2702,10 +2702,10 @@ export type PluginSource =
   }
   | {
     type: "git";
+    url: string;
     path: string | null;
     refName: string | null;
     sha: string | null;
-    url: string;
   }
   | {
     type: "remote";
@@ -2713,17 +2713,17 @@ export type PluginSource =
 
 /** A summary of a plugin. */
 export interface PluginSummary {
+  id: string;
+  name: string;
+  source: PluginSource;
+  installed: boolean;
+  enabled: boolean;
+  installPolicy: PluginInstallPolicy;
   authPolicy: PluginAuthPolicy;
   availability: PluginAvailability;
-  enabled: boolean;
-  id: string;
-  installPolicy: PluginInstallPolicy;
-  installed: boolean;
   interface?: PluginInterface | null;
   keywords: Array<string>;
-  name: string;
   shareContext?: PluginShareContext | null;
-  source: PluginSource;
 }
 
 /** Parameters of `plugin/uninstall`. */
@@ -2739,14 +2739,14 @@ export interface PluginsMigration {
 
 /** Payload of `process/exited`. */
 export interface ProcessExitedNotification {
-  exitCode: number;
   processHandle: string;
-  /** The captured output. */
-  stderr: string;
-  stderrCapReached: boolean;
+  exitCode: number;
   /** The captured output. */
   stdout: string;
   stdoutCapReached: boolean;
+  /** The captured output. */
+  stderr: string;
+  stderrCapReached: boolean;
 }
 
 /** Parameters of `process/kill`. */
@@ -2756,11 +2756,11 @@ export interface ProcessKillParams {
 
 /** Payload of `process/outputDelta`. */
 export interface ProcessOutputDeltaNotification {
-  /** No more output of this stream follows. */
-  capReached: boolean;
-  deltaBase64: string;
   processHandle: string;
   stream: OutputStream;
+  deltaBase64: string;
+  /** No more output of this stream follows. */
+  capReached: boolean;
 }
 
 /** Parameters of `process/resizePty`. */
@@ -2773,28 +2773,28 @@ export interface ProcessResizePtyParams {
 export interface ProcessSpawnParams {
   /** Program and arguments; must not be empty. */
   command: Array<string>;
+  /** The client's name for the process. */
+  processHandle: string;
   cwd: string;
   /** Variables to set; null unsets one. */
   env?: { [key: string]: string | null } | null;
   /** Maximum number of bytes kept of each stream. */
   outputBytesCap?: number | null;
-  /** The client's name for the process. */
-  processHandle: string;
+  timeoutMs?: number | null;
+  /** Runs on a pseudo-terminal. */
+  tty?: boolean;
   /** Size of that terminal. */
   size?: TerminalSize | null;
   streamStdin?: boolean | null;
   /** Defaults to `true`. */
   streamStdoutStderr?: boolean | null;
-  timeoutMs?: number | null;
-  /** Runs on a pseudo-terminal. */
-  tty?: boolean;
 }
 
 /** Parameters of `process/writeStdin`. */
 export interface ProcessWriteStdinParams {
-  closeStdin?: boolean;
-  deltaBase64?: string | null;
   processHandle: string;
+  deltaBase64?: string | null;
+  closeStdin?: boolean;
 }
 
 /** Which limit blocks the account. */
@@ -2802,21 +2802,21 @@ export type RateLimitReachedType = "rate_limit_reached" | "workspace_owner_credi
 
 /** Limits of an account. */
 export interface RateLimitSnapshot {
-  credits?: CreditsSnapshot | null;
   limitId?: string | null;
   limitName?: string | null;
   planType?: PlanType | null;
   primary?: RateLimitWindow | null;
-  rateLimitReachedType?: RateLimitReachedType | null;
   secondary?: RateLimitWindow | null;
+  credits?: CreditsSnapshot | null;
+  rateLimitReachedType?: RateLimitReachedType | null;
 }
 
 /** A limit over a period of time. */
 export interface RateLimitWindow {
-  /** Unix time in seconds. */
-  resetsAt?: number | null;
   usedPercent: number;
   windowDurationMins?: number | null;
+  /** Unix time in seconds. */
+  resetsAt?: number | null;
 }
 
 /** Which files may be read. */
@@ -2843,10 +2843,10 @@ export type RealtimeVoice = "alloy" | "arbor" | "ash" | "ballad" | "breeze" | "c
 
 /** Voices by version of the realtime API. */
 export interface RealtimeVoicesList {
-  defaultV1: RealtimeVoice;
-  defaultV2: RealtimeVoice;
   v1: Array<RealtimeVoice>;
   v2: Array<RealtimeVoice>;
+  defaultV1: RealtimeVoice;
+  defaultV2: RealtimeVoice;
 }
 
 /** The amount of a model's reasoning before it answers. */
@@ -2854,22 +2854,22 @@ export type ReasoningEffort = "none" | "minimal" | "low" | "medium" | "high" | "
 
 /** A reasoning effort that a model supports. */
 export interface ReasoningEffortOption {
-  description: string;
   reasoningEffort: ReasoningEffort;
+  description: string;
 }
 
 /** The model's reasoning. */
 export interface ReasoningItem {
+  id: string;
+  /** Sections of the summary. */
+  summary: Array<string>;
   /** Blocks of raw reasoning. */
   content: Array<string>;
-  id: string;
   /**
    * Why the model's response broke off before this was whole. Where the turn went on, the model was asked
    * again, and its next response takes the place of this text.
    */
   reason?: string | null;
-  /** Sections of the summary. */
-  summary: Array<string>;
 }
 
 /** A block of raw reasoning. */
@@ -2895,30 +2895,30 @@ export type ReasoningSummary = "auto" | "concise" | "detailed" | "none";
 
 /** Payload of `item/reasoning/summaryPartAdded`. */
 export interface ReasoningSummaryPartAddedNotification {
-  itemId: string;
-  summaryIndex: number;
   threadId: string;
   turnId: string;
+  itemId: string;
+  summaryIndex: number;
 }
 
 /** Payload of `item/reasoning/summaryTextDelta`. */
 export interface ReasoningSummaryTextDeltaNotification {
-  delta: string;
-  itemId: string;
-  /** Index of the section, from 0. */
-  summaryIndex: number;
   threadId: string;
   turnId: string;
+  itemId: string;
+  delta: string;
+  /** Index of the section, from 0. */
+  summaryIndex: number;
 }
 
 /** Payload of `item/reasoning/textDelta`. */
 export interface ReasoningTextDeltaNotification {
-  /** Index of the block, from 0. */
-  contentIndex: number;
-  delta: string;
-  itemId: string;
   threadId: string;
   turnId: string;
+  itemId: string;
+  delta: string;
+  /** Index of the block, from 0. */
+  contentIndex: number;
 }
 
 /** State of the remote-control link. */
@@ -2926,8 +2926,8 @@ export type RemoteControlConnectionStatus = "disabled" | "connecting" | "connect
 
 /** Payload of `remoteControl/status/changed`. */
 export interface RemoteControlStatusChangedNotification {
-  environmentId?: string | null;
   status: RemoteControlConnectionStatus;
+  environmentId?: string | null;
 }
 
 /** Id of a JSON-RPC request: an integer or a string. */
@@ -2942,30 +2942,30 @@ export type ResidencyRequirement = "us";
 export type ResponseItem =
   | {
     type: "message";
+    role: string;
     content: Array<ContentItem>;
     id?: string | null;
     phase?: MessagePhase | null;
-    role: string;
   }
   | {
     type: "reasoning";
+    summary: Array<ReasoningItemSummary>;
     content?: Array<ReasoningItemContent> | null;
     encrypted_content?: string | null;
-    summary: Array<ReasoningItemSummary>;
   }
   | {
     type: "local_shell_call";
     action: LocalShellAction;
+    status: LocalShellStatus;
     call_id?: string | null;
     id?: string | null;
-    status: LocalShellStatus;
   }
   | {
     type: "function_call";
+    name: string;
     arguments: string;
     call_id: string;
     id?: string | null;
-    name: string;
     namespace?: string | null;
   }
   | {
@@ -2975,32 +2975,32 @@ export type ResponseItem =
   }
   | {
     type: "custom_tool_call";
+    name: string;
+    input: string;
     call_id: string;
     id?: string | null;
-    input: string;
-    name: string;
     status?: string | null;
   }
   | {
     type: "custom_tool_call_output";
     call_id: string;
-    name?: string | null;
     output: FunctionCallOutputBody;
+    name?: string | null;
   }
   | {
     type: "tool_search_call";
+    execution: string;
     arguments: unknown;
     call_id?: string | null;
-    execution: string;
     id?: string | null;
     status?: string | null;
   }
   | {
     type: "tool_search_output";
-    call_id?: string | null;
     execution: string;
     status: string;
     tools: Array<unknown>;
+    call_id?: string | null;
   }
   | {
     type: "web_search_call";
@@ -3011,9 +3011,9 @@ export type ResponseItem =
   | {
     type: "image_generation_call";
     id: string;
+    status: string;
     result: string;
     revised_prompt?: string | null;
-    status: string;
   }
   | {
     type: "compaction";
@@ -3032,8 +3032,8 @@ export type ResponseItem =
 export type ResponseWebSearchAction =
   | {
     type: "search";
-    queries?: Array<string> | null;
     query?: string | null;
+    queries?: Array<string> | null;
   }
   | {
     type: "open_page";
@@ -3041,8 +3041,8 @@ export type ResponseWebSearchAction =
   }
   | {
     type: "find_in_page";
-    pattern?: string | null;
     url?: string | null;
+    pattern?: string | null;
   }
   | {
     type: "other";
@@ -3050,16 +3050,16 @@ export type ResponseWebSearchAction =
 
 /** The changes of files that a rollback makes, or would make. */
 export interface RestoredFiles {
-  /** Files that something else than the turns has changed, too. */
-  conflicts: Array<NotedPath>;
   /** From the files as they were before the call to the restored ones, in git's format. */
   diff: string;
   /** True if `diff` lacks its end, because it is too long. */
   diffTruncated: boolean;
-  /** Changed files that cannot be restored. */
-  notRestored: Array<NotedPath>;
   /** Absolute paths. */
   restored: Array<string>;
+  /** Files that something else than the turns has changed, too. */
+  conflicts: Array<NotedPath>;
+  /** Changed files that cannot be restored. */
+  notRestored: Array<NotedPath>;
 }
 
 /** Decision in the older form. */
@@ -3091,17 +3091,17 @@ export interface ReviewModeItem {
 
 /** Parameters of `review/start`. */
 export interface ReviewStartParams {
+  threadId: string;
+  target: ReviewTarget;
   /** `inline` when absent. */
   delivery?: ReviewDelivery | null;
-  target: ReviewTarget;
-  threadId: string;
 }
 
 /** Result of `review/start`. */
 export interface ReviewStartResponse {
+  turn: Turn;
   /** The thread itself, or the fork. */
   reviewThreadId: string;
-  turn: Turn;
 }
 
 /** The target of a review. */
@@ -3150,11 +3150,11 @@ export type SandboxPolicy =
   /** Writes in the working directory, the given roots and the temporary folders not excluded. */
   | {
     type: "workspaceWrite";
-    excludeSlashTmp?: boolean;
-    excludeTmpdirEnvVar?: boolean;
-    networkAccess?: boolean;
-    readOnlyAccess?: ReadAccess | null;
     writableRoots?: Array<string>;
+    readOnlyAccess?: ReadAccess | null;
+    networkAccess?: boolean;
+    excludeTmpdirEnvVar?: boolean;
+    excludeSlashTmp?: boolean;
   }
   /** The caller has already sandboxed the server. */
   | {
@@ -3164,15 +3164,15 @@ export type SandboxPolicy =
 
 /** Payload of `serverRequest/resolved`. */
 export interface ServerRequestResolvedNotification {
+  threadId: string;
   /** Id that the server gave its request. */
   requestId: RequestId;
-  threadId: string;
 }
 
 /** A conversation. */
 export interface SessionMigration {
-  cwd: string;
   path: string;
+  cwd: string;
   title?: string | null;
 }
 
@@ -3195,30 +3195,30 @@ export interface SkillDependencies {
 
 /** A skill that could not be loaded. */
 export interface SkillErrorInfo {
-  message: string;
   path: string;
+  message: string;
 }
 
 /** Display information of a skill. */
 export interface SkillInterface {
+  displayName?: string | null;
+  shortDescription?: string | null;
   brandColor?: string | null;
   defaultPrompt?: string | null;
-  displayName?: string | null;
   iconLarge?: string | null;
   iconSmall?: string | null;
-  shortDescription?: string | null;
 }
 
 /** A skill (specification, "Skill entry"). */
 export interface SkillMetadata {
-  dependencies?: SkillDependencies | null;
-  description: string;
-  enabled: boolean;
-  interface?: SkillInterface | null;
   name: string;
+  description: string;
+  shortDescription?: string | null;
   path: string;
   scope: SkillScope;
-  shortDescription?: string | null;
+  enabled: boolean;
+  interface?: SkillInterface | null;
+  dependencies?: SkillDependencies | null;
 }
 
 /** Where a skill comes from. */
@@ -3226,31 +3226,31 @@ export type SkillScope = "user" | "repo" | "system" | "admin";
 
 /** A summary of a skill. */
 export interface SkillSummary {
-  description: string;
-  enabled: boolean;
-  interface?: SkillInterface | null;
   name: string;
-  path?: string | null;
+  description: string;
   shortDescription?: string | null;
+  interface?: SkillInterface | null;
+  path?: string | null;
+  enabled: boolean;
 }
 
 /** A tool that a skill needs. */
 export interface SkillToolDependency {
-  command?: string | null;
+  /** `env_var` or `mcp`. */
+  type: string;
+  value: string;
   description?: string | null;
   /** For example `streamable_http`. */
   transport?: string | null;
-  /** `env_var` or `mcp`. */
-  type: string;
   url?: string | null;
-  value: string;
+  command?: string | null;
 }
 
 /** Parameters of `skills/config/write`: a skill by path or by name. */
 export interface SkillsConfigWriteParams {
-  enabled: boolean;
-  name?: string | null;
   path?: string | null;
+  name?: string | null;
+  enabled: boolean;
 }
 
 /** Result of `skills/config/write`. */
@@ -3261,8 +3261,8 @@ export interface SkillsConfigWriteResponse {
 /** Skills of one folder. */
 export interface SkillsListEntry {
   cwd: string;
-  errors: Array<SkillErrorInfo>;
   skills: Array<SkillMetadata>;
+  errors: Array<SkillErrorInfo>;
 }
 
 /** Additional skill folders for a working directory. */
@@ -3312,17 +3312,17 @@ export type SubAgentSource =
 
 /** Payload of `item/commandExecution/terminalInteraction`. */
 export interface TerminalInteractionNotification {
+  threadId: string;
+  turnId: string;
   itemId: string;
   processId: string;
   stdin: string;
-  threadId: string;
-  turnId: string;
 }
 
 /** Size of a terminal, in cells. */
 export interface TerminalSize {
-  cols: number;
   rows: number;
+  cols: number;
 }
 
 /** A span of the text with a special meaning. */
@@ -3334,47 +3334,47 @@ export interface TextElement {
 
 /** A position in a text file; line and column count from 1. */
 export interface TextPosition {
-  column: number;
   line: number;
+  column: number;
 }
 
 /** A span of text in a file. */
 export interface TextRange {
-  end: TextPosition;
   start: TextPosition;
+  end: TextPosition;
 }
 
 /** A conversation (specification, "Thread"). */
 export interface Thread {
+  id: string;
+  /** Root of the live session tree; a fork keeps its root's. */
+  sessionId: string;
+  /** The user's first text. */
+  preview: string;
+  ephemeral: boolean;
+  modelProvider: string;
+  /** Unix time in seconds. */
+  createdAt: number;
+  /** Unix time in seconds of the last turn's start. */
+  updatedAt: number;
+  status: ThreadStatus;
+  /** Path of the log. */
+  path?: string | null;
+  cwd: string;
+  /** Version of the program that started the thread. */
+  cliVersion: string;
+  source: SessionSource;
+  threadSource?: ThreadSource | null;
   /** Nickname of a sub-agent's thread. */
   agentNickname?: string | null;
   /** Role of a sub-agent's thread. */
   agentRole?: string | null;
-  /** Version of the program that started the thread. */
-  cliVersion: string;
-  /** Unix time in seconds. */
-  createdAt: number;
-  cwd: string;
-  ephemeral: boolean;
   forkedFromId?: string | null;
-  gitInfo: GitInfo | null;
-  id: string;
-  modelProvider: string;
   /** Title, if set. */
   name: string | null;
-  /** Path of the log. */
-  path?: string | null;
-  /** The user's first text. */
-  preview: string;
-  /** Root of the live session tree; a fork keeps its root's. */
-  sessionId: string;
-  source: SessionSource;
-  status: ThreadStatus;
-  threadSource?: ThreadSource | null;
+  gitInfo: GitInfo | null;
   /** Filled only by methods documented to return turns. */
   turns: Array<Turn>;
-  /** Unix time in seconds of the last turn's start. */
-  updatedAt: number;
 }
 
 /** The thing that an active thread waits for. */
@@ -3382,9 +3382,9 @@ export type ThreadActiveFlag = "waitingOnApproval" | "waitingOnUserInput";
 
 /** Parameters of `thread/approveGuardianDeniedAction`. */
 export interface ThreadApproveGuardianDeniedActionParams {
+  threadId: string;
   /** The review as reported. */
   event: unknown;
-  threadId: string;
 }
 
 /** Payload of `thread/compacted`. */
@@ -3401,46 +3401,46 @@ export interface ThreadElicitationResponse {
 
 /** Parameters of `thread/fork`. */
 export interface ThreadForkParams {
-  approvalPolicy?: AskForApproval | null;
-  approvalsReviewer?: ApprovalsReviewer | null;
-  /** Replaces the built-in instructions. */
-  baseInstructions?: string | null;
-  /** Configuration overrides, by dotted key. */
-  config?: { [key: string]: unknown } | null;
+  threadId: string;
+  model?: string | null;
+  /** Id of a configured provider. */
+  modelProvider?: string | null;
+  serviceTier?: string | null;
   /** Working directory of the thread. */
   cwd?: string | null;
+  approvalPolicy?: AskForApproval | null;
+  approvalsReviewer?: ApprovalsReviewer | null;
+  sandbox?: SandboxMode | null;
+  permissions?: PermissionProfileSelectionParams | null;
+  /** Configuration overrides, by dotted key. */
+  config?: { [key: string]: unknown } | null;
+  /** Replaces the built-in instructions. */
+  baseInstructions?: string | null;
   /** Text added to the instructions. */
   developerInstructions?: string | null;
   /** The fork is not stored. */
   ephemeral?: boolean;
-  /** Leaves `thread.turns` empty. */
-  excludeTurns?: boolean;
+  threadSource?: ThreadSource | null;
   /** The last turn of the fork; the last completed turn when absent. */
   lastTurnId?: string | null;
-  model?: string | null;
-  /** Id of a configured provider. */
-  modelProvider?: string | null;
+  /** Leaves `thread.turns` empty. */
+  excludeTurns?: boolean;
   /** An exported file with the thread to fork; `threadId` is ignored. */
   path?: string | null;
-  permissions?: PermissionProfileSelectionParams | null;
   persistExtendedHistory?: boolean;
-  sandbox?: SandboxMode | null;
-  serviceTier?: string | null;
-  threadId: string;
-  threadSource?: ThreadSource | null;
 }
 
 /** A thread's goal and its usage so far. */
 export interface ThreadGoal {
-  /** Unix time in seconds. */
-  createdAt: number;
+  threadId: string;
   /** 1 to 4000 characters. */
   objective: string;
   status: ThreadGoalStatus;
-  threadId: string;
-  timeUsedSeconds: number;
   tokenBudget: number | null;
   tokensUsed: number;
+  timeUsedSeconds: number;
+  /** Unix time in seconds. */
+  createdAt: number;
   /** Unix time in seconds. */
   updatedAt: number;
 }
@@ -3458,9 +3458,9 @@ export interface ThreadGoalGetResponse {
 
 /** Parameters of `thread/goal/set`. A new objective replaces the goal and resets its usage. */
 export interface ThreadGoalSetParams {
+  threadId: string;
   objective?: string | null;
   status?: ThreadGoalStatus | null;
-  threadId: string;
   /** At least 1; null removes the budget. */
   tokenBudget?: number | null;
 }
@@ -3475,9 +3475,9 @@ export type ThreadGoalStatus = "active" | "paused" | "budgetLimited" | "complete
 
 /** Payload of `thread/goal/updated`. */
 export interface ThreadGoalUpdatedNotification {
-  goal: ThreadGoal;
   threadId: string;
   turnId?: string | null;
+  goal: ThreadGoal;
 }
 
 /** Payload of notifications that name only a thread. */
@@ -3492,9 +3492,9 @@ export interface ThreadIdParams {
 
 /** Parameters of `thread/inject_items`. */
 export interface ThreadInjectItemsParams {
+  threadId: string;
   /** Message items of the model API, unchanged. */
   items: Array<unknown>;
-  threadId: string;
 }
 
 /** A unit of input or output (specification, "Items"). */
@@ -3550,26 +3550,26 @@ export type ThreadItem =
 
 /** An item and the turn that it belongs to. */
 export interface ThreadItemEntry {
-  item: ThreadItem;
   turnId: string;
+  item: ThreadItem;
 }
 
 /** Parameters of `thread/items/list`. */
 export interface ThreadItemsListParams {
+  threadId: string;
+  /** All turns when absent. */
+  turnId?: string | null;
   cursor?: string | null;
   limit?: number | null;
   /** Defaults to newest first. */
   sortDirection?: SortDirection | null;
-  threadId: string;
-  /** All turns when absent. */
-  turnId?: string | null;
 }
 
 /** A page of a thread's items. */
 export interface ThreadItemsListResponse {
-  backwardsCursor: string | null;
   data: Array<ThreadItemEntry>;
   nextCursor: string | null;
+  backwardsCursor: string | null;
 }
 
 /** One or several working directories. */
@@ -3579,31 +3579,31 @@ export type ThreadListCwdFilter =
 
 /** Parameters of `thread/list`; filters apply before pagination. */
 export interface ThreadListParams {
-  archived?: boolean | null;
   /** Cursor of the previous page; null for the first. */
   cursor?: string | null;
-  /** Must match exactly. */
-  cwd?: ThreadListCwdFilter | null;
   limit?: number | null;
-  /** All providers when absent or empty. */
-  modelProviders?: Array<string> | null;
-  searchTerm?: string | null;
+  sortKey?: ThreadSortKey | null;
   /** Defaults to newest first. */
   sortDirection?: SortDirection | null;
-  sortKey?: ThreadSortKey | null;
+  /** All providers when absent or empty. */
+  modelProviders?: Array<string> | null;
   /** `cli` and `editor` when absent or empty. */
   sourceKinds?: Array<ThreadSourceKind> | null;
+  archived?: boolean | null;
+  /** Must match exactly. */
+  cwd?: ThreadListCwdFilter | null;
+  searchTerm?: string | null;
   /** Does not search for logs that the database does not contain. */
   useStateDbOnly?: boolean;
 }
 
 /** A page of threads. */
 export interface ThreadListResponse {
-  /** Cursor for reading in the opposite direction. */
-  backwardsCursor: string | null;
   data: Array<Thread>;
   /** Null on the last page. */
   nextCursor: string | null;
+  /** Cursor for reading in the opposite direction. */
+  backwardsCursor: string | null;
 }
 
 /** Parameters of `thread/loaded/list`. */
@@ -3623,27 +3623,27 @@ export type ThreadMemoryMode = "enabled" | "disabled";
 
 /** Parameters of `thread/memoryMode/set`. */
 export interface ThreadMemoryModeSetParams {
-  mode: ThreadMemoryMode;
   threadId: string;
+  mode: ThreadMemoryMode;
 }
 
 /** Changes to `gitInfo`: an absent member is unchanged, a null member is cleared. */
 export interface ThreadMetadataGitInfoUpdate {
+  sha?: string | null;
   branch?: string | null;
   originUrl?: string | null;
-  sha?: string | null;
 }
 
 /** Parameters of `thread/metadata/update`. */
 export interface ThreadMetadataUpdateParams {
-  gitInfo?: ThreadMetadataGitInfoUpdate | null;
   threadId: string;
+  gitInfo?: ThreadMetadataGitInfoUpdate | null;
 }
 
 /** Parameters of `thread/name/set`. */
 export interface ThreadNameSetParams {
-  name: string;
   threadId: string;
+  name: string;
 }
 
 /** Payload of `thread/name/updated`. */
@@ -3654,8 +3654,8 @@ export interface ThreadNameUpdatedNotification {
 
 /** Parameters of `thread/read`. */
 export interface ThreadReadParams {
-  includeTurns?: boolean;
   threadId: string;
+  includeTurns?: boolean;
 }
 
 /** Result of methods that return a thread. */
@@ -3665,42 +3665,42 @@ export interface ThreadReadResponse {
 
 /** Parameters of `thread/realtime/appendAudio`. */
 export interface ThreadRealtimeAppendAudioParams {
-  audio: ThreadRealtimeAudioChunk;
   threadId: string;
+  audio: ThreadRealtimeAudioChunk;
 }
 
 /** Parameters of `thread/realtime/appendText`. */
 export interface ThreadRealtimeAppendTextParams {
-  text: string;
   threadId: string;
+  text: string;
 }
 
 /** A chunk of audio. */
 export interface ThreadRealtimeAudioChunk {
   /** 16-bit samples in base64. */
   data: string;
-  itemId?: string | null;
-  numChannels: number;
   sampleRate: number;
+  numChannels: number;
   samplesPerChannel?: number | null;
+  itemId?: string | null;
 }
 
 /** Payload of `thread/realtime/closed`. */
 export interface ThreadRealtimeClosedNotification {
-  reason?: string | null;
   threadId: string;
+  reason?: string | null;
 }
 
 /** Payload of `thread/realtime/error`. */
 export interface ThreadRealtimeErrorNotification {
-  message: string;
   threadId: string;
+  message: string;
 }
 
 /** Payload of `thread/realtime/itemAdded`. */
 export interface ThreadRealtimeItemAddedNotification {
-  item: unknown;
   threadId: string;
+  item: unknown;
 }
 
 /** Result of `thread/realtime/listVoices`. */
@@ -3710,22 +3710,22 @@ export interface ThreadRealtimeListVoicesResponse {
 
 /** Payload of `thread/realtime/outputAudio/delta`. */
 export interface ThreadRealtimeOutputAudioDeltaNotification {
-  audio: ThreadRealtimeAudioChunk;
   threadId: string;
+  audio: ThreadRealtimeAudioChunk;
 }
 
 /** Payload of `thread/realtime/sdp`. */
 export interface ThreadRealtimeSdpNotification {
-  sdp: string;
   threadId: string;
+  sdp: string;
 }
 
 /** Parameters of `thread/realtime/start`. */
 export interface ThreadRealtimeStartParams {
+  threadId: string;
   outputModality: RealtimeOutputModality;
   prompt?: string | null;
   realtimeSessionId?: string | null;
-  threadId: string;
   transport?: ThreadRealtimeStartTransport | null;
   voice?: RealtimeVoice | null;
 }
@@ -3742,88 +3742,88 @@ export type ThreadRealtimeStartTransport =
 
 /** Payload of `thread/realtime/started`. */
 export interface ThreadRealtimeStartedNotification {
-  realtimeSessionId?: string | null;
   threadId: string;
+  realtimeSessionId?: string | null;
   version: RealtimeConversationVersion;
 }
 
 /** Payload of `thread/realtime/transcript/delta`. */
 export interface ThreadRealtimeTranscriptDeltaNotification {
-  delta: string;
-  role: string;
   threadId: string;
+  role: string;
+  delta: string;
 }
 
 /** Payload of `thread/realtime/transcript/done`. */
 export interface ThreadRealtimeTranscriptDoneNotification {
+  threadId: string;
   role: string;
   text: string;
-  threadId: string;
 }
 
 /** Parameters of `thread/resume`. */
 export interface ThreadResumeParams {
-  approvalPolicy?: AskForApproval | null;
-  approvalsReviewer?: ApprovalsReviewer | null;
-  /** Replaces the built-in instructions. */
-  baseInstructions?: string | null;
-  /** Configuration overrides, by dotted key. */
-  config?: { [key: string]: unknown } | null;
+  threadId: string;
+  model?: string | null;
+  /** Id of a configured provider. */
+  modelProvider?: string | null;
+  serviceTier?: string | null;
   /** Working directory of the thread. */
   cwd?: string | null;
+  approvalPolicy?: AskForApproval | null;
+  approvalsReviewer?: ApprovalsReviewer | null;
+  sandbox?: SandboxMode | null;
+  permissions?: PermissionProfileSelectionParams | null;
+  /** Configuration overrides, by dotted key. */
+  config?: { [key: string]: unknown } | null;
+  /** Replaces the built-in instructions. */
+  baseInstructions?: string | null;
   /** Text added to the instructions. */
   developerInstructions?: string | null;
-  /**
-   * The last `eventCursor` of the thread that this client received: later events are replayed
-   * after the response. Requires `capabilities.eventCursor`.
-   */
-  eventCursor?: string | null;
+  personality?: Personality | null;
   /** Leaves `thread.turns` empty. */
   excludeTurns?: boolean;
   /** Starts a thread with these items as its history; `threadId` is ignored. */
   history?: Array<ResponseItem> | null;
-  model?: string | null;
-  /** Id of a configured provider. */
-  modelProvider?: string | null;
   /**
    * An exported file with the thread, which is imported unless it is already stored; `threadId`
    * is ignored.
    */
   path?: string | null;
-  permissions?: PermissionProfileSelectionParams | null;
   persistExtendedHistory?: boolean;
-  personality?: Personality | null;
-  sandbox?: SandboxMode | null;
-  serviceTier?: string | null;
-  threadId: string;
+  /**
+   * The last `eventCursor` of the thread that this client received: later events are replayed
+   * after the response. Requires `capabilities.eventCursor`.
+   */
+  eventCursor?: string | null;
 }
 
 /** Parameters of `thread/rollback`. */
 export interface ThreadRollbackParams {
-  /** With `restoreFiles`: change nothing, and answer with what would be done. */
-  dryRun?: boolean;
+  threadId: string;
   numTurns: number;
-  /** With `restoreFiles`: also restore what something else has changed since. */
-  overwriteChanges?: boolean;
   /**
    * Undo what the turns changed in files, too; agents below count. Needs `features.undo` from
    * before the turns on.
    */
   restoreFiles?: boolean;
-  threadId: string;
+  /** With `restoreFiles`: change nothing, and answer with what would be done. */
+  dryRun?: boolean;
+  /** With `restoreFiles`: also restore what something else has changed since. */
+  overwriteChanges?: boolean;
 }
 
 /** Result of `thread/rollback`. */
 export interface ThreadRollbackResponse {
+  thread: Thread;
   /** The changes of files; present with `restoreFiles`. */
   files?: RestoredFiles | null;
-  thread: Thread;
 }
 
 /** Parameters of `thread/shellCommand`. */
 export interface ThreadShellCommandParams {
-  command: string;
   threadId: string;
+  command: string;
 }
 
 /** Timestamp that the list is sorted by. */
@@ -3840,43 +3840,43 @@ export type ThreadSourceKind = "cli" | "editor" | "exec" | "appServer" | "subAge
 
 /** The thread that spawned a sub-agent. */
 export interface ThreadSpawnSource {
+  parent_thread_id: string;
+  /** Distance from the root thread. */
+  depth: number;
   agent_nickname?: string | null;
   agent_path?: string | null;
   agent_role?: string | null;
-  /** Distance from the root thread. */
-  depth: number;
-  parent_thread_id: string;
 }
 
 /** Parameters of `thread/start`; absent members are taken from the configuration. */
 export interface ThreadStartParams {
-  approvalPolicy?: AskForApproval | null;
-  approvalsReviewer?: ApprovalsReviewer | null;
-  /** Replaces the built-in instructions. */
-  baseInstructions?: string | null;
-  /** Configuration overrides, by dotted key. */
-  config?: { [key: string]: unknown } | null;
-  /** Working directory of the thread. */
-  cwd?: string | null;
-  /** Text added to the instructions. */
-  developerInstructions?: string | null;
-  /** Tools that the client runs. */
-  dynamicTools?: Array<DynamicToolSpec> | null;
-  environments?: Array<TurnEnvironmentParams> | null;
-  /** The thread is not stored. */
-  ephemeral?: boolean | null;
-  experimentalRawEvents?: boolean;
-  mockExperimentalField?: string | null;
   model?: string | null;
   /** Id of a configured provider. */
   modelProvider?: string | null;
-  permissions?: PermissionProfileSelectionParams | null;
-  persistExtendedHistory?: boolean;
-  personality?: Personality | null;
+  serviceTier?: string | null;
+  /** Working directory of the thread. */
+  cwd?: string | null;
+  approvalPolicy?: AskForApproval | null;
+  approvalsReviewer?: ApprovalsReviewer | null;
   sandbox?: SandboxMode | null;
+  permissions?: PermissionProfileSelectionParams | null;
+  /** Configuration overrides, by dotted key. */
+  config?: { [key: string]: unknown } | null;
+  /** Replaces the built-in instructions. */
+  baseInstructions?: string | null;
+  /** Text added to the instructions. */
+  developerInstructions?: string | null;
+  personality?: Personality | null;
   /** Label of the thread's metrics. */
   serviceName?: string | null;
-  serviceTier?: string | null;
+  /** The thread is not stored. */
+  ephemeral?: boolean | null;
+  /** Tools that the client runs. */
+  dynamicTools?: Array<DynamicToolSpec> | null;
+  environments?: Array<TurnEnvironmentParams> | null;
+  experimentalRawEvents?: boolean;
+  mockExperimentalField?: string | null;
+  persistExtendedHistory?: boolean;
   sessionStartSource?: ThreadStartSource | null;
   threadSource?: ThreadSource | null;
 }
@@ -3886,10 +3886,19 @@ export interface ThreadStartParams {
  * settings.
  */
 export interface ThreadStartResponse {
-  activePermissionProfile?: ActivePermissionProfile | null;
+  thread: Thread;
+  model: string;
+  modelProvider: string;
+  serviceTier: string | null;
+  cwd: string;
+  /** Instruction files that were loaded. */
+  instructionSources: Array<string>;
   approvalPolicy: AskForApproval;
   approvalsReviewer: ApprovalsReviewer;
-  cwd: string;
+  sandbox: SandboxPolicy;
+  reasoningEffort: ReasoningEffort | null;
+  activePermissionProfile?: ActivePermissionProfile | null;
+  permissionProfile?: PermissionProfile | null;
   /** The position of this response among the thread's events, with `capabilities.eventCursor`. */
   eventCursor?: string | null;
   /**
@@ -3897,15 +3906,6 @@ export interface ThreadStartResponse {
    * parameters.
    */
   eventReplay?: EventReplay | null;
-  /** Instruction files that were loaded. */
-  instructionSources: Array<string>;
-  model: string;
-  modelProvider: string;
-  permissionProfile?: PermissionProfile | null;
-  reasoningEffort: ReasoningEffort | null;
-  sandbox: SandboxPolicy;
-  serviceTier: string | null;
-  thread: Thread;
 }
 
 /** Why a thread was started. */
@@ -3938,63 +3938,63 @@ export type ThreadStatus =
 
 /** Payload of `thread/status/changed`. */
 export interface ThreadStatusChangedNotification {
-  status: ThreadStatus;
   threadId: string;
+  status: ThreadStatus;
 }
 
 /** Tokens used by a thread. */
 export interface ThreadTokenUsage {
-  /** The cost of the tokens, for clients with the capability `tokenCost`. Experimental. */
-  cost?: TokenCost | null;
+  total: TokenUsageBreakdown;
   /** Used by the last model request. */
   last: TokenUsageBreakdown;
   modelContextWindow: number | null;
   /** Tokens that the turn and its agents used together so far. Only of turns that have agents. */
   tokensWithAgents?: number | null;
-  total: TokenUsageBreakdown;
+  /** The cost of the tokens, for clients with the capability `tokenCost`. Experimental. */
+  cost?: TokenCost | null;
 }
 
 /** Payload of `thread/tokenUsage/updated`. */
 export interface ThreadTokenUsageUpdatedNotification {
   threadId: string;
-  tokenUsage: ThreadTokenUsage;
   turnId: string;
+  tokenUsage: ThreadTokenUsage;
 }
 
 /** Parameters of `thread/turns/items/list`. */
 export interface ThreadTurnsItemsListParams {
+  threadId: string;
+  turnId: string;
   cursor?: string | null;
   limit?: number | null;
   sortDirection?: SortDirection | null;
-  threadId: string;
-  turnId: string;
 }
 
 /** A page of one turn's items. */
 export interface ThreadTurnsItemsListResponse {
-  backwardsCursor: string | null;
   data: Array<ThreadItem>;
   nextCursor: string | null;
+  backwardsCursor: string | null;
 }
 
 /** Parameters of `thread/turns/list`. */
 export interface ThreadTurnsListParams {
+  threadId: string;
   cursor?: string | null;
-  /** `summary` when absent. */
-  itemsView?: TurnItemsView | null;
   limit?: number | null;
   /** Defaults to newest first. */
   sortDirection?: SortDirection | null;
-  threadId: string;
+  /** `summary` when absent. */
+  itemsView?: TurnItemsView | null;
 }
 
 /** A page of turns. */
 export interface ThreadTurnsListResponse {
-  /** Cursor for newer turns, with `sortDirection: asc`. */
-  backwardsCursor: string | null;
   data: Array<Turn>;
   /** Null on the last page. */
   nextCursor: string | null;
+  /** Cursor for newer turns, with `sortDirection: asc`. */
+  backwardsCursor: string | null;
 }
 
 /** Result of `thread/unsubscribe`. */
@@ -4014,25 +4014,25 @@ export interface TokenCost {
   currency: string;
   /** Of the last model request. */
   last: string | null;
-  /** Of the thread so far, without its agents; a fork begins with that of its parent. */
-  thread: string | null;
   /** Of the turn so far, without its agents. */
   turn: string | null;
   /** Of the turn so far, with its agents. */
   turnWithAgents: string | null;
+  /** Of the thread so far, without its agents; a fork begins with that of its parent. */
+  thread: string | null;
 }
 
 /** Tokens by kind. */
 export interface TokenUsageBreakdown {
-  /** Part of `inputTokens`, written to the provider's prompt cache; absent if it is 0. */
-  cacheWriteInputTokens?: number;
+  totalTokens: number;
+  inputTokens: number;
   /** Part of `inputTokens`. */
   cachedInputTokens: number;
-  inputTokens: number;
+  /** Part of `inputTokens`, written to the provider's prompt cache; absent if it is 0. */
+  cacheWriteInputTokens?: number;
   outputTokens: number;
   /** Part of `outputTokens`. */
   reasoningOutputTokens: number;
-  totalTokens: number;
 }
 
 /** Answers to one question. */
@@ -4042,28 +4042,28 @@ export interface ToolRequestUserInputAnswer {
 
 /** A predefined answer. */
 export interface ToolRequestUserInputOption {
-  description: string;
   label: string;
+  description: string;
 }
 
 /** Parameters of `item/tool/requestUserInput`. */
 export interface ToolRequestUserInputParams {
-  itemId: string;
-  questions: Array<ToolRequestUserInputQuestion>;
   threadId: string;
   turnId: string;
+  itemId: string;
+  questions: Array<ToolRequestUserInputQuestion>;
 }
 
 /** A question. */
 export interface ToolRequestUserInputQuestion {
-  header: string;
   id: string;
+  header: string;
+  question: string;
   /** Allows a free-form answer. */
   isOther: boolean;
   /** Hides the typed text. */
   isSecret: boolean;
   options?: Array<ToolRequestUserInputOption> | null;
-  question: string;
 }
 
 /** The client's response to `item/tool/requestUserInput`. */
@@ -4074,18 +4074,18 @@ export interface ToolRequestUserInputResponse {
 
 /** One input of the user and its outcome. */
 export interface Turn {
-  /** Unix time in seconds. */
-  completedAt?: number | null;
-  durationMs?: number | null;
-  error: TurnError | null;
   id: string;
+  status: TurnStatus;
   /** Empty in the response of `turn/start` and in notifications. */
   items: Array<ThreadItem>;
   /** The included part of the items. */
   itemsView: TurnItemsView;
+  error: TurnError | null;
   /** Unix time in seconds. */
   startedAt?: number | null;
-  status: TurnStatus;
+  /** Unix time in seconds. */
+  completedAt?: number | null;
+  durationMs?: number | null;
 }
 
 /** Payload of `turn/completed`. */
@@ -4096,24 +4096,24 @@ export interface TurnCompletedNotification {
 
 /** Payload of `turn/diff/updated`. */
 export interface TurnDiffUpdatedNotification {
-  diff: string;
   threadId: string;
   turnId: string;
+  diff: string;
 }
 
 /** An execution environment and the folder to work in. */
 export interface TurnEnvironmentParams {
-  cwd: string;
   environmentId: string;
+  cwd: string;
 }
 
 /** Error of a turn. */
 export interface TurnError {
-  additionalDetails?: string | null;
-  /** Kind of the error, for programs. */
-  agentErrorInfo?: AgentErrorInfo | null;
   /** Message for people. */
   message: string;
+  /** Kind of the error, for programs. */
+  agentErrorInfo?: AgentErrorInfo | null;
+  additionalDetails?: string | null;
 }
 
 /** Parameters of `turn/interrupt`. */
@@ -4133,8 +4133,8 @@ export type TurnItemsView =
 
 /** A step of the plan. */
 export interface TurnPlanStep {
-  status: TurnPlanStepStatus;
   step: string;
+  status: TurnPlanStepStatus;
 }
 
 /** State of a step. */
@@ -4142,34 +4142,22 @@ export type TurnPlanStepStatus = "pending" | "inProgress" | "completed";
 
 /** Payload of `turn/plan/updated`. */
 export interface TurnPlanUpdatedNotification {
-  explanation?: string | null;
-  plan: Array<TurnPlanStep>;
   threadId: string;
   turnId: string;
+  explanation?: string | null;
+  plan: Array<TurnPlanStep>;
 }
 
 /** Parameters of `turn/start`. Overrides also apply to later turns, except `outputSchema`. */
 export interface TurnStartParams {
+  threadId: string;
+  input: Array<UserInput>;
+  cwd?: string | null;
   approvalPolicy?: AskForApproval | null;
   approvalsReviewer?: ApprovalsReviewer | null;
-  collaborationMode?: CollaborationMode | null;
-  cwd?: string | null;
-  effort?: ReasoningEffort | null;
-  environments?: Array<TurnEnvironmentParams> | null;
-  input: Array<UserInput>;
-  /**
-   * Most tokens, input and output, that this turn, its agents and the turns that continue its goal
-   * may use together. With a turn in progress, its limit becomes the lower of the two; that of an
-   * agent's turn counts from then on.
-   */
-  maxTotalTokens?: number | null;
-  model?: string | null;
-  /** JSON Schema of the final answer, for this turn only. */
-  outputSchema?: unknown;
-  permissions?: PermissionProfileSelectionParams | null;
-  personality?: Personality | null;
-  responsesapiClientMetadata?: { [key: string]: string } | null;
   sandboxPolicy?: SandboxPolicy | null;
+  permissions?: PermissionProfileSelectionParams | null;
+  model?: string | null;
   /** Null selects the default tier. */
   serviceTier?: string | null;
   /**
@@ -4177,10 +4165,22 @@ export interface TurnStartParams {
    * one has the tier of that.
    */
   serviceTierForTurn?: string | null;
+  effort?: ReasoningEffort | null;
   summary?: ReasoningSummary | null;
-  threadId: string;
+  personality?: Personality | null;
+  collaborationMode?: CollaborationMode | null;
+  /** JSON Schema of the final answer, for this turn only. */
+  outputSchema?: unknown;
   /** The trigger of the turn, in the client's words: a note for the server's log. */
   turnTrigger?: string | null;
+  /**
+   * Most tokens, input and output, that this turn, its agents and the turns that continue its goal
+   * may use together. With a turn in progress, its limit becomes the lower of the two; that of an
+   * agent's turn counts from then on.
+   */
+  maxTotalTokens?: number | null;
+  environments?: Array<TurnEnvironmentParams> | null;
+  responsesapiClientMetadata?: { [key: string]: string } | null;
 }
 
 /** Result of `turn/start`. */
@@ -4199,11 +4199,11 @@ export type TurnStatus = "inProgress" | "completed" | "interrupted" | "failed";
 
 /** Parameters of `turn/steer`. */
 export interface TurnSteerParams {
+  threadId: string;
+  input: Array<UserInput>;
   /** Must be the turn in progress. */
   expectedTurnId: string;
-  input: Array<UserInput>;
   responsesapiClientMetadata?: { [key: string]: string } | null;
-  threadId: string;
 }
 
 /** Result of `turn/steer`. */
@@ -4244,8 +4244,8 @@ export type UserInput =
 
 /** The user's input. */
 export interface UserMessageItem {
-  content: Array<UserInput>;
   id: string;
+  content: Array<UserInput>;
 }
 
 /** Payload of `warning`. */
@@ -4258,8 +4258,8 @@ export interface WarningNotification {
 export type WebSearchAction =
   | {
     type: "search";
-    queries?: Array<string> | null;
     query?: string | null;
+    queries?: Array<string> | null;
   }
   | {
     type: "openPage";
@@ -4267,8 +4267,8 @@ export type WebSearchAction =
   }
   | {
     type: "findInPage";
-    pattern?: string | null;
     url?: string | null;
+    pattern?: string | null;
   }
   | {
     type: "other";
@@ -4276,9 +4276,9 @@ export type WebSearchAction =
 
 /** A web search. */
 export interface WebSearchItem {
-  action?: WebSearchAction | null;
   id: string;
   query: string;
+  action?: WebSearchAction | null;
   /** Why it failed; absent if it succeeded. */
   reason?: string | null;
 }
@@ -4296,9 +4296,9 @@ export type WindowsSandboxReadinessStatus = "ready" | "notConfigured" | "updateR
 
 /** Payload of `windowsSandbox/setupCompleted`. */
 export interface WindowsSandboxSetupCompletedNotification {
-  error: string | null;
   mode: WindowsSandboxSetupMode;
   success: boolean;
+  error: string | null;
 }
 
 /** The way to set up the sandbox. */
@@ -4310,8 +4310,8 @@ export type WindowsSandboxSetupMode =
 
 /** Parameters of `windowsSandbox/setupStart`. */
 export interface WindowsSandboxSetupStartParams {
-  cwd?: string | null;
   mode: WindowsSandboxSetupMode;
+  cwd?: string | null;
 }
 
 /** Result of `windowsSandbox/setupStart`. */
@@ -4321,10 +4321,10 @@ export interface WindowsSandboxSetupStartResponse {
 
 /** Payload of `windows/worldWritableWarning`. */
 export interface WindowsWorldWritableWarningNotification {
+  samplePaths: Array<string>;
   /** Number of further folders. */
   extraCount: number;
   failedScan: boolean;
-  samplePaths: Array<string>;
 }
 
 /** Requests from the client. */

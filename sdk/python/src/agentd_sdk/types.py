@@ -20,9 +20,9 @@ class AccountLoginCancelResponse(TypedDict):
 class AccountLoginCompletedNotification(TypedDict):
     """Payload of `account/login/completed`."""
 
-    error: Union[str, None]
     loginId: Union[str, None]
     success: bool
+    error: Union[str, None]
 
 
 class AccountRateLimitsReadResponse(TypedDict):
@@ -107,10 +107,10 @@ class AdditionalPermissionProfile(TypedDict, total=False):
 class AgentMessageDeltaNotification(TypedDict):
     """Payload of `item/agentMessage/delta`."""
 
-    delta: str
-    itemId: str
     threadId: str
     turnId: str
+    itemId: str
+    delta: str
 
 
 class _AgentMessageItemRequired(TypedDict):
@@ -121,8 +121,8 @@ class _AgentMessageItemRequired(TypedDict):
 class AgentMessageItem(_AgentMessageItemRequired, total=False):
     """A message from the model."""
 
-    memoryCitation: Union[MemoryCitation, None]
     phase: Union[MessagePhase, None]
+    memoryCitation: Union[MemoryCitation, None]
     reason: Union[str, None]
     """Why the model's response broke off before this was whole. Where the turn went on, the model was asked again, and its next response takes the place of this text."""
 
@@ -136,29 +136,29 @@ class AppBranding(_AppBrandingRequired, total=False):
 
     category: Union[str, None]
     developer: Union[str, None]
+    website: Union[str, None]
     privacyPolicy: Union[str, None]
     termsOfService: Union[str, None]
-    website: Union[str, None]
 
 
 class _AppInfoRequired(TypedDict):
     id: str
+    name: str
     isAccessible: bool
     isEnabled: bool
-    name: str
 
 
 class AppInfo(_AppInfoRequired, total=False):
     """An app."""
 
-    appMetadata: Union[AppMetadata, None]
-    branding: Union[AppBranding, None]
     description: Union[str, None]
-    distributionChannel: Union[str, None]
-    installUrl: Union[str, None]
-    labels: Union[dict[str, str], None]
     logoUrl: Union[str, None]
     logoUrlDark: Union[str, None]
+    distributionChannel: Union[str, None]
+    branding: Union[AppBranding, None]
+    appMetadata: Union[AppMetadata, None]
+    labels: Union[dict[str, str], None]
+    installUrl: Union[str, None]
     pluginDisplayNames: list[str]
 
 
@@ -166,11 +166,11 @@ class AppListParams(TypedDict, total=False):
     """Parameters of `app/list`."""
 
     cursor: Union[str, None]
-    forceRefetch: bool
-    """Requests the tools of the servers again."""
     limit: Union[int, None]
     threadId: Union[str, None]
     """The servers and the configuration of this loaded thread, instead of those of the folder that the server runs in."""
+    forceRefetch: bool
+    """Requests the tools of the servers again."""
 
 
 class AppListResponse(TypedDict):
@@ -189,18 +189,18 @@ class AppListUpdatedNotification(TypedDict):
 class AppMetadata(TypedDict, total=False):
     """The directory's description of an app."""
 
-    categories: Union[list[str], None]
-    developer: Union[str, None]
-    firstPartyRequiresInstall: Union[bool, None]
-    firstPartyType: Union[str, None]
     review: Union[AppReview, None]
-    screenshots: Union[list[AppScreenshot], None]
-    seoDescription: Union[str, None]
-    showInComposerWhenUnlinked: Union[bool, None]
+    categories: Union[list[str], None]
     subCategories: Union[list[str], None]
+    seoDescription: Union[str, None]
+    screenshots: Union[list[AppScreenshot], None]
+    developer: Union[str, None]
     version: Union[str, None]
     versionId: Union[str, None]
     versionNotes: Union[str, None]
+    firstPartyType: Union[str, None]
+    firstPartyRequiresInstall: Union[bool, None]
+    showInComposerWhenUnlinked: Union[bool, None]
 
 
 class AppReview(TypedDict):
@@ -216,8 +216,8 @@ class _AppScreenshotRequired(TypedDict):
 class AppScreenshot(_AppScreenshotRequired, total=False):
     """A screenshot of an app."""
 
-    fileId: Union[str, None]
     url: Union[str, None]
+    fileId: Union[str, None]
 
 
 class _AppSummaryRequired(TypedDict):
@@ -234,8 +234,8 @@ class AppSummary(_AppSummaryRequired, total=False):
 
 
 class _ApplyPatchApprovalParamsRequired(TypedDict):
-    callId: str
     conversationId: str
+    callId: str
     fileChanges: dict[str, LegacyFileChange]
     """Changes by path."""
 
@@ -243,15 +243,15 @@ class _ApplyPatchApprovalParamsRequired(TypedDict):
 class ApplyPatchApprovalParams(_ApplyPatchApprovalParamsRequired, total=False):
     """Parameters of `applyPatchApproval`."""
 
-    grantRoot: Union[str, None]
     reason: Union[str, None]
+    grantRoot: Union[str, None]
 
 
 class ByteRange(TypedDict):
     """Byte offsets; the end is exclusive."""
 
-    end: int
     start: int
+    end: int
 
 
 class _ClientInfoRequired(TypedDict):
@@ -278,29 +278,29 @@ class CollabAgentState(_CollabAgentStateRequired, total=False):
 
 
 class _CollabToolCallItemRequired(TypedDict):
-    agentsStates: dict[str, CollabAgentState]
-    """State of each of them, by thread id."""
     id: str
+    tool: CollabAgentTool
+    status: CollabToolCallStatus
+    senderThreadId: str
     receiverThreadIds: list[str]
     """Threads of the agents that the call is about. While it runs, as the model named them: by id or nickname."""
-    senderThreadId: str
-    status: CollabToolCallStatus
-    tool: CollabAgentTool
+    agentsStates: dict[str, CollabAgentState]
+    """State of each of them, by thread id."""
 
 
 class CollabToolCallItem(_CollabToolCallItemRequired, total=False):
     """A tool call between agents."""
 
-    agentStatus: Union[CollabAgentStatus, None]
-    """State of the agent, when the call is about one."""
-    model: Union[str, None]
+    receiverThreadId: Union[str, None]
     newThreadId: Union[str, None]
     """Thread of a spawned agent."""
     prompt: Union[str, None]
+    agentStatus: Union[CollabAgentStatus, None]
+    """State of the agent, when the call is about one."""
+    model: Union[str, None]
+    reasoningEffort: Union[ReasoningEffort, None]
     reason: Union[str, None]
     """Why it failed; absent if it succeeded."""
-    reasoningEffort: Union[ReasoningEffort, None]
-    receiverThreadId: Union[str, None]
 
 
 class CollaborationMode(TypedDict):
@@ -335,19 +335,19 @@ class _CollaborationSettingsRequired(TypedDict):
 class CollaborationSettings(_CollaborationSettingsRequired, total=False):
     """Settings of a mode."""
 
+    reasoning_effort: Union[ReasoningEffort, None]
     developer_instructions: Union[str, None]
     """Null: the mode's built-in instructions."""
-    reasoning_effort: Union[ReasoningEffort, None]
 
 
 class CommandExecOutputDeltaNotification(TypedDict):
     """Payload of `command/exec/outputDelta`."""
 
-    capReached: bool
-    """No more output of this stream follows."""
-    deltaBase64: str
     processId: str
     stream: OutputStream
+    deltaBase64: str
+    capReached: bool
+    """No more output of this stream follows."""
 
 
 class _CommandExecParamsRequired(TypedDict):
@@ -359,26 +359,26 @@ class CommandExecParams(_CommandExecParamsRequired, total=False):
     """Parameters of `command/exec`."""
 
     cwd: Union[str, None]
-    disableOutputCap: bool
-    disableTimeout: bool
     env: Union[dict[str, Union[str, None]], None]
     """Variables to set; null unsets one."""
+    sandboxPolicy: Union[SandboxPolicy, None]
+    permissionProfile: Union[PermissionProfile, None]
+    timeoutMs: Union[int, None]
+    """The server's default applies when absent."""
+    disableTimeout: bool
     outputBytesCap: Union[int, None]
     """Maximum number of bytes kept of each stream."""
-    permissionProfile: Union[PermissionProfile, None]
+    disableOutputCap: bool
     processId: Union[str, None]
     """The client's name for the session; required for `tty`, streaming and follow-up calls."""
-    sandboxPolicy: Union[SandboxPolicy, None]
+    tty: bool
+    """Runs on a pseudo-terminal."""
     size: Union[TerminalSize, None]
     """Size of that terminal."""
     streamStdin: bool
     """Accepts input from `command/exec/write`."""
     streamStdoutStderr: bool
     """Sends output as it arrives."""
-    timeoutMs: Union[int, None]
-    """The server's default applies when absent."""
-    tty: bool
-    """Runs on a pseudo-terminal."""
 
 
 class CommandExecResizeParams(TypedDict):
@@ -393,9 +393,9 @@ class CommandExecResponse(TypedDict):
 
     exitCode: int
     """124 after a timeout, -1 if the command was terminated."""
-    stderr: str
-    """Empty when streamed."""
     stdout: str
+    """Empty when streamed."""
+    stderr: str
     """Empty when streamed."""
 
 
@@ -412,67 +412,67 @@ class _CommandExecWriteParamsRequired(TypedDict):
 class CommandExecWriteParams(_CommandExecWriteParamsRequired, total=False):
     """Parameters of `command/exec/write`."""
 
-    closeStdin: bool
     deltaBase64: Union[str, None]
+    closeStdin: bool
 
 
 class _CommandExecutionItemRequired(TypedDict):
+    id: str
     command: str
     """The command as displayed to people."""
-    commandActions: list[CommandAction]
-    """The apparent actions of the command."""
     cwd: str
-    id: str
     source: CommandExecutionSource
     status: CommandExecutionStatus
+    commandActions: list[CommandAction]
+    """The apparent actions of the command."""
 
 
 class CommandExecutionItem(_CommandExecutionItemRequired, total=False):
     """A command that was run or awaits approval."""
 
+    processId: Union[str, None]
     aggregatedOutput: Union[str, None]
     """Output of both streams, in order of arrival."""
-    durationMs: Union[int, None]
-    exitCode: Union[int, None]
     omittedOutputBytes: Union[int, None]
     """Number of bytes of long output that are left out in the middle of `aggregatedOutput`, where a line says so."""
-    processId: Union[str, None]
+    exitCode: Union[int, None]
+    durationMs: Union[int, None]
 
 
 class CommandExecutionOutputDeltaNotification(TypedDict):
     """Payload of `item/commandExecution/outputDelta`."""
 
-    delta: str
-    itemId: str
     threadId: str
     turnId: str
+    itemId: str
+    delta: str
 
 
 class _CommandExecutionRequestApprovalParamsRequired(TypedDict):
+    threadId: str
+    turnId: str
     itemId: str
     startedAtMs: int
     """Unix time in milliseconds."""
-    threadId: str
-    turnId: str
 
 
 class CommandExecutionRequestApprovalParams(_CommandExecutionRequestApprovalParamsRequired, total=False):
     """Parameters of `item/commandExecution/requestApproval`."""
 
-    additionalPermissions: Union[AdditionalPermissionProfile, None]
-    """Permissions that the command requests."""
     approvalId: Union[str, None]
     """Distinguishes several requests for one item."""
-    availableDecisions: Union[list[CommandExecutionApprovalDecision], None]
-    command: Union[str, None]
-    commandActions: Union[list[CommandAction], None]
-    cwd: Union[str, None]
+    reason: Union[str, None]
     networkApprovalContext: Union[NetworkApprovalContext, None]
     """Present when the request concerns the network."""
+    command: Union[str, None]
+    cwd: Union[str, None]
+    commandActions: Union[list[CommandAction], None]
+    additionalPermissions: Union[AdditionalPermissionProfile, None]
+    """Permissions that the command requests."""
     proposedExecpolicyAmendment: Union[list[str], None]
     """Command prefix that the client can allow from now on."""
     proposedNetworkPolicyAmendments: Union[list[NetworkPolicyAmendment], None]
-    reason: Union[str, None]
+    availableDecisions: Union[list[CommandExecutionApprovalDecision], None]
 
 
 class CommandExecutionRequestApprovalResponse(TypedDict):
@@ -488,8 +488,8 @@ class _ConfigBatchWriteParamsRequired(TypedDict):
 class ConfigBatchWriteParams(_ConfigBatchWriteParamsRequired, total=False):
     """Parameters of `config/batchWrite`."""
 
-    expectedVersion: Union[str, None]
     filePath: Union[str, None]
+    expectedVersion: Union[str, None]
     reloadUserConfig: bool
     """Applies the new values to loaded threads."""
 
@@ -498,15 +498,15 @@ class ConfigEdit(TypedDict):
     """One edit."""
 
     keyPath: str
-    mergeStrategy: MergeStrategy
     value: Any
+    mergeStrategy: MergeStrategy
 
 
 class _ConfigLayerRequired(TypedDict):
-    config: Any
     name: ConfigLayerSource
     version: str
     """Changes whenever the content does."""
+    config: Any
 
 
 class ConfigLayer(_ConfigLayerRequired, total=False):
@@ -530,9 +530,9 @@ class ConfigLayerMetadata(_ConfigLayerMetadataRequired, total=False):
 class ConfigOverriddenMetadata(TypedDict):
     """Why the written value is not effective."""
 
-    effectiveValue: Any
     message: str
     overridingLayer: ConfigLayerMetadata
+    effectiveValue: Any
 
 
 class ConfigReadParams(TypedDict, total=False):
@@ -540,9 +540,9 @@ class ConfigReadParams(TypedDict, total=False):
 
     cwd: Union[str, None]
     """Adds the project layers that apply to this folder."""
+    includeLayers: bool
     includeDefaults: bool
     """Adds the defaults of unset keys: `config` is then the effective configuration, with absolute paths."""
-    includeLayers: bool
 
 
 class _ConfigReadResponseRequired(TypedDict):
@@ -582,18 +582,18 @@ class ConfigRequirementsReadResponse(TypedDict):
 class _ConfigValueWriteParamsRequired(TypedDict):
     keyPath: str
     """Dotted key."""
-    mergeStrategy: MergeStrategy
     value: Any
     """Null removes the key."""
+    mergeStrategy: MergeStrategy
 
 
 class ConfigValueWriteParams(_ConfigValueWriteParamsRequired, total=False):
     """Parameters of `config/value/write`."""
 
-    expectedVersion: Union[str, None]
-    """The write is refused if the file has another version."""
     filePath: Union[str, None]
     """The user's file when absent."""
+    expectedVersion: Union[str, None]
+    """The write is refused if the file has another version."""
 
 
 class _ConfigWarningNotificationRequired(TypedDict):
@@ -613,11 +613,11 @@ class ConfigWarningNotification(_ConfigWarningNotificationRequired, total=False)
 class ConfigWriteResponse(TypedDict):
     """Result of a write."""
 
-    filePath: str
-    overriddenMetadata: Union[ConfigOverriddenMetadata, None]
     status: ConfigWriteStatus
     version: str
     """New version of the file."""
+    filePath: str
+    overriddenMetadata: Union[ConfigOverriddenMetadata, None]
 
 
 class _ConfiguredHookMatcherGroupRequired(TypedDict):
@@ -663,27 +663,27 @@ class DeprecationNoticeNotification(_DeprecationNoticeNotificationRequired, tota
 
 
 class _DynamicToolCallItemRequired(TypedDict):
-    arguments: Any
     id: str
-    status: DynamicToolCallStatus
     tool: str
+    arguments: Any
+    status: DynamicToolCallStatus
 
 
 class DynamicToolCallItem(_DynamicToolCallItemRequired, total=False):
     """A call of a tool that the client runs."""
 
-    contentItems: Union[list[DynamicToolCallOutputContentItem], None]
-    durationMs: Union[int, None]
     namespace: Union[str, None]
+    contentItems: Union[list[DynamicToolCallOutputContentItem], None]
     success: Union[bool, None]
+    durationMs: Union[int, None]
 
 
 class _DynamicToolCallParamsRequired(TypedDict):
-    arguments: Any
-    callId: str
     threadId: str
-    tool: str
     turnId: str
+    callId: str
+    tool: str
+    arguments: Any
 
 
 class DynamicToolCallParams(_DynamicToolCallParamsRequired, total=False):
@@ -700,25 +700,25 @@ class DynamicToolCallResponse(TypedDict):
 
 
 class _DynamicToolSpecRequired(TypedDict):
+    name: str
     description: str
     inputSchema: Any
     """JSON Schema of the arguments."""
-    name: str
 
 
 class DynamicToolSpec(_DynamicToolSpecRequired, total=False):
     """A tool that the client runs."""
 
+    namespace: Union[str, None]
     deferLoading: bool
     """Offers the tool to the model only in search results."""
-    namespace: Union[str, None]
 
 
 class _ErrorNotificationRequired(TypedDict):
     error: TurnError
+    willRetry: bool
     threadId: str
     turnId: str
-    willRetry: bool
 
 
 class ErrorNotification(_ErrorNotificationRequired, total=False):
@@ -739,9 +739,9 @@ class ErrorRetry(TypedDict):
 
 
 class _ExecCommandApprovalParamsRequired(TypedDict):
+    conversationId: str
     callId: str
     command: list[str]
-    conversationId: str
     cwd: str
     parsedCmd: list[ParsedCommand]
 
@@ -756,13 +756,13 @@ class ExecCommandApprovalParams(_ExecCommandApprovalParamsRequired, total=False)
 class ExperimentalFeature(TypedDict):
     """A feature that can be enabled or disabled."""
 
-    announcement: Union[str, None]
-    defaultEnabled: bool
-    description: Union[str, None]
-    displayName: Union[str, None]
-    enabled: bool
     name: str
     stage: ExperimentalFeatureStage
+    displayName: Union[str, None]
+    description: Union[str, None]
+    announcement: Union[str, None]
+    enabled: bool
+    defaultEnabled: bool
 
 
 class ExperimentalFeatureEnablementSetParams(TypedDict):
@@ -814,8 +814,8 @@ class ExternalAgentConfigImportParams(TypedDict):
 
 
 class _ExternalAgentConfigMigrationItemRequired(TypedDict):
-    description: str
     itemType: ExternalAgentConfigMigrationItemType
+    description: str
 
 
 class ExternalAgentConfigMigrationItem(_ExternalAgentConfigMigrationItemRequired, total=False):
@@ -834,12 +834,12 @@ class _FeedbackUploadParamsRequired(TypedDict):
 class FeedbackUploadParams(_FeedbackUploadParamsRequired, total=False):
     """Parameters of `feedback/upload`."""
 
+    reason: Union[str, None]
+    threadId: Union[str, None]
+    extraLogFiles: Union[list[str], None]
+    tags: Union[dict[str, str], None]
     dryRun: bool
     """Write nothing, and answer with what the report would hold."""
-    extraLogFiles: Union[list[str], None]
-    reason: Union[str, None]
-    tags: Union[dict[str, str], None]
-    threadId: Union[str, None]
 
 
 class _FeedbackUploadResponseRequired(TypedDict):
@@ -857,8 +857,8 @@ class FeedbackUploadResponse(_FeedbackUploadResponseRequired, total=False):
 
 
 class _FileChangeItemRequired(TypedDict):
-    changes: list[FileUpdateChange]
     id: str
+    changes: list[FileUpdateChange]
     status: PatchApplyStatus
 
 
@@ -872,35 +872,35 @@ class FileChangeItem(_FileChangeItemRequired, total=False):
 class FileChangeOutputDeltaNotification(TypedDict):
     """Payload of `item/fileChange/outputDelta`."""
 
-    delta: str
-    itemId: str
     threadId: str
     turnId: str
+    itemId: str
+    delta: str
 
 
 class FileChangePatchUpdatedNotification(TypedDict):
     """Payload of `item/fileChange/patchUpdated`: all changes that have come so far. The lines of a changed file are those of the patch; the last of these notifications has the changes of the item."""
 
-    changes: list[FileUpdateChange]
-    itemId: str
     threadId: str
     turnId: str
+    itemId: str
+    changes: list[FileUpdateChange]
 
 
 class _FileChangeRequestApprovalParamsRequired(TypedDict):
+    threadId: str
+    turnId: str
     itemId: str
     startedAtMs: int
     """Unix time in milliseconds."""
-    threadId: str
-    turnId: str
 
 
 class FileChangeRequestApprovalParams(_FileChangeRequestApprovalParamsRequired, total=False):
     """Parameters of `item/fileChange/requestApproval`."""
 
+    reason: Union[str, None]
     grantRoot: Union[str, None]
     """Folder that would become writable for the session."""
-    reason: Union[str, None]
 
 
 class FileChangeRequestApprovalResponse(TypedDict):
@@ -912,23 +912,23 @@ class FileChangeRequestApprovalResponse(TypedDict):
 class FileSystemSandboxEntry(TypedDict):
     """One rule: a location and the access to it."""
 
-    access: FileSystemAccessMode
     path: FileSystemPath
+    access: FileSystemAccessMode
 
 
 class FileUpdateChange(TypedDict):
     """The change to one file."""
 
+    path: str
+    kind: PatchChangeKind
     diff: str
     """Unified diff; the whole content of an added file."""
-    kind: PatchChangeKind
-    path: str
 
 
 class _FsChangedNotificationRequired(TypedDict):
+    watchId: str
     changedPaths: list[str]
     """The paths that were created, changed, replaced, renamed or removed, in order, as `fs/watch` wrote them; bytes of a name that are not UTF-8 are replaced by U+FFFD. Of a folder, whatever is not in it now is gone, and what is new in it is named too."""
-    watchId: str
 
 
 class FsChangedNotification(_FsChangedNotificationRequired, total=False):
@@ -939,8 +939,8 @@ class FsChangedNotification(_FsChangedNotificationRequired, total=False):
 
 
 class _FsCopyParamsRequired(TypedDict):
-    destinationPath: str
     sourcePath: str
+    destinationPath: str
 
 
 class FsCopyParams(_FsCopyParamsRequired, total=False):
@@ -970,11 +970,11 @@ class FsGetMetadataParams(TypedDict):
 class FsGetMetadataResponse(TypedDict):
     """Result of `fs/getMetadata`; times in Unix milliseconds."""
 
+    isFile: bool
+    isDirectory: bool
+    isSymlink: bool
     createdAtMs: int
     """0 where the file system does not record it."""
-    isDirectory: bool
-    isFile: bool
-    isSymlink: bool
     modifiedAtMs: int
 
 
@@ -982,8 +982,8 @@ class FsReadDirectoryEntry(TypedDict):
     """An entry of a folder."""
 
     fileName: str
-    isDirectory: bool
     isFile: bool
+    isDirectory: bool
 
 
 class FsReadDirectoryParams(TypedDict):
@@ -1017,10 +1017,10 @@ class _FsRemoveParamsRequired(TypedDict):
 class FsRemoveParams(_FsRemoveParamsRequired, total=False):
     """Parameters of `fs/remove`."""
 
-    force: Union[bool, None]
-    """Defaults to `true`: a missing path is not an error."""
     recursive: Union[bool, None]
     """Defaults to `true`."""
+    force: Union[bool, None]
+    """Defaults to `true`: a missing path is not an error."""
 
 
 class FsUnwatchParams(TypedDict):
@@ -1030,9 +1030,9 @@ class FsUnwatchParams(TypedDict):
 
 
 class _FsWatchParamsRequired(TypedDict):
-    path: str
     watchId: str
     """The client's name for the watch, of at most 1,024 bytes; must not be in use in this connection."""
+    path: str
 
 
 class FsWatchParams(_FsWatchParamsRequired, total=False):
@@ -1052,8 +1052,8 @@ class FsWatchResponse(TypedDict):
 class FsWriteFileParams(TypedDict):
     """Parameters of `fs/writeFile`."""
 
-    dataBase64: str
     path: str
+    dataBase64: str
 
 
 class _FuzzyFileSearchParamsRequired(TypedDict):
@@ -1077,12 +1077,12 @@ class FuzzyFileSearchResponse(TypedDict):
 
 
 class _FuzzyFileSearchResultRequired(TypedDict):
-    file_name: str
-    match_type: FuzzyFileSearchMatchType
-    path: str
-    """Relative to `root`; what is not UTF-8 in it is replaced by U+FFFD."""
     root: str
     """As the request names it."""
+    path: str
+    """Relative to `root`; what is not UTF-8 in it is replaced by U+FFFD."""
+    match_type: FuzzyFileSearchMatchType
+    file_name: str
     score: int
     """The score of the match; more is better."""
 
@@ -1103,10 +1103,10 @@ class FuzzyFileSearchSessionCompletedNotification(TypedDict):
 class FuzzyFileSearchSessionStartParams(TypedDict):
     """Parameters of `fuzzyFileSearch/sessionStart`."""
 
-    roots: list[str]
-    """Absolute paths of folders, 16 at most."""
     sessionId: str
     """Chosen by the client, unique within its connection."""
+    roots: list[str]
+    """Absolute paths of folders, 16 at most."""
 
 
 class FuzzyFileSearchSessionStopParams(TypedDict):
@@ -1118,33 +1118,33 @@ class FuzzyFileSearchSessionStopParams(TypedDict):
 class FuzzyFileSearchSessionUpdateParams(TypedDict):
     """Parameters of `fuzzyFileSearch/sessionUpdate`."""
 
-    query: str
     sessionId: str
+    query: str
 
 
 class FuzzyFileSearchSessionUpdatedNotification(TypedDict):
     """Payload of `fuzzyFileSearch/sessionUpdated`."""
 
-    files: list[FuzzyFileSearchResult]
-    query: str
     sessionId: str
+    query: str
+    files: list[FuzzyFileSearchResult]
 
 
 class GitInfo(TypedDict):
     """State of the repository when the thread was last used."""
 
+    sha: Union[str, None]
     branch: Union[str, None]
     originUrl: Union[str, None]
-    sha: Union[str, None]
 
 
 class _GranularApprovalRequired(TypedDict):
-    mcp_elicitations: bool
-    """Elicitations of MCP servers."""
-    rules: bool
-    """Prompts raised by command rules."""
     sandbox_approval: bool
     """Escalations out of the sandbox."""
+    rules: bool
+    """Prompts raised by command rules."""
+    mcp_elicitations: bool
+    """Elicitations of MCP servers."""
 
 
 class GranularApproval(_GranularApprovalRequired, total=False):
@@ -1163,27 +1163,27 @@ class _GuardianApprovalReviewRequired(TypedDict):
 class GuardianApprovalReview(_GuardianApprovalReviewRequired, total=False):
     """The reviewer's findings."""
 
-    rationale: Union[str, None]
     riskLevel: Union[GuardianRiskLevel, None]
     userAuthorization: Union[GuardianUserAuthorization, None]
+    rationale: Union[str, None]
 
 
 class GuardianWarningNotification(TypedDict):
     """Payload of `guardianWarning`."""
 
-    message: str
     threadId: str
+    message: str
 
 
 class HookErrorInfo(TypedDict):
     """A hook that could not be loaded."""
 
-    message: str
     path: str
+    message: str
 
-_HookMetadataRequired = TypedDict("_HookMetadataRequired", {"currentHash": 'str', "displayOrder": 'int', "enabled": 'bool', "eventName": 'HookEventName', "handlerType": 'HookHandlerType', "isManaged": 'bool', "key": 'str', "source": 'HookSource', "sourcePath": 'str', "timeoutSec": 'int', "trustStatus": 'HookTrustStatus'})
+_HookMetadataRequired = TypedDict("_HookMetadataRequired", {"key": 'str', "eventName": 'HookEventName', "handlerType": 'HookHandlerType', "timeoutSec": 'int', "source": 'HookSource', "sourcePath": 'str', "displayOrder": 'int', "enabled": 'bool', "isManaged": 'bool', "currentHash": 'str', "trustStatus": 'HookTrustStatus'})
 
-HookMetadata = TypedDict("HookMetadata", {"arguments": 'Any', "async": 'bool', "command": 'Union[str, None]', "matcher": 'Union[str, None]', "model": 'Union[str, None]', "pluginId": 'Union[str, None]', "prompt": 'Union[str, None]', "server": 'Union[str, None]', "statusMessage": 'Union[str, None]', "tool": 'Union[str, None]'}, total=False)
+HookMetadata = TypedDict("HookMetadata", {"matcher": 'Union[str, None]', "command": 'Union[str, None]', "prompt": 'Union[str, None]', "model": 'Union[str, None]', "server": 'Union[str, None]', "tool": 'Union[str, None]', "arguments": 'Any', "async": 'bool', "statusMessage": 'Union[str, None]', "pluginId": 'Union[str, None]'}, total=False)
 
 
 class HookOutputEntry(TypedDict):
@@ -1203,51 +1203,51 @@ class HookPromptFragment(TypedDict):
 class HookPromptItem(TypedDict):
     """Text that hooks added to the conversation."""
 
-    fragments: list[HookPromptFragment]
     id: str
+    fragments: list[HookPromptFragment]
 
 
 class HookRunNotification(TypedDict):
     """Payload of `hook/started` and `hook/completed`."""
 
-    run: HookRunSummary
     threadId: str
     turnId: Union[str, None]
+    run: HookRunSummary
 
 
 class _HookRunSummaryRequired(TypedDict):
-    displayOrder: int
-    entries: list[HookOutputEntry]
-    eventName: HookEventName
-    executionMode: HookExecutionMode
-    handlerType: HookHandlerType
     id: str
+    eventName: HookEventName
+    handlerType: HookHandlerType
+    executionMode: HookExecutionMode
     scope: HookScope
     source: HookSource
     sourcePath: str
+    displayOrder: int
+    status: HookRunStatus
     startedAt: int
     """Unix time in seconds."""
-    status: HookRunStatus
+    entries: list[HookOutputEntry]
 
 
 class HookRunSummary(_HookRunSummaryRequired, total=False):
     """One run of a hook."""
 
+    statusMessage: Union[str, None]
     completedAt: Union[int, None]
     """Unix time in seconds."""
     durationMs: Union[int, None]
-    statusMessage: Union[str, None]
 
 
 class HooksListEntry(TypedDict):
     """Hooks of one folder."""
 
     cwd: str
-    errors: list[HookErrorInfo]
-    hooks: list[HookMetadata]
     hooksEnabled: bool
     """True if hooks are on. While they are off, only those of the administrator run."""
+    hooks: list[HookMetadata]
     warnings: list[str]
+    errors: list[HookErrorInfo]
 
 
 class HooksListParams(TypedDict, total=False):
@@ -1286,18 +1286,18 @@ class HostedAuthTokensRefreshResponse(_HostedAuthTokensRefreshResponseRequired, 
 
 class _ImageGenerationItemRequired(TypedDict):
     id: str
+    status: str
     result: str
     """The image in base64."""
-    status: str
 
 
 class ImageGenerationItem(_ImageGenerationItemRequired, total=False):
     """An image that the model generated."""
 
-    reason: Union[str, None]
-    """Why there is no image; absent if it succeeded."""
     revisedPrompt: Union[str, None]
     savedPath: Union[str, None]
+    reason: Union[str, None]
+    """Why there is no image; absent if it succeeded."""
 
 
 class _ImageViewItemRequired(TypedDict):
@@ -1315,14 +1315,14 @@ class ImageViewItem(_ImageViewItemRequired, total=False):
 class InitializeCapabilities(TypedDict, total=False):
     """Capabilities that the client requests for its connection."""
 
-    eventCursor: bool
-    """Notifications about a thread carry `eventCursor` next to `method` and `params`: their position, from which `thread/resume` can continue. Experimental."""
     experimentalApi: bool
     """Enables experimental methods and fields."""
-    optOutNotificationMethods: Union[list[str], None]
-    """Exact method names of notifications to suppress; unknown names are ignored."""
+    eventCursor: bool
+    """Notifications about a thread carry `eventCursor` next to `method` and `params`: their position, from which `thread/resume` can continue. Experimental."""
     tokenCost: bool
     """`thread/tokenUsage/updated` has `cost`: what the tokens cost. Experimental."""
+    optOutNotificationMethods: Union[list[str], None]
+    """Exact method names of notifications to suppress; unknown names are ignored."""
 
 
 class _InitializeParamsRequired(TypedDict):
@@ -1338,63 +1338,63 @@ class InitializeParams(_InitializeParamsRequired, total=False):
 class InitializeResponse(TypedDict):
     """Result of `initialize`."""
 
+    userAgent: str
+    """The user agent that the server sends to model providers."""
     agentHome: str
     """Folder of the configuration and the stored threads."""
     platformFamily: str
     """`unix` or `windows`."""
     platformOs: str
     """For example `linux` or `macos`."""
-    userAgent: str
-    """The user agent that the server sends to model providers."""
 
 
 class ItemAutoApprovalReviewCompletedNotification(TypedDict):
     """Payload of `item/autoApprovalReview/completed`."""
 
-    action: GuardianApprovalReviewAction
+    threadId: str
+    turnId: str
+    reviewId: str
+    targetItemId: Union[str, None]
+    startedAtMs: int
+    """Unix time in milliseconds."""
     completedAtMs: int
     """Unix time in milliseconds."""
     decisionSource: AutoReviewDecisionSource
     review: GuardianApprovalReview
-    reviewId: str
-    startedAtMs: int
-    """Unix time in milliseconds."""
-    targetItemId: Union[str, None]
-    threadId: str
-    turnId: str
+    action: GuardianApprovalReviewAction
 
 
 class ItemAutoApprovalReviewStartedNotification(TypedDict):
     """Payload of `item/autoApprovalReview/started`."""
 
-    action: GuardianApprovalReviewAction
-    review: GuardianApprovalReview
-    reviewId: str
-    startedAtMs: int
-    """Unix time in milliseconds."""
-    targetItemId: Union[str, None]
     threadId: str
     turnId: str
+    reviewId: str
+    targetItemId: Union[str, None]
+    startedAtMs: int
+    """Unix time in milliseconds."""
+    review: GuardianApprovalReview
+    action: GuardianApprovalReviewAction
 
 
 class ItemCompletedNotification(TypedDict):
     """Payload of `item/completed`."""
 
+    threadId: str
+    turnId: str
     completedAtMs: int
     """Unix time in milliseconds."""
     item: ThreadItem
-    threadId: str
-    turnId: str
 
 
 class ItemStartedNotification(TypedDict):
     """Payload of `item/started`."""
 
-    item: ThreadItem
-    startedAtMs: int
-    """Unix time in milliseconds."""
     threadId: str
     turnId: str
+    startedAtMs: int
+    """Unix time in milliseconds."""
+    item: ThreadItem
 
 
 class LegacyApprovalResponse(TypedDict):
@@ -1404,14 +1404,14 @@ class LegacyApprovalResponse(TypedDict):
 
 
 class _ManagedHooksRequirementsRequired(TypedDict):
+    PreToolUse: list[ConfiguredHookMatcherGroup]
     PermissionRequest: list[ConfiguredHookMatcherGroup]
-    PostCompact: list[ConfiguredHookMatcherGroup]
     PostToolUse: list[ConfiguredHookMatcherGroup]
     PreCompact: list[ConfiguredHookMatcherGroup]
-    PreToolUse: list[ConfiguredHookMatcherGroup]
+    PostCompact: list[ConfiguredHookMatcherGroup]
     SessionStart: list[ConfiguredHookMatcherGroup]
-    Stop: list[ConfiguredHookMatcherGroup]
     UserPromptSubmit: list[ConfiguredHookMatcherGroup]
+    Stop: list[ConfiguredHookMatcherGroup]
 
 
 class ManagedHooksRequirements(_ManagedHooksRequirementsRequired, total=False):
@@ -1438,9 +1438,9 @@ class MarketplaceAddParams(_MarketplaceAddParamsRequired, total=False):
 class MarketplaceAddResponse(TypedDict):
     """Result of `marketplace/add`."""
 
-    alreadyAdded: bool
-    installedRoot: str
     marketplaceName: str
+    installedRoot: str
+    alreadyAdded: bool
 
 
 class MarketplaceInterface(TypedDict, total=False):
@@ -1463,9 +1463,9 @@ class MarketplaceRemoveParams(TypedDict):
 
 
 class _MarketplaceRemoveResponseRequired(TypedDict):
+    marketplaceName: str
     installedPluginIds: list[str]
     """The plugins from it that stay installed, and in use."""
-    marketplaceName: str
 
 
 class MarketplaceRemoveResponse(_MarketplaceRemoveResponseRequired, total=False):
@@ -1491,21 +1491,21 @@ class MarketplaceUpgradeParams(TypedDict, total=False):
 class MarketplaceUpgradeResponse(TypedDict):
     """Result of `marketplace/upgrade`."""
 
-    errors: list[MarketplaceUpgradeErrorInfo]
     selectedMarketplaces: list[str]
     upgradedRoots: list[str]
+    errors: list[MarketplaceUpgradeErrorInfo]
 
 
 class _McpBlobResourceContentRequired(TypedDict):
-    blob: str
     uri: str
+    blob: str
 
 
 class McpBlobResourceContent(_McpBlobResourceContentRequired, total=False):
     """Content as base64."""
 
-    _meta: Any
     mimeType: Union[str, None]
+    _meta: Any
 
 
 class _McpElicitationBooleanSchemaRequired(TypedDict):
@@ -1515,9 +1515,9 @@ class _McpElicitationBooleanSchemaRequired(TypedDict):
 class McpElicitationBooleanSchema(_McpElicitationBooleanSchemaRequired, total=False):
     """A boolean field."""
 
-    default: Union[bool, None]
-    description: Union[str, None]
     title: Union[str, None]
+    description: Union[str, None]
+    default: Union[bool, None]
 
 
 class McpElicitationConstOption(TypedDict):
@@ -1534,13 +1534,13 @@ class _McpElicitationNumberSchemaRequired(TypedDict):
 class McpElicitationNumberSchema(_McpElicitationNumberSchemaRequired, total=False):
     """A number field."""
 
-    default: Union[float, None]
-    description: Union[str, None]
-    maximum: Union[float, None]
     minimum: Union[float, None]
+    maximum: Union[float, None]
     title: Union[str, None]
+    description: Union[str, None]
+    default: Union[float, None]
 
-_McpElicitationSchemaRequired = TypedDict("_McpElicitationSchemaRequired", {"properties": 'dict[str, McpElicitationPrimitiveSchema]', "type": 'McpElicitationObjectType'})
+_McpElicitationSchemaRequired = TypedDict("_McpElicitationSchemaRequired", {"type": 'McpElicitationObjectType', "properties": 'dict[str, McpElicitationPrimitiveSchema]'})
 
 McpElicitationSchema = TypedDict("McpElicitationSchema", {"$schema": 'Union[str, None]', "required": 'Union[list[str], None]'}, total=False)
 
@@ -1552,12 +1552,12 @@ class _McpElicitationStringSchemaRequired(TypedDict):
 class McpElicitationStringSchema(_McpElicitationStringSchemaRequired, total=False):
     """A text field."""
 
-    default: Union[str, None]
-    description: Union[str, None]
     format: Union[McpElicitationStringFormat, None]
-    maxLength: Union[int, None]
     minLength: Union[int, None]
+    maxLength: Union[int, None]
     title: Union[str, None]
+    description: Union[str, None]
+    default: Union[str, None]
 
 
 class McpElicitationTitledEnumItems(TypedDict):
@@ -1567,81 +1567,81 @@ class McpElicitationTitledEnumItems(TypedDict):
 
 
 class _McpElicitationTitledMultiSelectEnumSchemaRequired(TypedDict):
-    items: McpElicitationTitledEnumItems
     type: McpElicitationArrayType
+    items: McpElicitationTitledEnumItems
 
 
 class McpElicitationTitledMultiSelectEnumSchema(_McpElicitationTitledMultiSelectEnumSchemaRequired, total=False):
     """A multiple choice of titled values."""
 
-    default: Union[list[str], None]
-    description: Union[str, None]
-    maxItems: Union[int, None]
     minItems: Union[int, None]
+    maxItems: Union[int, None]
     title: Union[str, None]
+    description: Union[str, None]
+    default: Union[list[str], None]
 
 
 class _McpElicitationTitledSingleSelectEnumSchemaRequired(TypedDict):
-    oneOf: list[McpElicitationConstOption]
     type: McpElicitationStringType
+    oneOf: list[McpElicitationConstOption]
 
 
 class McpElicitationTitledSingleSelectEnumSchema(_McpElicitationTitledSingleSelectEnumSchemaRequired, total=False):
     """A single choice of titled values."""
 
-    default: Union[str, None]
-    description: Union[str, None]
     title: Union[str, None]
+    description: Union[str, None]
+    default: Union[str, None]
 
 
 class McpElicitationUntitledEnumItems(TypedDict):
     """The available values."""
 
-    enum: list[str]
     type: McpElicitationStringType
+    enum: list[str]
 
 
 class _McpElicitationUntitledMultiSelectEnumSchemaRequired(TypedDict):
-    items: McpElicitationUntitledEnumItems
     type: McpElicitationArrayType
+    items: McpElicitationUntitledEnumItems
 
 
 class McpElicitationUntitledMultiSelectEnumSchema(_McpElicitationUntitledMultiSelectEnumSchemaRequired, total=False):
     """A multiple choice of values."""
 
-    default: Union[list[str], None]
-    description: Union[str, None]
-    maxItems: Union[int, None]
     minItems: Union[int, None]
+    maxItems: Union[int, None]
     title: Union[str, None]
+    description: Union[str, None]
+    default: Union[list[str], None]
 
 
 class _McpElicitationUntitledSingleSelectEnumSchemaRequired(TypedDict):
-    enum: list[str]
     type: McpElicitationStringType
+    enum: list[str]
 
 
 class McpElicitationUntitledSingleSelectEnumSchema(_McpElicitationUntitledSingleSelectEnumSchemaRequired, total=False):
     """A single choice of values, with separate titles, in the older form."""
 
-    default: Union[str, None]
-    description: Union[str, None]
     enumNames: Union[list[str], None]
     title: Union[str, None]
+    description: Union[str, None]
+    default: Union[str, None]
 
 
 class _McpPromptRequired(TypedDict):
-    arguments: list[McpPromptArgument]
     name: str
+    arguments: list[McpPromptArgument]
 
 
 class McpPrompt(_McpPromptRequired, total=False):
     """A prompt of a server."""
 
-    _meta: Any
+    title: Union[str, None]
     description: Union[str, None]
     icons: Union[list[Any], None]
-    title: Union[str, None]
+    _meta: Any
 
 
 class _McpPromptArgumentRequired(TypedDict):
@@ -1652,17 +1652,17 @@ class _McpPromptArgumentRequired(TypedDict):
 class McpPromptArgument(_McpPromptArgumentRequired, total=False):
     """An argument of a prompt."""
 
-    description: Union[str, None]
     title: Union[str, None]
+    description: Union[str, None]
 
 
 class McpPromptMessage(TypedDict):
     """A message of an expanded prompt."""
 
-    content: Any
-    """A content block, as in the results of tools."""
     role: str
     """`user` or `assistant`."""
+    content: Any
+    """A content block, as in the results of tools."""
 
 
 class _McpResourceRequired(TypedDict):
@@ -1673,13 +1673,13 @@ class _McpResourceRequired(TypedDict):
 class McpResource(_McpResourceRequired, total=False):
     """A resource of a server."""
 
-    _meta: Any
-    annotations: Any
+    title: Union[str, None]
     description: Union[str, None]
-    icons: Union[list[Any], None]
     mimeType: Union[str, None]
     size: Union[int, None]
-    title: Union[str, None]
+    annotations: Any
+    icons: Union[list[Any], None]
+    _meta: Any
 
 
 class _McpResourceTemplateRequired(TypedDict):
@@ -1690,10 +1690,10 @@ class _McpResourceTemplateRequired(TypedDict):
 class McpResourceTemplate(_McpResourceTemplateRequired, total=False):
     """A template of resource URIs."""
 
-    annotations: Any
+    title: Union[str, None]
     description: Union[str, None]
     mimeType: Union[str, None]
-    title: Union[str, None]
+    annotations: Any
 
 
 class _McpServerElicitationRequestResponseRequired(TypedDict):
@@ -1703,17 +1703,17 @@ class _McpServerElicitationRequestResponseRequired(TypedDict):
 class McpServerElicitationRequestResponse(_McpServerElicitationRequestResponseRequired, total=False):
     """The client's response to `mcpServer/elicitation/request`."""
 
-    _meta: Any
     content: Any
     """Values of the form."""
+    _meta: Any
 
 
 class McpServerOauthLoginCompletedNotification(TypedDict):
     """Payload of `mcpServer/oauthLogin/completed`."""
 
-    error: Union[str, None]
     name: str
     success: bool
+    error: Union[str, None]
 
 
 class _McpServerOauthLoginParamsRequired(TypedDict):
@@ -1724,9 +1724,9 @@ class McpServerOauthLoginParams(_McpServerOauthLoginParamsRequired, total=False)
     """Parameters of `mcpServer/oauth/login`."""
 
     scopes: Union[list[str], None]
+    timeoutSecs: Union[int, None]
     threadId: Union[str, None]
     """Logs in at a server of this loaded thread. Experimental."""
-    timeoutSecs: Union[int, None]
 
 
 class McpServerOauthLoginResponse(TypedDict):
@@ -1736,8 +1736,8 @@ class McpServerOauthLoginResponse(TypedDict):
 
 
 class _McpServerPromptGetParamsRequired(TypedDict):
-    name: str
     server: str
+    name: str
 
 
 class McpServerPromptGetParams(_McpServerPromptGetParamsRequired, total=False):
@@ -1755,8 +1755,8 @@ class _McpServerPromptGetResponseRequired(TypedDict):
 class McpServerPromptGetResponse(_McpServerPromptGetResponseRequired, total=False):
     """Result of `mcpServer/prompt/get`."""
 
-    _meta: Any
     description: Union[str, None]
+    _meta: Any
 
 
 class _McpServerPromptListParamsRequired(TypedDict):
@@ -1797,29 +1797,29 @@ class McpServerResourceReadResponse(TypedDict):
 class McpServerStartupStatusUpdatedNotification(TypedDict):
     """Payload of `mcpServer/startupStatus/updated`."""
 
-    error: Union[str, None]
     name: str
     status: McpServerStartupState
+    error: Union[str, None]
 
 
 class McpServerStatus(TypedDict):
     """A server with its tools and resources."""
 
-    authStatus: McpAuthStatus
     name: str
-    resourceTemplates: list[McpResourceTemplate]
-    resources: list[McpResource]
     tools: dict[str, McpTool]
     """Tools by name."""
+    resources: list[McpResource]
+    resourceTemplates: list[McpResourceTemplate]
+    authStatus: McpAuthStatus
 
 
 class McpServerStatusListParams(TypedDict, total=False):
     """Parameters of `mcpServerStatus/list`."""
 
     cursor: Union[str, None]
+    limit: Union[int, None]
     detail: Union[McpServerStatusDetail, None]
     """`full` when absent."""
-    limit: Union[int, None]
     threadId: Union[str, None]
     """Lists the servers of this loaded thread. Experimental."""
 
@@ -1832,16 +1832,16 @@ class McpServerStatusListResponse(TypedDict):
 
 
 class _McpServerToolCallParamsRequired(TypedDict):
-    server: str
     threadId: str
+    server: str
     tool: str
 
 
 class McpServerToolCallParams(_McpServerToolCallParamsRequired, total=False):
     """Parameters of `mcpServer/tool/call`."""
 
-    _meta: Any
     arguments: Any
+    _meta: Any
 
 
 class _McpServerToolCallResponseRequired(TypedDict):
@@ -1851,37 +1851,37 @@ class _McpServerToolCallResponseRequired(TypedDict):
 class McpServerToolCallResponse(_McpServerToolCallResponseRequired, total=False):
     """Result of `mcpServer/tool/call`."""
 
-    _meta: Any
-    isError: Union[bool, None]
     structuredContent: Any
+    isError: Union[bool, None]
+    _meta: Any
 
 
 class _McpTextResourceContentRequired(TypedDict):
-    text: str
     uri: str
+    text: str
 
 
 class McpTextResourceContent(_McpTextResourceContentRequired, total=False):
     """Content as text."""
 
-    _meta: Any
     mimeType: Union[str, None]
+    _meta: Any
 
 
 class _McpToolRequired(TypedDict):
-    inputSchema: Any
     name: str
+    inputSchema: Any
 
 
 class McpTool(_McpToolRequired, total=False):
     """A tool of a server."""
 
-    _meta: Any
-    annotations: Any
-    description: Union[str, None]
-    icons: Union[list[Any], None]
-    outputSchema: Any
     title: Union[str, None]
+    description: Union[str, None]
+    outputSchema: Any
+    annotations: Any
+    icons: Union[list[Any], None]
+    _meta: Any
 
 
 class McpToolCallError(TypedDict):
@@ -1891,29 +1891,29 @@ class McpToolCallError(TypedDict):
 
 
 class _McpToolCallItemRequired(TypedDict):
-    arguments: Any
     id: str
     server: str
-    status: McpToolCallStatus
     tool: str
+    status: McpToolCallStatus
+    arguments: Any
 
 
 class McpToolCallItem(_McpToolCallItemRequired, total=False):
     """A call of an MCP server's tool."""
 
-    durationMs: Union[int, None]
-    error: Union[McpToolCallError, None]
     mcpAppResourceUri: Union[str, None]
     result: Union[McpToolCallResult, None]
+    error: Union[McpToolCallError, None]
+    durationMs: Union[int, None]
 
 
 class McpToolCallProgressNotification(TypedDict):
     """Payload of `item/mcpToolCall/progress`."""
 
-    itemId: str
-    message: str
     threadId: str
     turnId: str
+    itemId: str
+    message: str
 
 
 class _McpToolCallResultRequired(TypedDict):
@@ -1923,8 +1923,8 @@ class _McpToolCallResultRequired(TypedDict):
 class McpToolCallResult(_McpToolCallResultRequired, total=False):
     """Result of an MCP tool."""
 
-    _meta: Any
     structuredContent: Any
+    _meta: Any
 
 
 class MemoryCitation(TypedDict):
@@ -1937,21 +1937,21 @@ class MemoryCitation(TypedDict):
 class MemoryCitationEntry(TypedDict):
     """A passage of a memory file."""
 
-    lineEnd: int
-    lineStart: int
-    note: str
     path: str
+    lineStart: int
+    lineEnd: int
+    note: str
 
 
 class MigrationDetails(TypedDict, total=False):
     """Details of an item."""
 
-    commands: list[NamedMigration]
-    hooks: list[NamedMigration]
-    mcpServers: list[NamedMigration]
     plugins: list[PluginsMigration]
-    sessions: list[SessionMigration]
+    mcpServers: list[NamedMigration]
+    hooks: list[NamedMigration]
+    commands: list[NamedMigration]
     subagents: list[NamedMigration]
+    sessions: list[SessionMigration]
 
 
 class MockExperimentalMethodParams(TypedDict, total=False):
@@ -1967,31 +1967,31 @@ class MockExperimentalMethodResponse(TypedDict):
 
 
 class _ModelRequired(TypedDict):
-    defaultReasoningEffort: ReasoningEffort
-    description: str
-    displayName: str
-    hidden: bool
-    """Hidden in the default picker."""
     id: str
-    inputModalities: list[InputModality]
-    """Text and image when absent."""
-    isDefault: bool
-    """True if this is the recommended model."""
     model: str
     """Name sent to the provider."""
+    displayName: str
+    description: str
+    hidden: bool
+    """Hidden in the default picker."""
     supportedReasoningEfforts: list[ReasoningEffortOption]
+    defaultReasoningEffort: ReasoningEffort
+    inputModalities: list[InputModality]
+    """Text and image when absent."""
     supportsPersonality: bool
+    isDefault: bool
+    """True if this is the recommended model."""
 
 
 class Model(_ModelRequired, total=False):
     """A model (specification, "Model entry")."""
 
-    additionalSpeedTiers: list[str]
-    availabilityNux: Union[ModelAvailabilityNux, None]
-    serviceTiers: list[ModelServiceTier]
     upgrade: Union[str, None]
     """Id of the model recommended as a replacement."""
     upgradeInfo: Union[ModelUpgradeInfo, None]
+    availabilityNux: Union[ModelAvailabilityNux, None]
+    additionalSpeedTiers: list[str]
+    serviceTiers: list[ModelServiceTier]
 
 
 class ModelAvailabilityNux(TypedDict):
@@ -2004,8 +2004,8 @@ class ModelListParams(TypedDict, total=False):
     """Parameters of `model/list`."""
 
     cursor: Union[str, None]
-    includeHidden: Union[bool, None]
     limit: Union[int, None]
+    includeHidden: Union[bool, None]
 
 
 class ModelListResponse(TypedDict):
@@ -2026,19 +2026,19 @@ class ModelProviderCapabilitiesReadResponse(TypedDict):
 class ModelReroutedNotification(TypedDict):
     """Payload of `model/rerouted`."""
 
-    fromModel: str
-    reason: ModelRerouteReason
     threadId: str
-    toModel: str
     turnId: str
+    fromModel: str
+    toModel: str
+    reason: ModelRerouteReason
 
 
 class ModelServiceTier(TypedDict):
     """A service tier of a model."""
 
-    description: str
     id: str
     name: str
+    description: str
 
 
 class _ModelUpgradeInfoRequired(TypedDict):
@@ -2048,9 +2048,9 @@ class _ModelUpgradeInfoRequired(TypedDict):
 class ModelUpgradeInfo(_ModelUpgradeInfoRequired, total=False):
     """Details of the recommended upgrade."""
 
-    migrationMarkdown: Union[str, None]
     modelLink: Union[str, None]
     upgradeCopy: Union[str, None]
+    migrationMarkdown: Union[str, None]
 
 
 class ModelVerificationNotification(TypedDict):
@@ -2083,26 +2083,26 @@ class NetworkPermissions(TypedDict):
 class NetworkPolicyAmendment(TypedDict):
     """A proposed host rule for later connections."""
 
-    action: NetworkPolicyRuleAction
     host: str
+    action: NetworkPolicyRuleAction
 
 
 class NetworkRequirements(TypedDict, total=False):
     """Restrictions on the network access of commands."""
 
-    allowLocalBinding: Union[bool, None]
-    allowUnixSockets: Union[list[str], None]
-    allowUpstreamProxy: Union[bool, None]
-    allowedDomains: Union[list[str], None]
-    dangerouslyAllowAllUnixSockets: Union[bool, None]
-    dangerouslyAllowNonLoopbackProxy: Union[bool, None]
-    deniedDomains: Union[list[str], None]
-    domains: Union[dict[str, NetworkDomainPermission], None]
     enabled: Union[bool, None]
     httpPort: Union[int, None]
-    managedAllowedDomainsOnly: Union[bool, None]
     socksPort: Union[int, None]
+    allowUpstreamProxy: Union[bool, None]
+    dangerouslyAllowNonLoopbackProxy: Union[bool, None]
+    dangerouslyAllowAllUnixSockets: Union[bool, None]
+    domains: Union[dict[str, NetworkDomainPermission], None]
+    managedAllowedDomainsOnly: Union[bool, None]
+    allowedDomains: Union[list[str], None]
+    deniedDomains: Union[list[str], None]
     unixSockets: Union[dict[str, NetworkUnixSocketPermission], None]
+    allowUnixSockets: Union[list[str], None]
+    allowLocalBinding: Union[bool, None]
 
 
 class NotedPath(TypedDict):
@@ -2114,9 +2114,9 @@ class NotedPath(TypedDict):
 
 
 class _PermissionProfileSelectionParamsRequired(TypedDict):
+    type: PermissionProfileSelectionType
     id: str
     """Name of the profile."""
-    type: PermissionProfileSelectionType
 
 
 class PermissionProfileSelectionParams(_PermissionProfileSelectionParamsRequired, total=False):
@@ -2126,13 +2126,13 @@ class PermissionProfileSelectionParams(_PermissionProfileSelectionParamsRequired
 
 
 class _PermissionsRequestApprovalParamsRequired(TypedDict):
-    cwd: str
-    itemId: str
-    permissions: AdditionalPermissionProfile
-    startedAtMs: int
-    """Unix time in milliseconds."""
     threadId: str
     turnId: str
+    itemId: str
+    startedAtMs: int
+    """Unix time in milliseconds."""
+    cwd: str
+    permissions: AdditionalPermissionProfile
 
 
 class PermissionsRequestApprovalParams(_PermissionsRequestApprovalParamsRequired, total=False):
@@ -2156,10 +2156,10 @@ class PermissionsRequestApprovalResponse(_PermissionsRequestApprovalResponseRequ
 class PlanDeltaNotification(TypedDict):
     """Payload of `item/plan/delta`."""
 
-    delta: str
-    itemId: str
     threadId: str
     turnId: str
+    itemId: str
+    delta: str
 
 
 class _PlanItemRequired(TypedDict):
@@ -2175,30 +2175,30 @@ class PlanItem(_PlanItemRequired, total=False):
 
 
 class _PluginDetailRequired(TypedDict):
-    apps: list[AppSummary]
-    hooks: list[PluginHookSummary]
     marketplaceName: str
     marketplacePath: Union[str, None]
-    mcpServers: list[str]
-    skills: list[SkillSummary]
     summary: PluginSummary
+    skills: list[SkillSummary]
+    hooks: list[PluginHookSummary]
+    apps: list[AppSummary]
+    mcpServers: list[str]
 
 
 class PluginDetail(_PluginDetailRequired, total=False):
     """Details of a plugin."""
 
+    description: Union[str, None]
     actions: list[str]
     """The programs and addresses that its hooks and MCP servers would run or reach, a sentence each. Line breaks and hidden characters are written as numbers, as in `\\u{a}`."""
     changes: Union[list[str], None]
     """Of an installed plugin: what an installation would change now, a sentence each."""
-    description: Union[str, None]
 
 
 class PluginHookSummary(TypedDict):
     """A hook that a plugin contains."""
 
-    eventName: HookEventName
     key: str
+    eventName: HookEventName
 
 
 class _PluginInstallParamsRequired(TypedDict):
@@ -2216,33 +2216,33 @@ class PluginInstallParams(_PluginInstallParamsRequired, total=False):
 class PluginInstallResponse(TypedDict):
     """Result of `plugin/install`."""
 
-    appsNeedingAuth: list[AppSummary]
     authPolicy: PluginAuthPolicy
+    appsNeedingAuth: list[AppSummary]
 
 
 class _PluginInterfaceRequired(TypedDict):
     capabilities: list[str]
-    screenshotUrls: list[str]
     screenshots: list[str]
+    screenshotUrls: list[str]
 
 
 class PluginInterface(_PluginInterfaceRequired, total=False):
     """Display information of a plugin."""
 
-    brandColor: Union[str, None]
+    displayName: Union[str, None]
+    shortDescription: Union[str, None]
+    longDescription: Union[str, None]
+    developerName: Union[str, None]
     category: Union[str, None]
+    websiteUrl: Union[str, None]
+    privacyPolicyUrl: Union[str, None]
+    termsOfServiceUrl: Union[str, None]
+    defaultPrompt: Union[list[str], None]
+    brandColor: Union[str, None]
     composerIcon: Union[str, None]
     composerIconUrl: Union[str, None]
-    defaultPrompt: Union[list[str], None]
-    developerName: Union[str, None]
-    displayName: Union[str, None]
     logo: Union[str, None]
     logoUrl: Union[str, None]
-    longDescription: Union[str, None]
-    privacyPolicyUrl: Union[str, None]
-    shortDescription: Union[str, None]
-    termsOfServiceUrl: Union[str, None]
-    websiteUrl: Union[str, None]
 
 
 class PluginListParams(TypedDict, total=False):
@@ -2256,9 +2256,9 @@ class PluginListParams(TypedDict, total=False):
 class PluginListResponse(TypedDict):
     """Result of `plugin/list`."""
 
-    featuredPluginIds: list[str]
-    marketplaceLoadErrors: list[MarketplaceLoadErrorInfo]
     marketplaces: list[PluginMarketplaceEntry]
+    marketplaceLoadErrors: list[MarketplaceLoadErrorInfo]
+    featuredPluginIds: list[str]
 
 
 class _PluginMarketplaceEntryRequired(TypedDict):
@@ -2299,10 +2299,10 @@ class _PluginShareContextRequired(TypedDict):
 class PluginShareContext(_PluginShareContextRequired, total=False):
     """Sharing state of a plugin."""
 
+    shareUrl: Union[str, None]
     creatorAccountUserId: Union[str, None]
     creatorName: Union[str, None]
     shareTargets: Union[list[PluginSharePrincipal], None]
-    shareUrl: Union[str, None]
 
 
 class PluginShareDeleteParams(TypedDict):
@@ -2331,9 +2331,9 @@ class PluginShareListResponse(TypedDict):
 class PluginSharePrincipal(TypedDict):
     """A principal that a plugin is shared with."""
 
-    name: str
-    principalId: str
     principalType: PluginSharePrincipalType
+    principalId: str
+    name: str
 
 
 class _PluginShareSaveParamsRequired(TypedDict):
@@ -2343,9 +2343,9 @@ class _PluginShareSaveParamsRequired(TypedDict):
 class PluginShareSaveParams(_PluginShareSaveParamsRequired, total=False):
     """Parameters of `plugin/share/save`."""
 
-    discoverability: Union[PluginShareDiscoverability, None]
     remotePluginId: Union[str, None]
     """Id of the shared plugin to replace."""
+    discoverability: Union[PluginShareDiscoverability, None]
     shareTargets: Union[list[PluginShareTarget], None]
 
 
@@ -2359,15 +2359,15 @@ class PluginShareSaveResponse(TypedDict):
 class PluginShareTarget(TypedDict):
     """A principal to share with."""
 
-    principalId: str
     principalType: PluginSharePrincipalType
+    principalId: str
 
 
 class PluginShareUpdateTargetsParams(TypedDict):
     """Parameters of `plugin/share/updateTargets`."""
 
-    discoverability: PluginShareUpdateDiscoverability
     remotePluginId: str
+    discoverability: PluginShareUpdateDiscoverability
     shareTargets: list[PluginShareTarget]
 
 
@@ -2393,15 +2393,15 @@ class PluginSkillReadResponse(TypedDict):
 
 
 class _PluginSummaryRequired(TypedDict):
-    authPolicy: PluginAuthPolicy
-    availability: PluginAvailability
-    enabled: bool
     id: str
-    installPolicy: PluginInstallPolicy
-    installed: bool
-    keywords: list[str]
     name: str
     source: PluginSource
+    installed: bool
+    enabled: bool
+    installPolicy: PluginInstallPolicy
+    authPolicy: PluginAuthPolicy
+    availability: PluginAvailability
+    keywords: list[str]
 
 
 class PluginSummary(_PluginSummaryRequired, total=False):
@@ -2427,14 +2427,14 @@ class PluginsMigration(TypedDict):
 class ProcessExitedNotification(TypedDict):
     """Payload of `process/exited`."""
 
-    exitCode: int
     processHandle: str
-    stderr: str
-    """The captured output."""
-    stderrCapReached: bool
+    exitCode: int
     stdout: str
     """The captured output."""
     stdoutCapReached: bool
+    stderr: str
+    """The captured output."""
+    stderrCapReached: bool
 
 
 class ProcessKillParams(TypedDict):
@@ -2446,11 +2446,11 @@ class ProcessKillParams(TypedDict):
 class ProcessOutputDeltaNotification(TypedDict):
     """Payload of `process/outputDelta`."""
 
-    capReached: bool
-    """No more output of this stream follows."""
-    deltaBase64: str
     processHandle: str
     stream: OutputStream
+    deltaBase64: str
+    capReached: bool
+    """No more output of this stream follows."""
 
 
 class ProcessResizePtyParams(TypedDict):
@@ -2463,9 +2463,9 @@ class ProcessResizePtyParams(TypedDict):
 class _ProcessSpawnParamsRequired(TypedDict):
     command: list[str]
     """Program and arguments; must not be empty."""
-    cwd: str
     processHandle: str
     """The client's name for the process."""
+    cwd: str
 
 
 class ProcessSpawnParams(_ProcessSpawnParamsRequired, total=False):
@@ -2475,14 +2475,14 @@ class ProcessSpawnParams(_ProcessSpawnParamsRequired, total=False):
     """Variables to set; null unsets one."""
     outputBytesCap: Union[int, None]
     """Maximum number of bytes kept of each stream."""
+    timeoutMs: Union[int, None]
+    tty: bool
+    """Runs on a pseudo-terminal."""
     size: Union[TerminalSize, None]
     """Size of that terminal."""
     streamStdin: Union[bool, None]
     streamStdoutStderr: Union[bool, None]
     """Defaults to `true`."""
-    timeoutMs: Union[int, None]
-    tty: bool
-    """Runs on a pseudo-terminal."""
 
 
 class _ProcessWriteStdinParamsRequired(TypedDict):
@@ -2492,20 +2492,20 @@ class _ProcessWriteStdinParamsRequired(TypedDict):
 class ProcessWriteStdinParams(_ProcessWriteStdinParamsRequired, total=False):
     """Parameters of `process/writeStdin`."""
 
-    closeStdin: bool
     deltaBase64: Union[str, None]
+    closeStdin: bool
 
 
 class RateLimitSnapshot(TypedDict, total=False):
     """Limits of an account."""
 
-    credits: Union[CreditsSnapshot, None]
     limitId: Union[str, None]
     limitName: Union[str, None]
     planType: Union[PlanType, None]
     primary: Union[RateLimitWindow, None]
-    rateLimitReachedType: Union[RateLimitReachedType, None]
     secondary: Union[RateLimitWindow, None]
+    credits: Union[CreditsSnapshot, None]
+    rateLimitReachedType: Union[RateLimitReachedType, None]
 
 
 class _RateLimitWindowRequired(TypedDict):
@@ -2515,33 +2515,33 @@ class _RateLimitWindowRequired(TypedDict):
 class RateLimitWindow(_RateLimitWindowRequired, total=False):
     """A limit over a period of time."""
 
+    windowDurationMins: Union[int, None]
     resetsAt: Union[int, None]
     """Unix time in seconds."""
-    windowDurationMins: Union[int, None]
 
 
 class RealtimeVoicesList(TypedDict):
     """Voices by version of the realtime API."""
 
-    defaultV1: RealtimeVoice
-    defaultV2: RealtimeVoice
     v1: list[RealtimeVoice]
     v2: list[RealtimeVoice]
+    defaultV1: RealtimeVoice
+    defaultV2: RealtimeVoice
 
 
 class ReasoningEffortOption(TypedDict):
     """A reasoning effort that a model supports."""
 
-    description: str
     reasoningEffort: ReasoningEffort
+    description: str
 
 
 class _ReasoningItemRequired(TypedDict):
-    content: list[str]
-    """Blocks of raw reasoning."""
     id: str
     summary: list[str]
     """Sections of the summary."""
+    content: list[str]
+    """Blocks of raw reasoning."""
 
 
 class ReasoningItem(_ReasoningItemRequired, total=False):
@@ -2554,32 +2554,32 @@ class ReasoningItem(_ReasoningItemRequired, total=False):
 class ReasoningSummaryPartAddedNotification(TypedDict):
     """Payload of `item/reasoning/summaryPartAdded`."""
 
-    itemId: str
-    summaryIndex: int
     threadId: str
     turnId: str
+    itemId: str
+    summaryIndex: int
 
 
 class ReasoningSummaryTextDeltaNotification(TypedDict):
     """Payload of `item/reasoning/summaryTextDelta`."""
 
-    delta: str
-    itemId: str
-    summaryIndex: int
-    """Index of the section, from 0."""
     threadId: str
     turnId: str
+    itemId: str
+    delta: str
+    summaryIndex: int
+    """Index of the section, from 0."""
 
 
 class ReasoningTextDeltaNotification(TypedDict):
     """Payload of `item/reasoning/textDelta`."""
 
-    contentIndex: int
-    """Index of the block, from 0."""
-    delta: str
-    itemId: str
     threadId: str
     turnId: str
+    itemId: str
+    delta: str
+    contentIndex: int
+    """Index of the block, from 0."""
 
 
 class _RemoteControlStatusChangedNotificationRequired(TypedDict):
@@ -2595,16 +2595,16 @@ class RemoteControlStatusChangedNotification(_RemoteControlStatusChangedNotifica
 class RestoredFiles(TypedDict):
     """The changes of files that a rollback makes, or would make."""
 
-    conflicts: list[NotedPath]
-    """Files that something else than the turns has changed, too."""
     diff: str
     """From the files as they were before the call to the restored ones, in git's format."""
     diffTruncated: bool
     """True if `diff` lacks its end, because it is too long."""
-    notRestored: list[NotedPath]
-    """Changed files that cannot be restored."""
     restored: list[str]
     """Absolute paths."""
+    conflicts: list[NotedPath]
+    """Files that something else than the turns has changed, too."""
+    notRestored: list[NotedPath]
+    """Changed files that cannot be restored."""
 
 
 class ReviewModeItem(TypedDict):
@@ -2615,8 +2615,8 @@ class ReviewModeItem(TypedDict):
 
 
 class _ReviewStartParamsRequired(TypedDict):
-    target: ReviewTarget
     threadId: str
+    target: ReviewTarget
 
 
 class ReviewStartParams(_ReviewStartParamsRequired, total=False):
@@ -2629,22 +2629,22 @@ class ReviewStartParams(_ReviewStartParamsRequired, total=False):
 class ReviewStartResponse(TypedDict):
     """Result of `review/start`."""
 
+    turn: Turn
     reviewThreadId: str
     """The thread itself, or the fork."""
-    turn: Turn
 
 
 class ServerRequestResolvedNotification(TypedDict):
     """Payload of `serverRequest/resolved`."""
 
+    threadId: str
     requestId: RequestId
     """Id that the server gave its request."""
-    threadId: str
 
 
 class _SessionMigrationRequired(TypedDict):
-    cwd: str
     path: str
+    cwd: str
 
 
 class SessionMigration(_SessionMigrationRequired, total=False):
@@ -2662,49 +2662,49 @@ class SkillDependencies(TypedDict):
 class SkillErrorInfo(TypedDict):
     """A skill that could not be loaded."""
 
-    message: str
     path: str
+    message: str
 
 
 class SkillInterface(TypedDict, total=False):
     """Display information of a skill."""
 
+    displayName: Union[str, None]
+    shortDescription: Union[str, None]
     brandColor: Union[str, None]
     defaultPrompt: Union[str, None]
-    displayName: Union[str, None]
     iconLarge: Union[str, None]
     iconSmall: Union[str, None]
-    shortDescription: Union[str, None]
 
 
 class _SkillMetadataRequired(TypedDict):
-    description: str
-    enabled: bool
     name: str
+    description: str
     path: str
     scope: SkillScope
+    enabled: bool
 
 
 class SkillMetadata(_SkillMetadataRequired, total=False):
     """A skill (specification, "Skill entry")."""
 
-    dependencies: Union[SkillDependencies, None]
-    interface: Union[SkillInterface, None]
     shortDescription: Union[str, None]
+    interface: Union[SkillInterface, None]
+    dependencies: Union[SkillDependencies, None]
 
 
 class _SkillSummaryRequired(TypedDict):
+    name: str
     description: str
     enabled: bool
-    name: str
 
 
 class SkillSummary(_SkillSummaryRequired, total=False):
     """A summary of a skill."""
 
+    shortDescription: Union[str, None]
     interface: Union[SkillInterface, None]
     path: Union[str, None]
-    shortDescription: Union[str, None]
 
 
 class _SkillToolDependencyRequired(TypedDict):
@@ -2716,11 +2716,11 @@ class _SkillToolDependencyRequired(TypedDict):
 class SkillToolDependency(_SkillToolDependencyRequired, total=False):
     """A tool that a skill needs."""
 
-    command: Union[str, None]
     description: Union[str, None]
     transport: Union[str, None]
     """For example `streamable_http`."""
     url: Union[str, None]
+    command: Union[str, None]
 
 
 class _SkillsConfigWriteParamsRequired(TypedDict):
@@ -2730,8 +2730,8 @@ class _SkillsConfigWriteParamsRequired(TypedDict):
 class SkillsConfigWriteParams(_SkillsConfigWriteParamsRequired, total=False):
     """Parameters of `skills/config/write`: a skill by path or by name."""
 
-    name: Union[str, None]
     path: Union[str, None]
+    name: Union[str, None]
 
 
 class SkillsConfigWriteResponse(TypedDict):
@@ -2744,8 +2744,8 @@ class SkillsListEntry(TypedDict):
     """Skills of one folder."""
 
     cwd: str
-    errors: list[SkillErrorInfo]
     skills: list[SkillMetadata]
+    errors: list[SkillErrorInfo]
 
 
 class SkillsListExtraUserRoots(TypedDict):
@@ -2775,18 +2775,18 @@ class SkillsListResponse(TypedDict):
 class TerminalInteractionNotification(TypedDict):
     """Payload of `item/commandExecution/terminalInteraction`."""
 
+    threadId: str
+    turnId: str
     itemId: str
     processId: str
     stdin: str
-    threadId: str
-    turnId: str
 
 
 class TerminalSize(TypedDict):
     """Size of a terminal, in cells."""
 
-    cols: int
     rows: int
+    cols: int
 
 
 class _TextElementRequired(TypedDict):
@@ -2803,60 +2803,60 @@ class TextElement(_TextElementRequired, total=False):
 class TextPosition(TypedDict):
     """A position in a text file; line and column count from 1."""
 
-    column: int
     line: int
+    column: int
 
 
 class TextRange(TypedDict):
     """A span of text in a file."""
 
-    end: TextPosition
     start: TextPosition
+    end: TextPosition
 
 
 class _ThreadRequired(TypedDict):
-    cliVersion: str
-    """Version of the program that started the thread."""
-    createdAt: int
-    """Unix time in seconds."""
-    cwd: str
-    ephemeral: bool
-    gitInfo: Union[GitInfo, None]
     id: str
-    modelProvider: str
-    name: Union[str, None]
-    """Title, if set."""
-    preview: str
-    """The user's first text."""
     sessionId: str
     """Root of the live session tree; a fork keeps its root's."""
-    source: SessionSource
-    status: ThreadStatus
-    turns: list[Turn]
-    """Filled only by methods documented to return turns."""
+    preview: str
+    """The user's first text."""
+    ephemeral: bool
+    modelProvider: str
+    createdAt: int
+    """Unix time in seconds."""
     updatedAt: int
     """Unix time in seconds of the last turn's start."""
+    status: ThreadStatus
+    cwd: str
+    cliVersion: str
+    """Version of the program that started the thread."""
+    source: SessionSource
+    name: Union[str, None]
+    """Title, if set."""
+    gitInfo: Union[GitInfo, None]
+    turns: list[Turn]
+    """Filled only by methods documented to return turns."""
 
 
 class Thread(_ThreadRequired, total=False):
     """A conversation (specification, "Thread")."""
 
+    path: Union[str, None]
+    """Path of the log."""
+    threadSource: Union[ThreadSource, None]
     agentNickname: Union[str, None]
     """Nickname of a sub-agent's thread."""
     agentRole: Union[str, None]
     """Role of a sub-agent's thread."""
     forkedFromId: Union[str, None]
-    path: Union[str, None]
-    """Path of the log."""
-    threadSource: Union[ThreadSource, None]
 
 
 class ThreadApproveGuardianDeniedActionParams(TypedDict):
     """Parameters of `thread/approveGuardianDeniedAction`."""
 
+    threadId: str
     event: Any
     """The review as reported."""
-    threadId: str
 
 
 class ThreadCompactedNotification(TypedDict):
@@ -2880,46 +2880,46 @@ class _ThreadForkParamsRequired(TypedDict):
 class ThreadForkParams(_ThreadForkParamsRequired, total=False):
     """Parameters of `thread/fork`."""
 
-    approvalPolicy: Union[AskForApproval, None]
-    approvalsReviewer: Union[ApprovalsReviewer, None]
-    baseInstructions: Union[str, None]
-    """Replaces the built-in instructions."""
-    config: Union[dict[str, Any], None]
-    """Configuration overrides, by dotted key."""
+    model: Union[str, None]
+    modelProvider: Union[str, None]
+    """Id of a configured provider."""
+    serviceTier: Union[str, None]
     cwd: Union[str, None]
     """Working directory of the thread."""
+    approvalPolicy: Union[AskForApproval, None]
+    approvalsReviewer: Union[ApprovalsReviewer, None]
+    sandbox: Union[SandboxMode, None]
+    permissions: Union[PermissionProfileSelectionParams, None]
+    config: Union[dict[str, Any], None]
+    """Configuration overrides, by dotted key."""
+    baseInstructions: Union[str, None]
+    """Replaces the built-in instructions."""
     developerInstructions: Union[str, None]
     """Text added to the instructions."""
     ephemeral: bool
     """The fork is not stored."""
-    excludeTurns: bool
-    """Leaves `thread.turns` empty."""
+    threadSource: Union[ThreadSource, None]
     lastTurnId: Union[str, None]
     """The last turn of the fork; the last completed turn when absent."""
-    model: Union[str, None]
-    modelProvider: Union[str, None]
-    """Id of a configured provider."""
+    excludeTurns: bool
+    """Leaves `thread.turns` empty."""
     path: Union[str, None]
     """An exported file with the thread to fork; `threadId` is ignored."""
-    permissions: Union[PermissionProfileSelectionParams, None]
     persistExtendedHistory: bool
-    sandbox: Union[SandboxMode, None]
-    serviceTier: Union[str, None]
-    threadSource: Union[ThreadSource, None]
 
 
 class ThreadGoal(TypedDict):
     """A thread's goal and its usage so far."""
 
-    createdAt: int
-    """Unix time in seconds."""
+    threadId: str
     objective: str
     """1 to 4000 characters."""
     status: ThreadGoalStatus
-    threadId: str
-    timeUsedSeconds: int
     tokenBudget: Union[int, None]
     tokensUsed: int
+    timeUsedSeconds: int
+    createdAt: int
+    """Unix time in seconds."""
     updatedAt: int
     """Unix time in seconds."""
 
@@ -2957,8 +2957,8 @@ class ThreadGoalSetResponse(TypedDict):
 
 
 class _ThreadGoalUpdatedNotificationRequired(TypedDict):
-    goal: ThreadGoal
     threadId: str
+    goal: ThreadGoal
 
 
 class ThreadGoalUpdatedNotification(_ThreadGoalUpdatedNotificationRequired, total=False):
@@ -2982,16 +2982,16 @@ class ThreadIdParams(TypedDict):
 class ThreadInjectItemsParams(TypedDict):
     """Parameters of `thread/inject_items`."""
 
+    threadId: str
     items: list[Any]
     """Message items of the model API, unchanged."""
-    threadId: str
 
 
 class ThreadItemEntry(TypedDict):
     """An item and the turn that it belongs to."""
 
-    item: ThreadItem
     turnId: str
+    item: ThreadItem
 
 
 class _ThreadItemsListParamsRequired(TypedDict):
@@ -3001,39 +3001,39 @@ class _ThreadItemsListParamsRequired(TypedDict):
 class ThreadItemsListParams(_ThreadItemsListParamsRequired, total=False):
     """Parameters of `thread/items/list`."""
 
+    turnId: Union[str, None]
+    """All turns when absent."""
     cursor: Union[str, None]
     limit: Union[int, None]
     sortDirection: Union[SortDirection, None]
     """Defaults to newest first."""
-    turnId: Union[str, None]
-    """All turns when absent."""
 
 
 class ThreadItemsListResponse(TypedDict):
     """A page of a thread's items."""
 
-    backwardsCursor: Union[str, None]
     data: list[ThreadItemEntry]
     nextCursor: Union[str, None]
+    backwardsCursor: Union[str, None]
 
 
 class ThreadListParams(TypedDict, total=False):
     """Parameters of `thread/list`; filters apply before pagination."""
 
-    archived: Union[bool, None]
     cursor: Union[str, None]
     """Cursor of the previous page; null for the first."""
-    cwd: Union[ThreadListCwdFilter, None]
-    """Must match exactly."""
     limit: Union[int, None]
-    modelProviders: Union[list[str], None]
-    """All providers when absent or empty."""
-    searchTerm: Union[str, None]
+    sortKey: Union[ThreadSortKey, None]
     sortDirection: Union[SortDirection, None]
     """Defaults to newest first."""
-    sortKey: Union[ThreadSortKey, None]
+    modelProviders: Union[list[str], None]
+    """All providers when absent or empty."""
     sourceKinds: Union[list[ThreadSourceKind], None]
     """`cli` and `editor` when absent or empty."""
+    archived: Union[bool, None]
+    cwd: Union[ThreadListCwdFilter, None]
+    """Must match exactly."""
+    searchTerm: Union[str, None]
     useStateDbOnly: bool
     """Does not search for logs that the database does not contain."""
 
@@ -3041,11 +3041,11 @@ class ThreadListParams(TypedDict, total=False):
 class ThreadListResponse(TypedDict):
     """A page of threads."""
 
-    backwardsCursor: Union[str, None]
-    """Cursor for reading in the opposite direction."""
     data: list[Thread]
     nextCursor: Union[str, None]
     """Null on the last page."""
+    backwardsCursor: Union[str, None]
+    """Cursor for reading in the opposite direction."""
 
 
 class ThreadLoadedListParams(TypedDict, total=False):
@@ -3065,16 +3065,16 @@ class ThreadLoadedListResponse(TypedDict):
 class ThreadMemoryModeSetParams(TypedDict):
     """Parameters of `thread/memoryMode/set`."""
 
-    mode: ThreadMemoryMode
     threadId: str
+    mode: ThreadMemoryMode
 
 
 class ThreadMetadataGitInfoUpdate(TypedDict, total=False):
     """Changes to `gitInfo`: an absent member is unchanged, a null member is cleared."""
 
+    sha: Union[str, None]
     branch: Union[str, None]
     originUrl: Union[str, None]
-    sha: Union[str, None]
 
 
 class _ThreadMetadataUpdateParamsRequired(TypedDict):
@@ -3090,8 +3090,8 @@ class ThreadMetadataUpdateParams(_ThreadMetadataUpdateParamsRequired, total=Fals
 class ThreadNameSetParams(TypedDict):
     """Parameters of `thread/name/set`."""
 
-    name: str
     threadId: str
+    name: str
 
 
 class _ThreadNameUpdatedNotificationRequired(TypedDict):
@@ -3123,29 +3123,29 @@ class ThreadReadResponse(TypedDict):
 class ThreadRealtimeAppendAudioParams(TypedDict):
     """Parameters of `thread/realtime/appendAudio`."""
 
-    audio: ThreadRealtimeAudioChunk
     threadId: str
+    audio: ThreadRealtimeAudioChunk
 
 
 class ThreadRealtimeAppendTextParams(TypedDict):
     """Parameters of `thread/realtime/appendText`."""
 
-    text: str
     threadId: str
+    text: str
 
 
 class _ThreadRealtimeAudioChunkRequired(TypedDict):
     data: str
     """16-bit samples in base64."""
-    numChannels: int
     sampleRate: int
+    numChannels: int
 
 
 class ThreadRealtimeAudioChunk(_ThreadRealtimeAudioChunkRequired, total=False):
     """A chunk of audio."""
 
-    itemId: Union[str, None]
     samplesPerChannel: Union[int, None]
+    itemId: Union[str, None]
 
 
 class _ThreadRealtimeClosedNotificationRequired(TypedDict):
@@ -3161,15 +3161,15 @@ class ThreadRealtimeClosedNotification(_ThreadRealtimeClosedNotificationRequired
 class ThreadRealtimeErrorNotification(TypedDict):
     """Payload of `thread/realtime/error`."""
 
-    message: str
     threadId: str
+    message: str
 
 
 class ThreadRealtimeItemAddedNotification(TypedDict):
     """Payload of `thread/realtime/itemAdded`."""
 
-    item: Any
     threadId: str
+    item: Any
 
 
 class ThreadRealtimeListVoicesResponse(TypedDict):
@@ -3181,20 +3181,20 @@ class ThreadRealtimeListVoicesResponse(TypedDict):
 class ThreadRealtimeOutputAudioDeltaNotification(TypedDict):
     """Payload of `thread/realtime/outputAudio/delta`."""
 
-    audio: ThreadRealtimeAudioChunk
     threadId: str
+    audio: ThreadRealtimeAudioChunk
 
 
 class ThreadRealtimeSdpNotification(TypedDict):
     """Payload of `thread/realtime/sdp`."""
 
-    sdp: str
     threadId: str
+    sdp: str
 
 
 class _ThreadRealtimeStartParamsRequired(TypedDict):
-    outputModality: RealtimeOutputModality
     threadId: str
+    outputModality: RealtimeOutputModality
 
 
 class ThreadRealtimeStartParams(_ThreadRealtimeStartParamsRequired, total=False):
@@ -3220,17 +3220,17 @@ class ThreadRealtimeStartedNotification(_ThreadRealtimeStartedNotificationRequir
 class ThreadRealtimeTranscriptDeltaNotification(TypedDict):
     """Payload of `thread/realtime/transcript/delta`."""
 
-    delta: str
-    role: str
     threadId: str
+    role: str
+    delta: str
 
 
 class ThreadRealtimeTranscriptDoneNotification(TypedDict):
     """Payload of `thread/realtime/transcript/done`."""
 
+    threadId: str
     role: str
     text: str
-    threadId: str
 
 
 class _ThreadResumeParamsRequired(TypedDict):
@@ -3240,48 +3240,48 @@ class _ThreadResumeParamsRequired(TypedDict):
 class ThreadResumeParams(_ThreadResumeParamsRequired, total=False):
     """Parameters of `thread/resume`."""
 
-    approvalPolicy: Union[AskForApproval, None]
-    approvalsReviewer: Union[ApprovalsReviewer, None]
-    baseInstructions: Union[str, None]
-    """Replaces the built-in instructions."""
-    config: Union[dict[str, Any], None]
-    """Configuration overrides, by dotted key."""
+    model: Union[str, None]
+    modelProvider: Union[str, None]
+    """Id of a configured provider."""
+    serviceTier: Union[str, None]
     cwd: Union[str, None]
     """Working directory of the thread."""
+    approvalPolicy: Union[AskForApproval, None]
+    approvalsReviewer: Union[ApprovalsReviewer, None]
+    sandbox: Union[SandboxMode, None]
+    permissions: Union[PermissionProfileSelectionParams, None]
+    config: Union[dict[str, Any], None]
+    """Configuration overrides, by dotted key."""
+    baseInstructions: Union[str, None]
+    """Replaces the built-in instructions."""
     developerInstructions: Union[str, None]
     """Text added to the instructions."""
-    eventCursor: Union[str, None]
-    """The last `eventCursor` of the thread that this client received: later events are replayed after the response. Requires `capabilities.eventCursor`."""
+    personality: Union[Personality, None]
     excludeTurns: bool
     """Leaves `thread.turns` empty."""
     history: Union[list[ResponseItem], None]
     """Starts a thread with these items as its history; `threadId` is ignored."""
-    model: Union[str, None]
-    modelProvider: Union[str, None]
-    """Id of a configured provider."""
     path: Union[str, None]
     """An exported file with the thread, which is imported unless it is already stored; `threadId` is ignored."""
-    permissions: Union[PermissionProfileSelectionParams, None]
     persistExtendedHistory: bool
-    personality: Union[Personality, None]
-    sandbox: Union[SandboxMode, None]
-    serviceTier: Union[str, None]
+    eventCursor: Union[str, None]
+    """The last `eventCursor` of the thread that this client received: later events are replayed after the response. Requires `capabilities.eventCursor`."""
 
 
 class _ThreadRollbackParamsRequired(TypedDict):
-    numTurns: int
     threadId: str
+    numTurns: int
 
 
 class ThreadRollbackParams(_ThreadRollbackParamsRequired, total=False):
     """Parameters of `thread/rollback`."""
 
+    restoreFiles: bool
+    """Undo what the turns changed in files, too; agents below count. Needs `features.undo` from before the turns on."""
     dryRun: bool
     """With `restoreFiles`: change nothing, and answer with what would be done."""
     overwriteChanges: bool
     """With `restoreFiles`: also restore what something else has changed since."""
-    restoreFiles: bool
-    """Undo what the turns changed in files, too; agents below count. Needs `features.undo` from before the turns on."""
 
 
 class _ThreadRollbackResponseRequired(TypedDict):
@@ -3298,14 +3298,14 @@ class ThreadRollbackResponse(_ThreadRollbackResponseRequired, total=False):
 class ThreadShellCommandParams(TypedDict):
     """Parameters of `thread/shellCommand`."""
 
-    command: str
     threadId: str
+    command: str
 
 
 class _ThreadSpawnSourceRequired(TypedDict):
+    parent_thread_id: str
     depth: int
     """Distance from the root thread."""
-    parent_thread_id: str
 
 
 class ThreadSpawnSource(_ThreadSpawnSourceRequired, total=False):
@@ -3319,60 +3319,60 @@ class ThreadSpawnSource(_ThreadSpawnSourceRequired, total=False):
 class ThreadStartParams(TypedDict, total=False):
     """Parameters of `thread/start`; absent members are taken from the configuration."""
 
-    approvalPolicy: Union[AskForApproval, None]
-    approvalsReviewer: Union[ApprovalsReviewer, None]
-    baseInstructions: Union[str, None]
-    """Replaces the built-in instructions."""
-    config: Union[dict[str, Any], None]
-    """Configuration overrides, by dotted key."""
-    cwd: Union[str, None]
-    """Working directory of the thread."""
-    developerInstructions: Union[str, None]
-    """Text added to the instructions."""
-    dynamicTools: Union[list[DynamicToolSpec], None]
-    """Tools that the client runs."""
-    environments: Union[list[TurnEnvironmentParams], None]
-    ephemeral: Union[bool, None]
-    """The thread is not stored."""
-    experimentalRawEvents: bool
-    mockExperimentalField: Union[str, None]
     model: Union[str, None]
     modelProvider: Union[str, None]
     """Id of a configured provider."""
-    permissions: Union[PermissionProfileSelectionParams, None]
-    persistExtendedHistory: bool
-    personality: Union[Personality, None]
+    serviceTier: Union[str, None]
+    cwd: Union[str, None]
+    """Working directory of the thread."""
+    approvalPolicy: Union[AskForApproval, None]
+    approvalsReviewer: Union[ApprovalsReviewer, None]
     sandbox: Union[SandboxMode, None]
+    permissions: Union[PermissionProfileSelectionParams, None]
+    config: Union[dict[str, Any], None]
+    """Configuration overrides, by dotted key."""
+    baseInstructions: Union[str, None]
+    """Replaces the built-in instructions."""
+    developerInstructions: Union[str, None]
+    """Text added to the instructions."""
+    personality: Union[Personality, None]
     serviceName: Union[str, None]
     """Label of the thread's metrics."""
-    serviceTier: Union[str, None]
+    ephemeral: Union[bool, None]
+    """The thread is not stored."""
+    dynamicTools: Union[list[DynamicToolSpec], None]
+    """Tools that the client runs."""
+    environments: Union[list[TurnEnvironmentParams], None]
+    experimentalRawEvents: bool
+    mockExperimentalField: Union[str, None]
+    persistExtendedHistory: bool
     sessionStartSource: Union[ThreadStartSource, None]
     threadSource: Union[ThreadSource, None]
 
 
 class _ThreadStartResponseRequired(TypedDict):
-    approvalPolicy: AskForApproval
-    approvalsReviewer: ApprovalsReviewer
+    thread: Thread
+    model: str
+    modelProvider: str
+    serviceTier: Union[str, None]
     cwd: str
     instructionSources: list[str]
     """Instruction files that were loaded."""
-    model: str
-    modelProvider: str
-    reasoningEffort: Union[ReasoningEffort, None]
+    approvalPolicy: AskForApproval
+    approvalsReviewer: ApprovalsReviewer
     sandbox: SandboxPolicy
-    serviceTier: Union[str, None]
-    thread: Thread
+    reasoningEffort: Union[ReasoningEffort, None]
 
 
 class ThreadStartResponse(_ThreadStartResponseRequired, total=False):
     """Result of `thread/start`, `thread/resume` and `thread/fork`: the thread and its effective settings."""
 
     activePermissionProfile: Union[ActivePermissionProfile, None]
+    permissionProfile: Union[PermissionProfile, None]
     eventCursor: Union[str, None]
     """The position of this response among the thread's events, with `capabilities.eventCursor`."""
     eventReplay: Union[EventReplay, None]
     """The way in which this client receives the events that it missed, with `eventCursor` in the parameters."""
-    permissionProfile: Union[PermissionProfile, None]
 
 
 class ThreadStartedNotification(TypedDict):
@@ -3384,32 +3384,32 @@ class ThreadStartedNotification(TypedDict):
 class ThreadStatusChangedNotification(TypedDict):
     """Payload of `thread/status/changed`."""
 
-    status: ThreadStatus
     threadId: str
+    status: ThreadStatus
 
 
 class _ThreadTokenUsageRequired(TypedDict):
+    total: TokenUsageBreakdown
     last: TokenUsageBreakdown
     """Used by the last model request."""
     modelContextWindow: Union[int, None]
-    total: TokenUsageBreakdown
 
 
 class ThreadTokenUsage(_ThreadTokenUsageRequired, total=False):
     """Tokens used by a thread."""
 
-    cost: Union[TokenCost, None]
-    """The cost of the tokens, for clients with the capability `tokenCost`. Experimental."""
     tokensWithAgents: Union[int, None]
     """Tokens that the turn and its agents used together so far. Only of turns that have agents."""
+    cost: Union[TokenCost, None]
+    """The cost of the tokens, for clients with the capability `tokenCost`. Experimental."""
 
 
 class ThreadTokenUsageUpdatedNotification(TypedDict):
     """Payload of `thread/tokenUsage/updated`."""
 
     threadId: str
-    tokenUsage: ThreadTokenUsage
     turnId: str
+    tokenUsage: ThreadTokenUsage
 
 
 class _ThreadTurnsItemsListParamsRequired(TypedDict):
@@ -3428,9 +3428,9 @@ class ThreadTurnsItemsListParams(_ThreadTurnsItemsListParamsRequired, total=Fals
 class ThreadTurnsItemsListResponse(TypedDict):
     """A page of one turn's items."""
 
-    backwardsCursor: Union[str, None]
     data: list[ThreadItem]
     nextCursor: Union[str, None]
+    backwardsCursor: Union[str, None]
 
 
 class _ThreadTurnsListParamsRequired(TypedDict):
@@ -3441,21 +3441,21 @@ class ThreadTurnsListParams(_ThreadTurnsListParamsRequired, total=False):
     """Parameters of `thread/turns/list`."""
 
     cursor: Union[str, None]
-    itemsView: Union[TurnItemsView, None]
-    """`summary` when absent."""
     limit: Union[int, None]
     sortDirection: Union[SortDirection, None]
     """Defaults to newest first."""
+    itemsView: Union[TurnItemsView, None]
+    """`summary` when absent."""
 
 
 class ThreadTurnsListResponse(TypedDict):
     """A page of turns."""
 
-    backwardsCursor: Union[str, None]
-    """Cursor for newer turns, with `sortDirection: asc`."""
     data: list[Turn]
     nextCursor: Union[str, None]
     """Null on the last page."""
+    backwardsCursor: Union[str, None]
+    """Cursor for newer turns, with `sortDirection: asc`."""
 
 
 class ThreadUnsubscribeResponse(TypedDict):
@@ -3471,22 +3471,22 @@ class TokenCost(TypedDict):
     """`USD`."""
     last: Union[str, None]
     """Of the last model request."""
-    thread: Union[str, None]
-    """Of the thread so far, without its agents; a fork begins with that of its parent."""
     turn: Union[str, None]
     """Of the turn so far, without its agents."""
     turnWithAgents: Union[str, None]
     """Of the turn so far, with its agents."""
+    thread: Union[str, None]
+    """Of the thread so far, without its agents; a fork begins with that of its parent."""
 
 
 class _TokenUsageBreakdownRequired(TypedDict):
+    totalTokens: int
+    inputTokens: int
     cachedInputTokens: int
     """Part of `inputTokens`."""
-    inputTokens: int
     outputTokens: int
     reasoningOutputTokens: int
     """Part of `outputTokens`."""
-    totalTokens: int
 
 
 class TokenUsageBreakdown(_TokenUsageBreakdownRequired, total=False):
@@ -3505,27 +3505,27 @@ class ToolRequestUserInputAnswer(TypedDict):
 class ToolRequestUserInputOption(TypedDict):
     """A predefined answer."""
 
-    description: str
     label: str
+    description: str
 
 
 class ToolRequestUserInputParams(TypedDict):
     """Parameters of `item/tool/requestUserInput`."""
 
-    itemId: str
-    questions: list[ToolRequestUserInputQuestion]
     threadId: str
     turnId: str
+    itemId: str
+    questions: list[ToolRequestUserInputQuestion]
 
 
 class _ToolRequestUserInputQuestionRequired(TypedDict):
-    header: str
     id: str
+    header: str
+    question: str
     isOther: bool
     """Allows a free-form answer."""
     isSecret: bool
     """Hides the typed text."""
-    question: str
 
 
 class ToolRequestUserInputQuestion(_ToolRequestUserInputQuestionRequired, total=False):
@@ -3542,23 +3542,23 @@ class ToolRequestUserInputResponse(TypedDict):
 
 
 class _TurnRequired(TypedDict):
-    error: Union[TurnError, None]
     id: str
+    status: TurnStatus
     items: list[ThreadItem]
     """Empty in the response of `turn/start` and in notifications."""
     itemsView: TurnItemsView
     """The included part of the items."""
-    status: TurnStatus
+    error: Union[TurnError, None]
 
 
 class Turn(_TurnRequired, total=False):
     """One input of the user and its outcome."""
 
+    startedAt: Union[int, None]
+    """Unix time in seconds."""
     completedAt: Union[int, None]
     """Unix time in seconds."""
     durationMs: Union[int, None]
-    startedAt: Union[int, None]
-    """Unix time in seconds."""
 
 
 class TurnCompletedNotification(TypedDict):
@@ -3571,16 +3571,16 @@ class TurnCompletedNotification(TypedDict):
 class TurnDiffUpdatedNotification(TypedDict):
     """Payload of `turn/diff/updated`."""
 
-    diff: str
     threadId: str
     turnId: str
+    diff: str
 
 
 class TurnEnvironmentParams(TypedDict):
     """An execution environment and the folder to work in."""
 
-    cwd: str
     environmentId: str
+    cwd: str
 
 
 class _TurnErrorRequired(TypedDict):
@@ -3591,9 +3591,9 @@ class _TurnErrorRequired(TypedDict):
 class TurnError(_TurnErrorRequired, total=False):
     """Error of a turn."""
 
-    additionalDetails: Union[str, None]
     agentErrorInfo: Union[AgentErrorInfo, None]
     """Kind of the error, for programs."""
+    additionalDetails: Union[str, None]
 
 
 class TurnInterruptParams(TypedDict):
@@ -3606,14 +3606,14 @@ class TurnInterruptParams(TypedDict):
 class TurnPlanStep(TypedDict):
     """A step of the plan."""
 
-    status: TurnPlanStepStatus
     step: str
+    status: TurnPlanStepStatus
 
 
 class _TurnPlanUpdatedNotificationRequired(TypedDict):
-    plan: list[TurnPlanStep]
     threadId: str
     turnId: str
+    plan: list[TurnPlanStep]
 
 
 class TurnPlanUpdatedNotification(_TurnPlanUpdatedNotificationRequired, total=False):
@@ -3623,35 +3623,35 @@ class TurnPlanUpdatedNotification(_TurnPlanUpdatedNotificationRequired, total=Fa
 
 
 class _TurnStartParamsRequired(TypedDict):
-    input: list[UserInput]
     threadId: str
+    input: list[UserInput]
 
 
 class TurnStartParams(_TurnStartParamsRequired, total=False):
     """Parameters of `turn/start`. Overrides also apply to later turns, except `outputSchema`."""
 
+    cwd: Union[str, None]
     approvalPolicy: Union[AskForApproval, None]
     approvalsReviewer: Union[ApprovalsReviewer, None]
-    collaborationMode: Union[CollaborationMode, None]
-    cwd: Union[str, None]
-    effort: Union[ReasoningEffort, None]
-    environments: Union[list[TurnEnvironmentParams], None]
-    maxTotalTokens: Union[int, None]
-    """Most tokens, input and output, that this turn, its agents and the turns that continue its goal may use together. With a turn in progress, its limit becomes the lower of the two; that of an agent's turn counts from then on."""
-    model: Union[str, None]
-    outputSchema: Any
-    """JSON Schema of the final answer, for this turn only."""
-    permissions: Union[PermissionProfileSelectionParams, None]
-    personality: Union[Personality, None]
-    responsesapiClientMetadata: Union[dict[str, str], None]
     sandboxPolicy: Union[SandboxPolicy, None]
+    permissions: Union[PermissionProfileSelectionParams, None]
+    model: Union[str, None]
     serviceTier: Union[str, None]
     """Null selects the default tier."""
     serviceTierForTurn: Union[str, None]
     """Service tier of this turn only; `default` for the provider's default. A turn that joins a running one has the tier of that."""
+    effort: Union[ReasoningEffort, None]
     summary: Union[ReasoningSummary, None]
+    personality: Union[Personality, None]
+    collaborationMode: Union[CollaborationMode, None]
+    outputSchema: Any
+    """JSON Schema of the final answer, for this turn only."""
     turnTrigger: Union[str, None]
     """The trigger of the turn, in the client's words: a note for the server's log."""
+    maxTotalTokens: Union[int, None]
+    """Most tokens, input and output, that this turn, its agents and the turns that continue its goal may use together. With a turn in progress, its limit becomes the lower of the two; that of an agent's turn counts from then on."""
+    environments: Union[list[TurnEnvironmentParams], None]
+    responsesapiClientMetadata: Union[dict[str, str], None]
 
 
 class TurnStartResponse(TypedDict):
@@ -3668,10 +3668,10 @@ class TurnStartedNotification(TypedDict):
 
 
 class _TurnSteerParamsRequired(TypedDict):
+    threadId: str
+    input: list[UserInput]
     expectedTurnId: str
     """Must be the turn in progress."""
-    input: list[UserInput]
-    threadId: str
 
 
 class TurnSteerParams(_TurnSteerParamsRequired, total=False):
@@ -3689,8 +3689,8 @@ class TurnSteerResponse(TypedDict):
 class UserMessageItem(TypedDict):
     """The user's input."""
 
-    content: list[UserInput]
     id: str
+    content: list[UserInput]
 
 
 class _WarningNotificationRequired(TypedDict):
@@ -3725,9 +3725,9 @@ class WindowsSandboxReadinessResponse(TypedDict):
 class WindowsSandboxSetupCompletedNotification(TypedDict):
     """Payload of `windowsSandbox/setupCompleted`."""
 
-    error: Union[str, None]
     mode: WindowsSandboxSetupMode
     success: bool
+    error: Union[str, None]
 
 
 class _WindowsSandboxSetupStartParamsRequired(TypedDict):
@@ -3749,10 +3749,10 @@ class WindowsSandboxSetupStartResponse(TypedDict):
 class WindowsWorldWritableWarningNotification(TypedDict):
     """Payload of `windows/worldWritableWarning`."""
 
+    samplePaths: list[str]
     extraCount: int
     """Number of further folders."""
     failedScan: bool
-    samplePaths: list[str]
 
 
 class AccountApiKey(TypedDict):
@@ -3760,9 +3760,9 @@ class AccountApiKey(TypedDict):
 
 
 class AccountHosted(TypedDict):
+    type: Literal["hosted"]
     email: str
     planType: PlanType
-    type: Literal["hosted"]
 
 
 class AccountAmazonBedrock(TypedDict):
@@ -3770,8 +3770,8 @@ class AccountAmazonBedrock(TypedDict):
 
 
 class AccountLoginStartParamsApiKey(TypedDict):
-    apiKey: str
     type: Literal["apiKey"]
+    apiKey: str
 
 
 class _AccountLoginStartParamsHostedRequired(TypedDict):
@@ -3791,9 +3791,9 @@ class AccountLoginStartParamsHostedDeviceCode(TypedDict):
 
 
 class _AccountLoginStartParamsHostedAuthTokensRequired(TypedDict):
+    type: Literal["hostedAuthTokens"]
     accessToken: str
     hostedAccountId: str
-    type: Literal["hostedAuthTokens"]
 
 
 class AccountLoginStartParamsHostedAuthTokens(_AccountLoginStartParamsHostedAuthTokensRequired, total=False):
@@ -3807,16 +3807,16 @@ class AccountLoginStartResponseApiKey(TypedDict):
 
 
 class AccountLoginStartResponseHosted(TypedDict):
-    authUrl: str
-    loginId: str
     type: Literal["hosted"]
+    loginId: str
+    authUrl: str
 
 
 class AccountLoginStartResponseHostedDeviceCode(TypedDict):
-    loginId: str
     type: Literal["hostedDeviceCode"]
-    userCode: str
+    loginId: str
     verificationUrl: str
+    userCode: str
 
 
 class AccountLoginStartResponseHostedAuthTokens(TypedDict):
@@ -3849,14 +3849,917 @@ class AskForApprovalGranular(TypedDict):
     granular: GranularApproval
 
 
-class _ClientNotificationInitializedRequired(TypedDict):
-    method: Literal["initialized"]
+class CommandActionRead(TypedDict):
+    type: Literal["read"]
+    command: str
+    name: str
+    path: str
 
 
-class ClientNotificationInitialized(_ClientNotificationInitializedRequired, total=False):
-    """Completes the handshake."""
+class _CommandActionListFilesRequired(TypedDict):
+    type: Literal["listFiles"]
+    command: str
 
-    params: Empty
+
+class CommandActionListFiles(_CommandActionListFilesRequired, total=False):
+    path: Union[str, None]
+
+
+class _CommandActionSearchRequired(TypedDict):
+    type: Literal["search"]
+    command: str
+
+
+class CommandActionSearch(_CommandActionSearchRequired, total=False):
+    query: Union[str, None]
+    path: Union[str, None]
+
+
+class CommandActionUnknown(TypedDict):
+    type: Literal["unknown"]
+    command: str
+
+
+class CommandExecutionApprovalDecisionAcceptWithExecpolicyAmendment(TypedDict):
+    """Accepts, and allows the command prefix from now on."""
+
+    acceptWithExecpolicyAmendment: dict[str, Any]
+
+
+class CommandExecutionApprovalDecisionApplyNetworkPolicyAmendment(TypedDict):
+    """Applies and stores the host rule."""
+
+    applyNetworkPolicyAmendment: dict[str, Any]
+
+
+class ConfigLayerSourceMdm(TypedDict):
+    """Mobile device management."""
+
+    type: Literal["mdm"]
+    domain: str
+    key: str
+
+
+class ConfigLayerSourceSystem(TypedDict):
+    type: Literal["system"]
+    file: str
+
+
+class ConfigLayerSourceUser(TypedDict):
+    type: Literal["user"]
+    file: str
+
+
+class ConfigLayerSourceProject(TypedDict):
+    type: Literal["project"]
+    dotAgentFolder: str
+
+
+class ConfigLayerSourceSessionFlags(TypedDict):
+    """Flags and overrides of this process."""
+
+    type: Literal["sessionFlags"]
+
+
+class ConfigLayerSourceLegacyManagedConfigTomlFromFile(TypedDict):
+    type: Literal["legacyManagedConfigTomlFromFile"]
+    file: str
+
+
+class ConfigLayerSourceLegacyManagedConfigTomlFromMdm(TypedDict):
+    type: Literal["legacyManagedConfigTomlFromMdm"]
+
+
+class ConfigLayerSourceDefault(TypedDict):
+    """Not set in any layer; only with `includeDefaults`. Its version is the program's."""
+
+    type: Literal["default"]
+
+_ConfiguredHookHandlerCommandRequired = TypedDict("_ConfiguredHookHandlerCommandRequired", {"type": 'Literal["command"]', "command": 'str', "async": 'bool'})
+
+ConfiguredHookHandlerCommand = TypedDict("ConfiguredHookHandlerCommand", {"statusMessage": 'Union[str, None]', "timeoutSec": 'Union[int, None]'}, total=False)
+
+
+class ConfiguredHookHandlerPrompt(TypedDict):
+    type: Literal["prompt"]
+
+
+class ConfiguredHookHandlerAgent(TypedDict):
+    type: Literal["agent"]
+
+
+class ContentItemInputtext(TypedDict):
+    type: Literal["input_text"]
+    text: str
+
+
+class _ContentItemInputimageRequired(TypedDict):
+    type: Literal["input_image"]
+    image_url: str
+
+
+class ContentItemInputimage(_ContentItemInputimageRequired, total=False):
+    detail: Union[ImageDetail, None]
+
+
+class ContentItemOutputtext(TypedDict):
+    type: Literal["output_text"]
+    text: str
+
+
+class DynamicToolCallOutputContentItemInputText(TypedDict):
+    type: Literal["inputText"]
+    text: str
+
+
+class DynamicToolCallOutputContentItemInputImage(TypedDict):
+    type: Literal["inputImage"]
+    imageUrl: str
+
+
+class EventReplayReplayed(TypedDict):
+    """All missed events follow as notifications, with the deltas of a stream merged into one."""
+
+    type: Literal["replayed"]
+    events: int
+    """Number of notifications, including methods that the client opted out of."""
+    openRequestIds: list[int]
+    """Ids of the server's requests that are sent again after them. Every other request that the client has open is resolved."""
+
+
+class EventReplaySnapshot(TypedDict):
+    """The missed events are no longer available: `thread.turns` contains the current state."""
+
+    type: Literal["snapshot"]
+    reason: SnapshotReason
+    """Why they are not available."""
+    fromTurnId: Union[str, None]
+    """`thread.turns` replaces this turn and all later ones; `null`: all turns that the client knows."""
+    isComplete: bool
+    """True if `thread.turns` contains all turns from there on. If not, it contains the newest turns; read the others with `thread/turns/list`."""
+    openRequestIds: list[int]
+    """Ids of the server's requests that are sent again after the response. Every other request that the client has open is resolved."""
+
+
+class FileSystemPathPath(TypedDict):
+    type: Literal["path"]
+    path: str
+
+
+class FileSystemPathGlobpattern(TypedDict):
+    type: Literal["glob_pattern"]
+    pattern: str
+
+
+class FileSystemPathSpecial(TypedDict):
+    type: Literal["special"]
+    value: FileSystemSpecialPath
+
+
+class _FileSystemPermissionsRestrictedRequired(TypedDict):
+    type: Literal["restricted"]
+    entries: list[FileSystemSandboxEntry]
+
+
+class FileSystemPermissionsRestricted(_FileSystemPermissionsRestrictedRequired, total=False):
+    """Only the access in the entries."""
+
+    globScanMaxDepth: Union[int, None]
+
+
+class FileSystemPermissionsUnrestricted(TypedDict):
+    """Full access."""
+
+    type: Literal["unrestricted"]
+
+
+class FileSystemSpecialPathRoot(TypedDict):
+    """The whole file system."""
+
+    kind: Literal["root"]
+
+
+class FileSystemSpecialPathMinimal(TypedDict):
+    """The files that a program needs to start."""
+
+    kind: Literal["minimal"]
+
+
+class _FileSystemSpecialPathProjectrootsRequired(TypedDict):
+    kind: Literal["project_roots"]
+
+
+class FileSystemSpecialPathProjectroots(_FileSystemSpecialPathProjectrootsRequired, total=False):
+    """The detected project roots."""
+
+    subpath: Union[str, None]
+
+
+class FileSystemSpecialPathTmpdir(TypedDict):
+    """The folder named by `TMPDIR`."""
+
+    kind: Literal["tmpdir"]
+
+
+class FileSystemSpecialPathSlashtmp(TypedDict):
+    """`/tmp`."""
+
+    kind: Literal["slash_tmp"]
+
+
+class _FileSystemSpecialPathUnknownRequired(TypedDict):
+    kind: Literal["unknown"]
+    path: str
+
+
+class FileSystemSpecialPathUnknown(_FileSystemSpecialPathUnknownRequired, total=False):
+    """A location defined by a newer version."""
+
+    subpath: Union[str, None]
+
+
+class FunctionCallOutputContentItemInputtext(TypedDict):
+    type: Literal["input_text"]
+    text: str
+
+
+class _FunctionCallOutputContentItemInputimageRequired(TypedDict):
+    type: Literal["input_image"]
+    image_url: str
+
+
+class FunctionCallOutputContentItemInputimage(_FunctionCallOutputContentItemInputimageRequired, total=False):
+    detail: Union[ImageDetail, None]
+
+
+class GuardianApprovalReviewActionCommand(TypedDict):
+    type: Literal["command"]
+    source: GuardianCommandSource
+    command: str
+    cwd: str
+
+
+class GuardianApprovalReviewActionExecve(TypedDict):
+    type: Literal["execve"]
+    source: GuardianCommandSource
+    program: str
+    argv: list[str]
+    cwd: str
+
+
+class GuardianApprovalReviewActionApplyPatch(TypedDict):
+    type: Literal["applyPatch"]
+    cwd: str
+    files: list[str]
+
+
+class GuardianApprovalReviewActionNetworkAccess(TypedDict):
+    type: Literal["networkAccess"]
+    target: str
+    host: str
+    protocol: NetworkApprovalProtocol
+    port: int
+
+
+class _GuardianApprovalReviewActionMcpToolCallRequired(TypedDict):
+    type: Literal["mcpToolCall"]
+    server: str
+    toolName: str
+
+
+class GuardianApprovalReviewActionMcpToolCall(_GuardianApprovalReviewActionMcpToolCallRequired, total=False):
+    connectorId: Union[str, None]
+    connectorName: Union[str, None]
+    toolTitle: Union[str, None]
+
+
+class _GuardianApprovalReviewActionRequestPermissionsRequired(TypedDict):
+    type: Literal["requestPermissions"]
+    permissions: AdditionalPermissionProfile
+
+
+class GuardianApprovalReviewActionRequestPermissions(_GuardianApprovalReviewActionRequestPermissionsRequired, total=False):
+    reason: Union[str, None]
+
+
+class LegacyFileChangeAdd(TypedDict):
+    type: Literal["add"]
+    content: str
+
+
+class LegacyFileChangeDelete(TypedDict):
+    type: Literal["delete"]
+    content: str
+
+
+class _LegacyFileChangeUpdateRequired(TypedDict):
+    type: Literal["update"]
+    unified_diff: str
+
+
+class LegacyFileChangeUpdate(_LegacyFileChangeUpdateRequired, total=False):
+    move_path: Union[str, None]
+
+
+class _LocalShellActionExecRequired(TypedDict):
+    type: Literal["exec"]
+    command: list[str]
+
+
+class LocalShellActionExec(_LocalShellActionExecRequired, total=False):
+    env: Union[dict[str, str], None]
+    timeout_ms: Union[int, None]
+    user: Union[str, None]
+    working_directory: Union[str, None]
+
+
+class _McpServerElicitationRequestParamsFormRequired(TypedDict):
+    mode: Literal["form"]
+    message: str
+    requestedSchema: McpElicitationSchema
+    threadId: str
+    turnId: Union[str, None]
+    serverName: str
+
+
+class McpServerElicitationRequestParamsForm(_McpServerElicitationRequestParamsFormRequired, total=False):
+    """In a form."""
+
+    _meta: Any
+
+
+class _McpServerElicitationRequestParamsUrlRequired(TypedDict):
+    mode: Literal["url"]
+    message: str
+    url: str
+    elicitationId: str
+    threadId: str
+    turnId: Union[str, None]
+    serverName: str
+
+
+class McpServerElicitationRequestParamsUrl(_McpServerElicitationRequestParamsUrlRequired, total=False):
+    """On a separate page."""
+
+    _meta: Any
+
+
+class ParsedCommandRead(TypedDict):
+    type: Literal["read"]
+    cmd: str
+    name: str
+    path: str
+
+
+class _ParsedCommandListfilesRequired(TypedDict):
+    type: Literal["list_files"]
+    cmd: str
+
+
+class ParsedCommandListfiles(_ParsedCommandListfilesRequired, total=False):
+    path: Union[str, None]
+
+
+class _ParsedCommandSearchRequired(TypedDict):
+    type: Literal["search"]
+    cmd: str
+
+
+class ParsedCommandSearch(_ParsedCommandSearchRequired, total=False):
+    query: Union[str, None]
+    path: Union[str, None]
+
+
+class ParsedCommandUnknown(TypedDict):
+    type: Literal["unknown"]
+    cmd: str
+
+
+class PatchChangeKindAdd(TypedDict):
+    type: Literal["add"]
+
+
+class PatchChangeKindDelete(TypedDict):
+    type: Literal["delete"]
+
+
+class _PatchChangeKindUpdateRequired(TypedDict):
+    type: Literal["update"]
+
+
+class PatchChangeKindUpdate(_PatchChangeKindUpdateRequired, total=False):
+    """Changed, and possibly moved."""
+
+    move_path: Union[str, None]
+
+
+class PermissionProfileManaged(TypedDict):
+    """Enforced by the server's sandbox."""
+
+    type: Literal["managed"]
+    fileSystem: FileSystemPermissions
+    network: NetworkPermissions
+
+
+class PermissionProfileDisabled(TypedDict):
+    """No sandbox."""
+
+    type: Literal["disabled"]
+
+
+class PermissionProfileExternal(TypedDict):
+    """Sandboxed by the caller."""
+
+    type: Literal["external"]
+    network: NetworkPermissions
+
+
+class PermissionProfileModificationAdditionalWritableRoot(TypedDict):
+    """An additional writable folder."""
+
+    type: Literal["additionalWritableRoot"]
+    path: str
+
+
+class PluginSourceLocal(TypedDict):
+    type: Literal["local"]
+    path: str
+
+
+class PluginSourceGit(TypedDict):
+    type: Literal["git"]
+    url: str
+    path: Union[str, None]
+    refName: Union[str, None]
+    sha: Union[str, None]
+
+
+class PluginSourceRemote(TypedDict):
+    type: Literal["remote"]
+
+
+class ReadAccessFullAccess(TypedDict):
+    """All files."""
+
+    type: Literal["fullAccess"]
+
+
+class _ReadAccessRestrictedRequired(TypedDict):
+    type: Literal["restricted"]
+
+
+class ReadAccessRestricted(_ReadAccessRestrictedRequired, total=False):
+    """Only files in the given roots."""
+
+    includePlatformDefaults: bool
+    readableRoots: list[str]
+
+
+class ReasoningItemContentReasoningtext(TypedDict):
+    type: Literal["reasoning_text"]
+    text: str
+
+
+class ReasoningItemContentText(TypedDict):
+    type: Literal["text"]
+    text: str
+
+
+class ReasoningItemSummarySummarytext(TypedDict):
+    type: Literal["summary_text"]
+    text: str
+
+
+class _ResponseItemMessageRequired(TypedDict):
+    type: Literal["message"]
+    role: str
+    content: list[ContentItem]
+
+
+class ResponseItemMessage(_ResponseItemMessageRequired, total=False):
+    id: Union[str, None]
+    phase: Union[MessagePhase, None]
+
+
+class _ResponseItemReasoningRequired(TypedDict):
+    type: Literal["reasoning"]
+    summary: list[ReasoningItemSummary]
+
+
+class ResponseItemReasoning(_ResponseItemReasoningRequired, total=False):
+    content: Union[list[ReasoningItemContent], None]
+    encrypted_content: Union[str, None]
+
+
+class _ResponseItemLocalshellcallRequired(TypedDict):
+    type: Literal["local_shell_call"]
+    action: LocalShellAction
+    status: LocalShellStatus
+
+
+class ResponseItemLocalshellcall(_ResponseItemLocalshellcallRequired, total=False):
+    call_id: Union[str, None]
+    id: Union[str, None]
+
+
+class _ResponseItemFunctioncallRequired(TypedDict):
+    type: Literal["function_call"]
+    name: str
+    arguments: str
+    call_id: str
+
+
+class ResponseItemFunctioncall(_ResponseItemFunctioncallRequired, total=False):
+    id: Union[str, None]
+    namespace: Union[str, None]
+
+
+class ResponseItemFunctioncalloutput(TypedDict):
+    type: Literal["function_call_output"]
+    call_id: str
+    output: FunctionCallOutputBody
+
+
+class _ResponseItemCustomtoolcallRequired(TypedDict):
+    type: Literal["custom_tool_call"]
+    name: str
+    input: str
+    call_id: str
+
+
+class ResponseItemCustomtoolcall(_ResponseItemCustomtoolcallRequired, total=False):
+    id: Union[str, None]
+    status: Union[str, None]
+
+
+class _ResponseItemCustomtoolcalloutputRequired(TypedDict):
+    type: Literal["custom_tool_call_output"]
+    call_id: str
+    output: FunctionCallOutputBody
+
+
+class ResponseItemCustomtoolcalloutput(_ResponseItemCustomtoolcalloutputRequired, total=False):
+    name: Union[str, None]
+
+
+class _ResponseItemToolsearchcallRequired(TypedDict):
+    type: Literal["tool_search_call"]
+    execution: str
+    arguments: Any
+
+
+class ResponseItemToolsearchcall(_ResponseItemToolsearchcallRequired, total=False):
+    call_id: Union[str, None]
+    id: Union[str, None]
+    status: Union[str, None]
+
+
+class _ResponseItemToolsearchoutputRequired(TypedDict):
+    type: Literal["tool_search_output"]
+    execution: str
+    status: str
+    tools: list[Any]
+
+
+class ResponseItemToolsearchoutput(_ResponseItemToolsearchoutputRequired, total=False):
+    call_id: Union[str, None]
+
+
+class _ResponseItemWebsearchcallRequired(TypedDict):
+    type: Literal["web_search_call"]
+
+
+class ResponseItemWebsearchcall(_ResponseItemWebsearchcallRequired, total=False):
+    action: Union[ResponseWebSearchAction, None]
+    id: Union[str, None]
+    status: Union[str, None]
+
+
+class _ResponseItemImagegenerationcallRequired(TypedDict):
+    type: Literal["image_generation_call"]
+    id: str
+    status: str
+    result: str
+
+
+class ResponseItemImagegenerationcall(_ResponseItemImagegenerationcallRequired, total=False):
+    revised_prompt: Union[str, None]
+
+
+class ResponseItemCompaction(TypedDict):
+    type: Literal["compaction"]
+    encrypted_content: str
+
+
+class _ResponseItemContextcompactionRequired(TypedDict):
+    type: Literal["context_compaction"]
+
+
+class ResponseItemContextcompaction(_ResponseItemContextcompactionRequired, total=False):
+    encrypted_content: Union[str, None]
+
+
+class ResponseItemOther(TypedDict):
+    """An item of a newer API; its members are discarded."""
+
+    type: Literal["other"]
+
+
+class _ResponseWebSearchActionSearchRequired(TypedDict):
+    type: Literal["search"]
+
+
+class ResponseWebSearchActionSearch(_ResponseWebSearchActionSearchRequired, total=False):
+    query: Union[str, None]
+    queries: Union[list[str], None]
+
+
+class _ResponseWebSearchActionOpenpageRequired(TypedDict):
+    type: Literal["open_page"]
+
+
+class ResponseWebSearchActionOpenpage(_ResponseWebSearchActionOpenpageRequired, total=False):
+    url: Union[str, None]
+
+
+class _ResponseWebSearchActionFindinpageRequired(TypedDict):
+    type: Literal["find_in_page"]
+
+
+class ResponseWebSearchActionFindinpage(_ResponseWebSearchActionFindinpageRequired, total=False):
+    url: Union[str, None]
+    pattern: Union[str, None]
+
+
+class ResponseWebSearchActionOther(TypedDict):
+    type: Literal["other"]
+
+
+class ReviewDecisionApprovedexecpolicyamendment(TypedDict):
+    approved_execpolicy_amendment: dict[str, Any]
+
+
+class ReviewDecisionNetworkpolicyamendment(TypedDict):
+    network_policy_amendment: dict[str, Any]
+
+
+class ReviewTargetUncommittedChanges(TypedDict):
+    """Staged, unstaged and untracked changes."""
+
+    type: Literal["uncommittedChanges"]
+
+
+class ReviewTargetBaseBranch(TypedDict):
+    """All changes since the branch diverged from this one."""
+
+    type: Literal["baseBranch"]
+    branch: str
+
+
+class _ReviewTargetCommitRequired(TypedDict):
+    type: Literal["commit"]
+    sha: str
+
+
+class ReviewTargetCommit(_ReviewTargetCommitRequired, total=False):
+    title: Union[str, None]
+
+
+class ReviewTargetCustom(TypedDict):
+    """The changes that the instructions describe."""
+
+    type: Literal["custom"]
+    instructions: str
+
+
+class SandboxPolicyDangerFullAccess(TypedDict):
+    """No sandbox."""
+
+    type: Literal["dangerFullAccess"]
+
+
+class _SandboxPolicyReadOnlyRequired(TypedDict):
+    type: Literal["readOnly"]
+
+
+class SandboxPolicyReadOnly(_SandboxPolicyReadOnlyRequired, total=False):
+    """Reads files and writes none."""
+
+    access: Union[ReadAccess, None]
+    networkAccess: bool
+
+
+class _SandboxPolicyWorkspaceWriteRequired(TypedDict):
+    type: Literal["workspaceWrite"]
+
+
+class SandboxPolicyWorkspaceWrite(_SandboxPolicyWorkspaceWriteRequired, total=False):
+    """Writes in the working directory, the given roots and the temporary folders not excluded."""
+
+    writableRoots: list[str]
+    readOnlyAccess: Union[ReadAccess, None]
+    networkAccess: bool
+    excludeTmpdirEnvVar: bool
+    excludeSlashTmp: bool
+
+
+class _SandboxPolicyExternalSandboxRequired(TypedDict):
+    type: Literal["externalSandbox"]
+
+
+class SandboxPolicyExternalSandbox(_SandboxPolicyExternalSandboxRequired, total=False):
+    """The caller has already sandboxed the server."""
+
+    networkAccess: NetworkAccess
+
+
+class SessionSourceCustom(TypedDict):
+    """Another product, identified by name."""
+
+    custom: str
+
+
+class SessionSourceSubAgent(TypedDict):
+    """The server itself."""
+
+    subAgent: SubAgentSource
+
+
+class SubAgentSourceThreadspawn(TypedDict):
+    thread_spawn: ThreadSpawnSource
+
+
+class SubAgentSourceOther(TypedDict):
+    other: str
+
+
+class ThreadItemUserMessage(UserMessageItem):
+    type: Literal["userMessage"]
+
+
+class ThreadItemHookPrompt(HookPromptItem):
+    type: Literal["hookPrompt"]
+
+
+class ThreadItemAgentMessage(AgentMessageItem):
+    type: Literal["agentMessage"]
+
+
+class ThreadItemPlan(PlanItem):
+    type: Literal["plan"]
+
+
+class ThreadItemReasoning(ReasoningItem):
+    type: Literal["reasoning"]
+
+
+class ThreadItemCommandExecution(CommandExecutionItem):
+    type: Literal["commandExecution"]
+
+
+class ThreadItemFileChange(FileChangeItem):
+    type: Literal["fileChange"]
+
+
+class ThreadItemMcpToolCall(McpToolCallItem):
+    type: Literal["mcpToolCall"]
+
+
+class ThreadItemDynamicToolCall(DynamicToolCallItem):
+    type: Literal["dynamicToolCall"]
+
+
+class ThreadItemCollabToolCall(CollabToolCallItem):
+    type: Literal["collabToolCall"]
+
+
+class ThreadItemWebSearch(WebSearchItem):
+    type: Literal["webSearch"]
+
+
+class ThreadItemImageView(ImageViewItem):
+    type: Literal["imageView"]
+
+
+class ThreadItemImageGeneration(ImageGenerationItem):
+    type: Literal["imageGeneration"]
+
+
+class ThreadItemEnteredReviewMode(ReviewModeItem):
+    type: Literal["enteredReviewMode"]
+
+
+class ThreadItemExitedReviewMode(ReviewModeItem):
+    type: Literal["exitedReviewMode"]
+
+
+class ThreadItemContextCompaction(ContextCompactionItem):
+    type: Literal["contextCompaction"]
+
+
+class ThreadRealtimeStartTransportWebsocket(TypedDict):
+    type: Literal["websocket"]
+
+
+class ThreadRealtimeStartTransportWebrtc(TypedDict):
+    type: Literal["webrtc"]
+    sdp: str
+
+
+class ThreadStatusNotLoaded(TypedDict):
+    """Not in memory."""
+
+    type: Literal["notLoaded"]
+
+
+class ThreadStatusIdle(TypedDict):
+    """Loaded, without a turn in progress."""
+
+    type: Literal["idle"]
+
+
+class ThreadStatusSystemError(TypedDict):
+    """The last turn failed."""
+
+    type: Literal["systemError"]
+
+
+class ThreadStatusActive(TypedDict):
+    """Loaded, with a turn in progress."""
+
+    type: Literal["active"]
+    activeFlags: list[ThreadActiveFlag]
+
+
+class _UserInputTextRequired(TypedDict):
+    type: Literal["text"]
+    text: str
+
+
+class UserInputText(_UserInputTextRequired, total=False):
+    """Plain text; `$name` invokes a skill."""
+
+    text_elements: list[TextElement]
+
+
+class UserInputImage(TypedDict):
+    """An image by URL, `data:` included."""
+
+    type: Literal["image"]
+    url: str
+
+
+class UserInputLocalImage(TypedDict):
+    """An image file."""
+
+    type: Literal["localImage"]
+    path: str
+
+
+class UserInputSkill(TypedDict):
+    """A skill and its definition file."""
+
+    type: Literal["skill"]
+    name: str
+    path: str
+
+
+class UserInputMention(TypedDict):
+    """A named resource."""
+
+    type: Literal["mention"]
+    name: str
+    path: str
+
+
+class _WebSearchActionSearchRequired(TypedDict):
+    type: Literal["search"]
+
+
+class WebSearchActionSearch(_WebSearchActionSearchRequired, total=False):
+    query: Union[str, None]
+    queries: Union[list[str], None]
+
+
+class _WebSearchActionOpenPageRequired(TypedDict):
+    type: Literal["openPage"]
+
+
+class WebSearchActionOpenPage(_WebSearchActionOpenPageRequired, total=False):
+    url: Union[str, None]
+
+
+class _WebSearchActionFindInPageRequired(TypedDict):
+    type: Literal["findInPage"]
+
+
+class WebSearchActionFindInPage(_WebSearchActionFindInPageRequired, total=False):
+    url: Union[str, None]
+    pattern: Union[str, None]
+
+
+class WebSearchActionOther(TypedDict):
+    type: Literal["other"]
 
 
 class ClientRequestAccountlogincancel(TypedDict):
@@ -4758,728 +5661,86 @@ class ClientRequestWindowsSandboxsetupStart(TypedDict):
     params: WindowsSandboxSetupStartParams
 
 
-class CommandActionRead(TypedDict):
-    command: str
-    name: str
-    path: str
-    type: Literal["read"]
+class _ClientNotificationInitializedRequired(TypedDict):
+    method: Literal["initialized"]
 
 
-class _CommandActionListFilesRequired(TypedDict):
-    command: str
-    type: Literal["listFiles"]
+class ClientNotificationInitialized(_ClientNotificationInitializedRequired, total=False):
+    """Completes the handshake."""
 
+    params: Empty
 
-class CommandActionListFiles(_CommandActionListFilesRequired, total=False):
-    path: Union[str, None]
 
+class ServerRequestAccounthostedAuthTokensrefresh(TypedDict):
+    """Requests fresh tokens from the client."""
 
-class _CommandActionSearchRequired(TypedDict):
-    command: str
-    type: Literal["search"]
+    id: RequestId
+    method: Literal["account/hostedAuthTokens/refresh"]
+    params: HostedAuthTokensRefreshParams
 
 
-class CommandActionSearch(_CommandActionSearchRequired, total=False):
-    path: Union[str, None]
-    query: Union[str, None]
+class ServerRequestApplyPatchApproval(TypedDict):
+    """Never sent: this server requests approval of a patch with `item/fileChange/requestApproval`."""
 
+    id: RequestId
+    method: Literal["applyPatchApproval"]
+    params: ApplyPatchApprovalParams
 
-class CommandActionUnknown(TypedDict):
-    command: str
-    type: Literal["unknown"]
 
+class ServerRequestExecCommandApproval(TypedDict):
+    """Never sent: this server requests approval of a command with `item/commandExecution/requestApproval`."""
 
-class CommandExecutionApprovalDecisionAcceptWithExecpolicyAmendment(TypedDict):
-    """Accepts, and allows the command prefix from now on."""
+    id: RequestId
+    method: Literal["execCommandApproval"]
+    params: ExecCommandApprovalParams
 
-    acceptWithExecpolicyAmendment: dict[str, Any]
 
+class ServerRequestItemcommandExecutionrequestApproval(TypedDict):
+    """Requests approval of a command."""
 
-class CommandExecutionApprovalDecisionApplyNetworkPolicyAmendment(TypedDict):
-    """Applies and stores the host rule."""
+    id: RequestId
+    method: Literal["item/commandExecution/requestApproval"]
+    params: CommandExecutionRequestApprovalParams
 
-    applyNetworkPolicyAmendment: dict[str, Any]
 
+class ServerRequestItemfileChangerequestApproval(TypedDict):
+    """Requests approval of a patch."""
 
-class ConfigLayerSourceMdm(TypedDict):
-    """Mobile device management."""
+    id: RequestId
+    method: Literal["item/fileChange/requestApproval"]
+    params: FileChangeRequestApprovalParams
 
-    domain: str
-    key: str
-    type: Literal["mdm"]
 
+class ServerRequestItempermissionsrequestApproval(TypedDict):
+    """Requests permissions beyond the sandbox policy."""
 
-class ConfigLayerSourceSystem(TypedDict):
-    file: str
-    type: Literal["system"]
+    id: RequestId
+    method: Literal["item/permissions/requestApproval"]
+    params: PermissionsRequestApprovalParams
 
 
-class ConfigLayerSourceUser(TypedDict):
-    file: str
-    type: Literal["user"]
+class ServerRequestItemtoolcall(TypedDict):
+    """Runs a tool that the client provides."""
 
+    id: RequestId
+    method: Literal["item/tool/call"]
+    params: DynamicToolCallParams
 
-class ConfigLayerSourceProject(TypedDict):
-    dotAgentFolder: str
-    type: Literal["project"]
 
+class ServerRequestItemtoolrequestUserInput(TypedDict):
+    """Asks the user one to three questions."""
 
-class ConfigLayerSourceSessionFlags(TypedDict):
-    """Flags and overrides of this process."""
+    id: RequestId
+    method: Literal["item/tool/requestUserInput"]
+    params: ToolRequestUserInputParams
 
-    type: Literal["sessionFlags"]
 
+class ServerRequestMcpServerelicitationrequest(TypedDict):
+    """An MCP server requests input from the user."""
 
-class ConfigLayerSourceLegacyManagedConfigTomlFromFile(TypedDict):
-    file: str
-    type: Literal["legacyManagedConfigTomlFromFile"]
-
-
-class ConfigLayerSourceLegacyManagedConfigTomlFromMdm(TypedDict):
-    type: Literal["legacyManagedConfigTomlFromMdm"]
-
-
-class ConfigLayerSourceDefault(TypedDict):
-    """Not set in any layer; only with `includeDefaults`. Its version is the program's."""
-
-    type: Literal["default"]
-
-_ConfiguredHookHandlerCommandRequired = TypedDict("_ConfiguredHookHandlerCommandRequired", {"async": 'bool', "command": 'str', "type": 'Literal["command"]'})
-
-ConfiguredHookHandlerCommand = TypedDict("ConfiguredHookHandlerCommand", {"statusMessage": 'Union[str, None]', "timeoutSec": 'Union[int, None]'}, total=False)
-
-
-class ConfiguredHookHandlerPrompt(TypedDict):
-    type: Literal["prompt"]
-
-
-class ConfiguredHookHandlerAgent(TypedDict):
-    type: Literal["agent"]
-
-
-class ContentItemInputtext(TypedDict):
-    text: str
-    type: Literal["input_text"]
-
-
-class _ContentItemInputimageRequired(TypedDict):
-    image_url: str
-    type: Literal["input_image"]
-
-
-class ContentItemInputimage(_ContentItemInputimageRequired, total=False):
-    detail: Union[ImageDetail, None]
-
-
-class ContentItemOutputtext(TypedDict):
-    text: str
-    type: Literal["output_text"]
-
-
-class DynamicToolCallOutputContentItemInputText(TypedDict):
-    text: str
-    type: Literal["inputText"]
-
-
-class DynamicToolCallOutputContentItemInputImage(TypedDict):
-    imageUrl: str
-    type: Literal["inputImage"]
-
-
-class EventReplayReplayed(TypedDict):
-    """All missed events follow as notifications, with the deltas of a stream merged into one."""
-
-    events: int
-    """Number of notifications, including methods that the client opted out of."""
-    openRequestIds: list[int]
-    """Ids of the server's requests that are sent again after them. Every other request that the client has open is resolved."""
-    type: Literal["replayed"]
-
-
-class EventReplaySnapshot(TypedDict):
-    """The missed events are no longer available: `thread.turns` contains the current state."""
-
-    fromTurnId: Union[str, None]
-    """`thread.turns` replaces this turn and all later ones; `null`: all turns that the client knows."""
-    isComplete: bool
-    """True if `thread.turns` contains all turns from there on. If not, it contains the newest turns; read the others with `thread/turns/list`."""
-    openRequestIds: list[int]
-    """Ids of the server's requests that are sent again after the response. Every other request that the client has open is resolved."""
-    reason: SnapshotReason
-    """Why they are not available."""
-    type: Literal["snapshot"]
-
-
-class FileSystemPathPath(TypedDict):
-    path: str
-    type: Literal["path"]
-
-
-class FileSystemPathGlobpattern(TypedDict):
-    pattern: str
-    type: Literal["glob_pattern"]
-
-
-class FileSystemPathSpecial(TypedDict):
-    type: Literal["special"]
-    value: FileSystemSpecialPath
-
-
-class _FileSystemPermissionsRestrictedRequired(TypedDict):
-    entries: list[FileSystemSandboxEntry]
-    type: Literal["restricted"]
-
-
-class FileSystemPermissionsRestricted(_FileSystemPermissionsRestrictedRequired, total=False):
-    """Only the access in the entries."""
-
-    globScanMaxDepth: Union[int, None]
-
-
-class FileSystemPermissionsUnrestricted(TypedDict):
-    """Full access."""
-
-    type: Literal["unrestricted"]
-
-
-class FileSystemSpecialPathRoot(TypedDict):
-    """The whole file system."""
-
-    kind: Literal["root"]
-
-
-class FileSystemSpecialPathMinimal(TypedDict):
-    """The files that a program needs to start."""
-
-    kind: Literal["minimal"]
-
-
-class _FileSystemSpecialPathProjectrootsRequired(TypedDict):
-    kind: Literal["project_roots"]
-
-
-class FileSystemSpecialPathProjectroots(_FileSystemSpecialPathProjectrootsRequired, total=False):
-    """The detected project roots."""
-
-    subpath: Union[str, None]
-
-
-class FileSystemSpecialPathTmpdir(TypedDict):
-    """The folder named by `TMPDIR`."""
-
-    kind: Literal["tmpdir"]
-
-
-class FileSystemSpecialPathSlashtmp(TypedDict):
-    """`/tmp`."""
-
-    kind: Literal["slash_tmp"]
-
-
-class _FileSystemSpecialPathUnknownRequired(TypedDict):
-    kind: Literal["unknown"]
-    path: str
-
-
-class FileSystemSpecialPathUnknown(_FileSystemSpecialPathUnknownRequired, total=False):
-    """A location defined by a newer version."""
-
-    subpath: Union[str, None]
-
-
-class FunctionCallOutputContentItemInputtext(TypedDict):
-    text: str
-    type: Literal["input_text"]
-
-
-class _FunctionCallOutputContentItemInputimageRequired(TypedDict):
-    image_url: str
-    type: Literal["input_image"]
-
-
-class FunctionCallOutputContentItemInputimage(_FunctionCallOutputContentItemInputimageRequired, total=False):
-    detail: Union[ImageDetail, None]
-
-
-class GuardianApprovalReviewActionCommand(TypedDict):
-    command: str
-    cwd: str
-    source: GuardianCommandSource
-    type: Literal["command"]
-
-
-class GuardianApprovalReviewActionExecve(TypedDict):
-    argv: list[str]
-    cwd: str
-    program: str
-    source: GuardianCommandSource
-    type: Literal["execve"]
-
-
-class GuardianApprovalReviewActionApplyPatch(TypedDict):
-    cwd: str
-    files: list[str]
-    type: Literal["applyPatch"]
-
-
-class GuardianApprovalReviewActionNetworkAccess(TypedDict):
-    host: str
-    port: int
-    protocol: NetworkApprovalProtocol
-    target: str
-    type: Literal["networkAccess"]
-
-
-class _GuardianApprovalReviewActionMcpToolCallRequired(TypedDict):
-    server: str
-    toolName: str
-    type: Literal["mcpToolCall"]
-
-
-class GuardianApprovalReviewActionMcpToolCall(_GuardianApprovalReviewActionMcpToolCallRequired, total=False):
-    connectorId: Union[str, None]
-    connectorName: Union[str, None]
-    toolTitle: Union[str, None]
-
-
-class _GuardianApprovalReviewActionRequestPermissionsRequired(TypedDict):
-    permissions: AdditionalPermissionProfile
-    type: Literal["requestPermissions"]
-
-
-class GuardianApprovalReviewActionRequestPermissions(_GuardianApprovalReviewActionRequestPermissionsRequired, total=False):
-    reason: Union[str, None]
-
-
-class LegacyFileChangeAdd(TypedDict):
-    content: str
-    type: Literal["add"]
-
-
-class LegacyFileChangeDelete(TypedDict):
-    content: str
-    type: Literal["delete"]
-
-
-class _LegacyFileChangeUpdateRequired(TypedDict):
-    type: Literal["update"]
-    unified_diff: str
-
-
-class LegacyFileChangeUpdate(_LegacyFileChangeUpdateRequired, total=False):
-    move_path: Union[str, None]
-
-
-class _LocalShellActionExecRequired(TypedDict):
-    command: list[str]
-    type: Literal["exec"]
-
-
-class LocalShellActionExec(_LocalShellActionExecRequired, total=False):
-    env: Union[dict[str, str], None]
-    timeout_ms: Union[int, None]
-    user: Union[str, None]
-    working_directory: Union[str, None]
-
-
-class _McpServerElicitationRequestParamsFormRequired(TypedDict):
-    message: str
-    mode: Literal["form"]
-    requestedSchema: McpElicitationSchema
-    serverName: str
-    threadId: str
-    turnId: Union[str, None]
-
-
-class McpServerElicitationRequestParamsForm(_McpServerElicitationRequestParamsFormRequired, total=False):
-    """In a form."""
-
-    _meta: Any
-
-
-class _McpServerElicitationRequestParamsUrlRequired(TypedDict):
-    elicitationId: str
-    message: str
-    mode: Literal["url"]
-    serverName: str
-    threadId: str
-    turnId: Union[str, None]
-    url: str
-
-
-class McpServerElicitationRequestParamsUrl(_McpServerElicitationRequestParamsUrlRequired, total=False):
-    """On a separate page."""
-
-    _meta: Any
-
-
-class ParsedCommandRead(TypedDict):
-    cmd: str
-    name: str
-    path: str
-    type: Literal["read"]
-
-
-class _ParsedCommandListfilesRequired(TypedDict):
-    cmd: str
-    type: Literal["list_files"]
-
-
-class ParsedCommandListfiles(_ParsedCommandListfilesRequired, total=False):
-    path: Union[str, None]
-
-
-class _ParsedCommandSearchRequired(TypedDict):
-    cmd: str
-    type: Literal["search"]
-
-
-class ParsedCommandSearch(_ParsedCommandSearchRequired, total=False):
-    path: Union[str, None]
-    query: Union[str, None]
-
-
-class ParsedCommandUnknown(TypedDict):
-    cmd: str
-    type: Literal["unknown"]
-
-
-class PatchChangeKindAdd(TypedDict):
-    type: Literal["add"]
-
-
-class PatchChangeKindDelete(TypedDict):
-    type: Literal["delete"]
-
-
-class _PatchChangeKindUpdateRequired(TypedDict):
-    type: Literal["update"]
-
-
-class PatchChangeKindUpdate(_PatchChangeKindUpdateRequired, total=False):
-    """Changed, and possibly moved."""
-
-    move_path: Union[str, None]
-
-
-class PermissionProfileManaged(TypedDict):
-    """Enforced by the server's sandbox."""
-
-    fileSystem: FileSystemPermissions
-    network: NetworkPermissions
-    type: Literal["managed"]
-
-
-class PermissionProfileDisabled(TypedDict):
-    """No sandbox."""
-
-    type: Literal["disabled"]
-
-
-class PermissionProfileExternal(TypedDict):
-    """Sandboxed by the caller."""
-
-    network: NetworkPermissions
-    type: Literal["external"]
-
-
-class PermissionProfileModificationAdditionalWritableRoot(TypedDict):
-    """An additional writable folder."""
-
-    path: str
-    type: Literal["additionalWritableRoot"]
-
-
-class PluginSourceLocal(TypedDict):
-    path: str
-    type: Literal["local"]
-
-
-class PluginSourceGit(TypedDict):
-    path: Union[str, None]
-    refName: Union[str, None]
-    sha: Union[str, None]
-    type: Literal["git"]
-    url: str
-
-
-class PluginSourceRemote(TypedDict):
-    type: Literal["remote"]
-
-
-class ReadAccessFullAccess(TypedDict):
-    """All files."""
-
-    type: Literal["fullAccess"]
-
-
-class _ReadAccessRestrictedRequired(TypedDict):
-    type: Literal["restricted"]
-
-
-class ReadAccessRestricted(_ReadAccessRestrictedRequired, total=False):
-    """Only files in the given roots."""
-
-    includePlatformDefaults: bool
-    readableRoots: list[str]
-
-
-class ReasoningItemContentReasoningtext(TypedDict):
-    text: str
-    type: Literal["reasoning_text"]
-
-
-class ReasoningItemContentText(TypedDict):
-    text: str
-    type: Literal["text"]
-
-
-class ReasoningItemSummarySummarytext(TypedDict):
-    text: str
-    type: Literal["summary_text"]
-
-
-class _ResponseItemMessageRequired(TypedDict):
-    content: list[ContentItem]
-    role: str
-    type: Literal["message"]
-
-
-class ResponseItemMessage(_ResponseItemMessageRequired, total=False):
-    id: Union[str, None]
-    phase: Union[MessagePhase, None]
-
-
-class _ResponseItemReasoningRequired(TypedDict):
-    summary: list[ReasoningItemSummary]
-    type: Literal["reasoning"]
-
-
-class ResponseItemReasoning(_ResponseItemReasoningRequired, total=False):
-    content: Union[list[ReasoningItemContent], None]
-    encrypted_content: Union[str, None]
-
-
-class _ResponseItemLocalshellcallRequired(TypedDict):
-    action: LocalShellAction
-    status: LocalShellStatus
-    type: Literal["local_shell_call"]
-
-
-class ResponseItemLocalshellcall(_ResponseItemLocalshellcallRequired, total=False):
-    call_id: Union[str, None]
-    id: Union[str, None]
-
-
-class _ResponseItemFunctioncallRequired(TypedDict):
-    arguments: str
-    call_id: str
-    name: str
-    type: Literal["function_call"]
-
-
-class ResponseItemFunctioncall(_ResponseItemFunctioncallRequired, total=False):
-    id: Union[str, None]
-    namespace: Union[str, None]
-
-
-class ResponseItemFunctioncalloutput(TypedDict):
-    call_id: str
-    output: FunctionCallOutputBody
-    type: Literal["function_call_output"]
-
-
-class _ResponseItemCustomtoolcallRequired(TypedDict):
-    call_id: str
-    input: str
-    name: str
-    type: Literal["custom_tool_call"]
-
-
-class ResponseItemCustomtoolcall(_ResponseItemCustomtoolcallRequired, total=False):
-    id: Union[str, None]
-    status: Union[str, None]
-
-
-class _ResponseItemCustomtoolcalloutputRequired(TypedDict):
-    call_id: str
-    output: FunctionCallOutputBody
-    type: Literal["custom_tool_call_output"]
-
-
-class ResponseItemCustomtoolcalloutput(_ResponseItemCustomtoolcalloutputRequired, total=False):
-    name: Union[str, None]
-
-
-class _ResponseItemToolsearchcallRequired(TypedDict):
-    arguments: Any
-    execution: str
-    type: Literal["tool_search_call"]
-
-
-class ResponseItemToolsearchcall(_ResponseItemToolsearchcallRequired, total=False):
-    call_id: Union[str, None]
-    id: Union[str, None]
-    status: Union[str, None]
-
-
-class _ResponseItemToolsearchoutputRequired(TypedDict):
-    execution: str
-    status: str
-    tools: list[Any]
-    type: Literal["tool_search_output"]
-
-
-class ResponseItemToolsearchoutput(_ResponseItemToolsearchoutputRequired, total=False):
-    call_id: Union[str, None]
-
-
-class _ResponseItemWebsearchcallRequired(TypedDict):
-    type: Literal["web_search_call"]
-
-
-class ResponseItemWebsearchcall(_ResponseItemWebsearchcallRequired, total=False):
-    action: Union[ResponseWebSearchAction, None]
-    id: Union[str, None]
-    status: Union[str, None]
-
-
-class _ResponseItemImagegenerationcallRequired(TypedDict):
-    id: str
-    result: str
-    status: str
-    type: Literal["image_generation_call"]
-
-
-class ResponseItemImagegenerationcall(_ResponseItemImagegenerationcallRequired, total=False):
-    revised_prompt: Union[str, None]
-
-
-class ResponseItemCompaction(TypedDict):
-    encrypted_content: str
-    type: Literal["compaction"]
-
-
-class _ResponseItemContextcompactionRequired(TypedDict):
-    type: Literal["context_compaction"]
-
-
-class ResponseItemContextcompaction(_ResponseItemContextcompactionRequired, total=False):
-    encrypted_content: Union[str, None]
-
-
-class ResponseItemOther(TypedDict):
-    """An item of a newer API; its members are discarded."""
-
-    type: Literal["other"]
-
-
-class _ResponseWebSearchActionSearchRequired(TypedDict):
-    type: Literal["search"]
-
-
-class ResponseWebSearchActionSearch(_ResponseWebSearchActionSearchRequired, total=False):
-    queries: Union[list[str], None]
-    query: Union[str, None]
-
-
-class _ResponseWebSearchActionOpenpageRequired(TypedDict):
-    type: Literal["open_page"]
-
-
-class ResponseWebSearchActionOpenpage(_ResponseWebSearchActionOpenpageRequired, total=False):
-    url: Union[str, None]
-
-
-class _ResponseWebSearchActionFindinpageRequired(TypedDict):
-    type: Literal["find_in_page"]
-
-
-class ResponseWebSearchActionFindinpage(_ResponseWebSearchActionFindinpageRequired, total=False):
-    pattern: Union[str, None]
-    url: Union[str, None]
-
-
-class ResponseWebSearchActionOther(TypedDict):
-    type: Literal["other"]
-
-
-class ReviewDecisionApprovedexecpolicyamendment(TypedDict):
-    approved_execpolicy_amendment: dict[str, Any]
-
-
-class ReviewDecisionNetworkpolicyamendment(TypedDict):
-    network_policy_amendment: dict[str, Any]
-
-
-class ReviewTargetUncommittedChanges(TypedDict):
-    """Staged, unstaged and untracked changes."""
-
-    type: Literal["uncommittedChanges"]
-
-
-class ReviewTargetBaseBranch(TypedDict):
-    """All changes since the branch diverged from this one."""
-
-    branch: str
-    type: Literal["baseBranch"]
-
-
-class _ReviewTargetCommitRequired(TypedDict):
-    sha: str
-    type: Literal["commit"]
-
-
-class ReviewTargetCommit(_ReviewTargetCommitRequired, total=False):
-    title: Union[str, None]
-
-
-class ReviewTargetCustom(TypedDict):
-    """The changes that the instructions describe."""
-
-    instructions: str
-    type: Literal["custom"]
-
-
-class SandboxPolicyDangerFullAccess(TypedDict):
-    """No sandbox."""
-
-    type: Literal["dangerFullAccess"]
-
-
-class _SandboxPolicyReadOnlyRequired(TypedDict):
-    type: Literal["readOnly"]
-
-
-class SandboxPolicyReadOnly(_SandboxPolicyReadOnlyRequired, total=False):
-    """Reads files and writes none."""
-
-    access: Union[ReadAccess, None]
-    networkAccess: bool
-
-
-class _SandboxPolicyWorkspaceWriteRequired(TypedDict):
-    type: Literal["workspaceWrite"]
-
-
-class SandboxPolicyWorkspaceWrite(_SandboxPolicyWorkspaceWriteRequired, total=False):
-    """Writes in the working directory, the given roots and the temporary folders not excluded."""
-
-    excludeSlashTmp: bool
-    excludeTmpdirEnvVar: bool
-    networkAccess: bool
-    readOnlyAccess: Union[ReadAccess, None]
-    writableRoots: list[str]
-
-
-class _SandboxPolicyExternalSandboxRequired(TypedDict):
-    type: Literal["externalSandbox"]
-
-
-class SandboxPolicyExternalSandbox(_SandboxPolicyExternalSandboxRequired, total=False):
-    """The caller has already sandboxed the server."""
-
-    networkAccess: NetworkAccess
+    id: RequestId
+    method: Literal["mcpServer/elicitation/request"]
+    params: McpServerElicitationRequestParams
 
 
 class _ServerNotificationAccountlogincompletedRequired(TypedDict):
@@ -5585,9 +5846,9 @@ class _ServerNotificationExternalAgentConfigimportcompletedRequired(TypedDict):
 class ServerNotificationExternalAgentConfigimportcompleted(_ServerNotificationExternalAgentConfigimportcompletedRequired, total=False):
     """An import is complete, and everything is durable."""
 
+    params: Empty
     eventCursor: str
     """Position in the thread's event log; set with `capabilities.eventCursor`."""
-    params: Empty
 
 
 class _ServerNotificationFschangedRequired(TypedDict):
@@ -5933,9 +6194,9 @@ class _ServerNotificationSkillschangedRequired(TypedDict):
 class ServerNotificationSkillschanged(_ServerNotificationSkillschangedRequired, total=False):
     """Skill files changed; list them again."""
 
+    params: Empty
     eventCursor: str
     """Position in the thread's event log; set with `capabilities.eventCursor`."""
-    params: Empty
 
 
 class _ServerNotificationThreadarchivedRequired(TypedDict):
@@ -6249,267 +6510,6 @@ class ServerNotificationWindowsSandboxsetupCompleted(_ServerNotificationWindowsS
     eventCursor: str
     """Position in the thread's event log; set with `capabilities.eventCursor`."""
 
-
-class ServerRequestAccounthostedAuthTokensrefresh(TypedDict):
-    """Requests fresh tokens from the client."""
-
-    id: RequestId
-    method: Literal["account/hostedAuthTokens/refresh"]
-    params: HostedAuthTokensRefreshParams
-
-
-class ServerRequestApplyPatchApproval(TypedDict):
-    """Never sent: this server requests approval of a patch with `item/fileChange/requestApproval`."""
-
-    id: RequestId
-    method: Literal["applyPatchApproval"]
-    params: ApplyPatchApprovalParams
-
-
-class ServerRequestExecCommandApproval(TypedDict):
-    """Never sent: this server requests approval of a command with `item/commandExecution/requestApproval`."""
-
-    id: RequestId
-    method: Literal["execCommandApproval"]
-    params: ExecCommandApprovalParams
-
-
-class ServerRequestItemcommandExecutionrequestApproval(TypedDict):
-    """Requests approval of a command."""
-
-    id: RequestId
-    method: Literal["item/commandExecution/requestApproval"]
-    params: CommandExecutionRequestApprovalParams
-
-
-class ServerRequestItemfileChangerequestApproval(TypedDict):
-    """Requests approval of a patch."""
-
-    id: RequestId
-    method: Literal["item/fileChange/requestApproval"]
-    params: FileChangeRequestApprovalParams
-
-
-class ServerRequestItempermissionsrequestApproval(TypedDict):
-    """Requests permissions beyond the sandbox policy."""
-
-    id: RequestId
-    method: Literal["item/permissions/requestApproval"]
-    params: PermissionsRequestApprovalParams
-
-
-class ServerRequestItemtoolcall(TypedDict):
-    """Runs a tool that the client provides."""
-
-    id: RequestId
-    method: Literal["item/tool/call"]
-    params: DynamicToolCallParams
-
-
-class ServerRequestItemtoolrequestUserInput(TypedDict):
-    """Asks the user one to three questions."""
-
-    id: RequestId
-    method: Literal["item/tool/requestUserInput"]
-    params: ToolRequestUserInputParams
-
-
-class ServerRequestMcpServerelicitationrequest(TypedDict):
-    """An MCP server requests input from the user."""
-
-    id: RequestId
-    method: Literal["mcpServer/elicitation/request"]
-    params: McpServerElicitationRequestParams
-
-
-class SessionSourceCustom(TypedDict):
-    """Another product, identified by name."""
-
-    custom: str
-
-
-class SessionSourceSubAgent(TypedDict):
-    """The server itself."""
-
-    subAgent: SubAgentSource
-
-
-class SubAgentSourceThreadspawn(TypedDict):
-    thread_spawn: ThreadSpawnSource
-
-
-class SubAgentSourceOther(TypedDict):
-    other: str
-
-
-class ThreadItemUserMessage(UserMessageItem):
-    type: Literal["userMessage"]
-
-
-class ThreadItemHookPrompt(HookPromptItem):
-    type: Literal["hookPrompt"]
-
-
-class ThreadItemAgentMessage(AgentMessageItem):
-    type: Literal["agentMessage"]
-
-
-class ThreadItemPlan(PlanItem):
-    type: Literal["plan"]
-
-
-class ThreadItemReasoning(ReasoningItem):
-    type: Literal["reasoning"]
-
-
-class ThreadItemCommandExecution(CommandExecutionItem):
-    type: Literal["commandExecution"]
-
-
-class ThreadItemFileChange(FileChangeItem):
-    type: Literal["fileChange"]
-
-
-class ThreadItemMcpToolCall(McpToolCallItem):
-    type: Literal["mcpToolCall"]
-
-
-class ThreadItemDynamicToolCall(DynamicToolCallItem):
-    type: Literal["dynamicToolCall"]
-
-
-class ThreadItemCollabToolCall(CollabToolCallItem):
-    type: Literal["collabToolCall"]
-
-
-class ThreadItemWebSearch(WebSearchItem):
-    type: Literal["webSearch"]
-
-
-class ThreadItemImageView(ImageViewItem):
-    type: Literal["imageView"]
-
-
-class ThreadItemImageGeneration(ImageGenerationItem):
-    type: Literal["imageGeneration"]
-
-
-class ThreadItemEnteredReviewMode(ReviewModeItem):
-    type: Literal["enteredReviewMode"]
-
-
-class ThreadItemExitedReviewMode(ReviewModeItem):
-    type: Literal["exitedReviewMode"]
-
-
-class ThreadItemContextCompaction(ContextCompactionItem):
-    type: Literal["contextCompaction"]
-
-
-class ThreadRealtimeStartTransportWebsocket(TypedDict):
-    type: Literal["websocket"]
-
-
-class ThreadRealtimeStartTransportWebrtc(TypedDict):
-    sdp: str
-    type: Literal["webrtc"]
-
-
-class ThreadStatusNotLoaded(TypedDict):
-    """Not in memory."""
-
-    type: Literal["notLoaded"]
-
-
-class ThreadStatusIdle(TypedDict):
-    """Loaded, without a turn in progress."""
-
-    type: Literal["idle"]
-
-
-class ThreadStatusSystemError(TypedDict):
-    """The last turn failed."""
-
-    type: Literal["systemError"]
-
-
-class ThreadStatusActive(TypedDict):
-    """Loaded, with a turn in progress."""
-
-    activeFlags: list[ThreadActiveFlag]
-    type: Literal["active"]
-
-
-class _UserInputTextRequired(TypedDict):
-    text: str
-    type: Literal["text"]
-
-
-class UserInputText(_UserInputTextRequired, total=False):
-    """Plain text; `$name` invokes a skill."""
-
-    text_elements: list[TextElement]
-
-
-class UserInputImage(TypedDict):
-    """An image by URL, `data:` included."""
-
-    type: Literal["image"]
-    url: str
-
-
-class UserInputLocalImage(TypedDict):
-    """An image file."""
-
-    path: str
-    type: Literal["localImage"]
-
-
-class UserInputSkill(TypedDict):
-    """A skill and its definition file."""
-
-    name: str
-    path: str
-    type: Literal["skill"]
-
-
-class UserInputMention(TypedDict):
-    """A named resource."""
-
-    name: str
-    path: str
-    type: Literal["mention"]
-
-
-class _WebSearchActionSearchRequired(TypedDict):
-    type: Literal["search"]
-
-
-class WebSearchActionSearch(_WebSearchActionSearchRequired, total=False):
-    queries: Union[list[str], None]
-    query: Union[str, None]
-
-
-class _WebSearchActionOpenPageRequired(TypedDict):
-    type: Literal["openPage"]
-
-
-class WebSearchActionOpenPage(_WebSearchActionOpenPageRequired, total=False):
-    url: Union[str, None]
-
-
-class _WebSearchActionFindInPageRequired(TypedDict):
-    type: Literal["findInPage"]
-
-
-class WebSearchActionFindInPage(_WebSearchActionFindInPageRequired, total=False):
-    pattern: Union[str, None]
-    url: Union[str, None]
-
-
-class WebSearchActionOther(TypedDict):
-    type: Literal["other"]
-
 Account: TypeAlias = 'Union[AccountApiKey, AccountHosted, AccountAmazonBedrock]'
 """The account that is logged in."""
 
@@ -6542,12 +6542,6 @@ AuthMode: TypeAlias = 'Literal["apikey", "hosted", "hostedAuthTokens", "agentIde
 
 AutoReviewDecisionSource: TypeAlias = 'Literal["agent"]'
 """Source of a decision."""
-
-ClientNotification: TypeAlias = 'ClientNotificationInitialized'
-"""A notification from the client."""
-
-ClientRequest: TypeAlias = 'Union[ClientRequestAccountlogincancel, ClientRequestAccountloginstart, ClientRequestAccountlogout, ClientRequestAccountrateLimitsread, ClientRequestAccountread, ClientRequestAccountsendAddCreditsNudgeEmail, ClientRequestApplist, ClientRequestCollaborationModelist, ClientRequestCommandexec, ClientRequestCommandexecresize, ClientRequestCommandexecterminate, ClientRequestCommandexecwrite, ClientRequestConfigbatchWrite, ClientRequestConfigmcpServerreload, ClientRequestConfigread, ClientRequestConfigvaluewrite, ClientRequestConfigRequirementsread, ClientRequestExperimentalFeatureenablementset, ClientRequestExperimentalFeaturelist, ClientRequestExternalAgentConfigdetect, ClientRequestExternalAgentConfigimport, ClientRequestFeedbackupload, ClientRequestFscopy, ClientRequestFscreateDirectory, ClientRequestFsgetMetadata, ClientRequestFsreadDirectory, ClientRequestFsreadFile, ClientRequestFsremove, ClientRequestFsunwatch, ClientRequestFswatch, ClientRequestFswriteFile, ClientRequestFuzzyFileSearch, ClientRequestFuzzyFileSearchsessionStart, ClientRequestFuzzyFileSearchsessionStop, ClientRequestFuzzyFileSearchsessionUpdate, ClientRequestHookslist, ClientRequestInitialize, ClientRequestMarketplaceadd, ClientRequestMarketplaceremove, ClientRequestMarketplaceupgrade, ClientRequestMcpServeroauthlogin, ClientRequestMcpServerpromptget, ClientRequestMcpServerpromptlist, ClientRequestMcpServerresourceread, ClientRequestMcpServertoolcall, ClientRequestMcpServerStatuslist, ClientRequestMemoryreset, ClientRequestMockexperimentalMethod, ClientRequestModellist, ClientRequestModelProvidercapabilitiesread, ClientRequestPlugininstall, ClientRequestPluginlist, ClientRequestPluginread, ClientRequestPluginsharedelete, ClientRequestPluginsharelist, ClientRequestPluginsharesave, ClientRequestPluginshareupdateTargets, ClientRequestPluginskillread, ClientRequestPluginuninstall, ClientRequestProcesskill, ClientRequestProcessresizePty, ClientRequestProcessspawn, ClientRequestProcesswriteStdin, ClientRequestReviewstart, ClientRequestSkillsconfigwrite, ClientRequestSkillslist, ClientRequestThreadapproveGuardianDeniedAction, ClientRequestThreadarchive, ClientRequestThreadbackgroundTerminalsclean, ClientRequestThreadcompactstart, ClientRequestThreaddecrementelicitation, ClientRequestThreaddelete, ClientRequestThreadfork, ClientRequestThreadgoalclear, ClientRequestThreadgoalget, ClientRequestThreadgoalset, ClientRequestThreadincrementelicitation, ClientRequestThreadinjectitems, ClientRequestThreaditemslist, ClientRequestThreadlist, ClientRequestThreadloadedlist, ClientRequestThreadmemoryModeset, ClientRequestThreadmetadataupdate, ClientRequestThreadnameset, ClientRequestThreadread, ClientRequestThreadrealtimeappendAudio, ClientRequestThreadrealtimeappendText, ClientRequestThreadrealtimelistVoices, ClientRequestThreadrealtimestart, ClientRequestThreadrealtimestop, ClientRequestThreadresume, ClientRequestThreadrollback, ClientRequestThreadshellCommand, ClientRequestThreadstart, ClientRequestThreadturnsitemslist, ClientRequestThreadturnslist, ClientRequestThreadunarchive, ClientRequestThreadunsubscribe, ClientRequestTurninterrupt, ClientRequestTurnstart, ClientRequestTurnsteer, ClientRequestWindowsSandboxreadiness, ClientRequestWindowsSandboxsetupStart]'
-"""A request from the client."""
 
 CollabAgentStatus: TypeAlias = 'Literal["pendingInit", "running", "interrupted", "completed", "errored", "shutdown", "notFound"]'
 """State of the other agent."""
@@ -6876,12 +6870,6 @@ SandboxMode: TypeAlias = 'Union[Literal["readOnly", "workspaceWrite", "dangerFul
 SandboxPolicy: TypeAlias = 'Union[SandboxPolicyDangerFullAccess, SandboxPolicyReadOnly, SandboxPolicyWorkspaceWrite, SandboxPolicyExternalSandbox]'
 """The access of commands to files and the network (specification, "Sandbox policy"). Like every type that grants permissions, it refuses unknown members: ignoring one could allow more than the client meant. Variants without members are written `{}`, because serde checks for unknown members only there."""
 
-ServerNotification: TypeAlias = 'Union[ServerNotificationAccountlogincompleted, ServerNotificationAccountrateLimitsupdated, ServerNotificationAccountupdated, ServerNotificationApplistupdated, ServerNotificationCommandexecoutputDelta, ServerNotificationConfigWarning, ServerNotificationDeprecationNotice, ServerNotificationError, ServerNotificationExternalAgentConfigimportcompleted, ServerNotificationFschanged, ServerNotificationFuzzyFileSearchsessionCompleted, ServerNotificationFuzzyFileSearchsessionUpdated, ServerNotificationGuardianWarning, ServerNotificationHookcompleted, ServerNotificationHookstarted, ServerNotificationItemagentMessagedelta, ServerNotificationItemautoApprovalReviewcompleted, ServerNotificationItemautoApprovalReviewstarted, ServerNotificationItemcommandExecutionoutputDelta, ServerNotificationItemcommandExecutionterminalInteraction, ServerNotificationItemcompleted, ServerNotificationItemfileChangeoutputDelta, ServerNotificationItemfileChangepatchUpdated, ServerNotificationItemmcpToolCallprogress, ServerNotificationItemplandelta, ServerNotificationItemreasoningsummaryPartAdded, ServerNotificationItemreasoningsummaryTextDelta, ServerNotificationItemreasoningtextDelta, ServerNotificationItemstarted, ServerNotificationMcpServeroauthLogincompleted, ServerNotificationMcpServerstartupStatusupdated, ServerNotificationModelrerouted, ServerNotificationModelverification, ServerNotificationProcessexited, ServerNotificationProcessoutputDelta, ServerNotificationRemoteControlstatuschanged, ServerNotificationServerRequestresolved, ServerNotificationSkillschanged, ServerNotificationThreadarchived, ServerNotificationThreadclosed, ServerNotificationThreadcompacted, ServerNotificationThreaddeleted, ServerNotificationThreadgoalcleared, ServerNotificationThreadgoalupdated, ServerNotificationThreadnameupdated, ServerNotificationThreadrealtimeclosed, ServerNotificationThreadrealtimeerror, ServerNotificationThreadrealtimeitemAdded, ServerNotificationThreadrealtimeoutputAudiodelta, ServerNotificationThreadrealtimesdp, ServerNotificationThreadrealtimestarted, ServerNotificationThreadrealtimetranscriptdelta, ServerNotificationThreadrealtimetranscriptdone, ServerNotificationThreadstarted, ServerNotificationThreadstatuschanged, ServerNotificationThreadtokenUsageupdated, ServerNotificationThreadunarchived, ServerNotificationTurncompleted, ServerNotificationTurndiffupdated, ServerNotificationTurnplanupdated, ServerNotificationTurnstarted, ServerNotificationWarning, ServerNotificationWindowsworldWritableWarning, ServerNotificationWindowsSandboxsetupCompleted]'
-"""A notification from the server."""
-
-ServerRequest: TypeAlias = 'Union[ServerRequestAccounthostedAuthTokensrefresh, ServerRequestApplyPatchApproval, ServerRequestExecCommandApproval, ServerRequestItemcommandExecutionrequestApproval, ServerRequestItemfileChangerequestApproval, ServerRequestItempermissionsrequestApproval, ServerRequestItemtoolcall, ServerRequestItemtoolrequestUserInput, ServerRequestMcpServerelicitationrequest]'
-"""A request from the server."""
-
 SessionSource: TypeAlias = 'Union[Literal["cli", "editor", "exec", "appServer", "unknown"], SessionSourceCustom, SessionSourceSubAgent]'
 """Kind of client that started a thread."""
 
@@ -6956,3 +6944,15 @@ WindowsSandboxReadinessStatus: TypeAlias = 'Literal["ready", "notConfigured", "u
 
 WindowsSandboxSetupMode: TypeAlias = 'Union[Literal["elevated"], Literal["unelevated"]]'
 """The way to set up the sandbox."""
+
+ClientRequest: TypeAlias = 'Union[ClientRequestAccountlogincancel, ClientRequestAccountloginstart, ClientRequestAccountlogout, ClientRequestAccountrateLimitsread, ClientRequestAccountread, ClientRequestAccountsendAddCreditsNudgeEmail, ClientRequestApplist, ClientRequestCollaborationModelist, ClientRequestCommandexec, ClientRequestCommandexecresize, ClientRequestCommandexecterminate, ClientRequestCommandexecwrite, ClientRequestConfigbatchWrite, ClientRequestConfigmcpServerreload, ClientRequestConfigread, ClientRequestConfigvaluewrite, ClientRequestConfigRequirementsread, ClientRequestExperimentalFeatureenablementset, ClientRequestExperimentalFeaturelist, ClientRequestExternalAgentConfigdetect, ClientRequestExternalAgentConfigimport, ClientRequestFeedbackupload, ClientRequestFscopy, ClientRequestFscreateDirectory, ClientRequestFsgetMetadata, ClientRequestFsreadDirectory, ClientRequestFsreadFile, ClientRequestFsremove, ClientRequestFsunwatch, ClientRequestFswatch, ClientRequestFswriteFile, ClientRequestFuzzyFileSearch, ClientRequestFuzzyFileSearchsessionStart, ClientRequestFuzzyFileSearchsessionStop, ClientRequestFuzzyFileSearchsessionUpdate, ClientRequestHookslist, ClientRequestInitialize, ClientRequestMarketplaceadd, ClientRequestMarketplaceremove, ClientRequestMarketplaceupgrade, ClientRequestMcpServeroauthlogin, ClientRequestMcpServerpromptget, ClientRequestMcpServerpromptlist, ClientRequestMcpServerresourceread, ClientRequestMcpServertoolcall, ClientRequestMcpServerStatuslist, ClientRequestMemoryreset, ClientRequestMockexperimentalMethod, ClientRequestModellist, ClientRequestModelProvidercapabilitiesread, ClientRequestPlugininstall, ClientRequestPluginlist, ClientRequestPluginread, ClientRequestPluginsharedelete, ClientRequestPluginsharelist, ClientRequestPluginsharesave, ClientRequestPluginshareupdateTargets, ClientRequestPluginskillread, ClientRequestPluginuninstall, ClientRequestProcesskill, ClientRequestProcessresizePty, ClientRequestProcessspawn, ClientRequestProcesswriteStdin, ClientRequestReviewstart, ClientRequestSkillsconfigwrite, ClientRequestSkillslist, ClientRequestThreadapproveGuardianDeniedAction, ClientRequestThreadarchive, ClientRequestThreadbackgroundTerminalsclean, ClientRequestThreadcompactstart, ClientRequestThreaddecrementelicitation, ClientRequestThreaddelete, ClientRequestThreadfork, ClientRequestThreadgoalclear, ClientRequestThreadgoalget, ClientRequestThreadgoalset, ClientRequestThreadincrementelicitation, ClientRequestThreadinjectitems, ClientRequestThreaditemslist, ClientRequestThreadlist, ClientRequestThreadloadedlist, ClientRequestThreadmemoryModeset, ClientRequestThreadmetadataupdate, ClientRequestThreadnameset, ClientRequestThreadread, ClientRequestThreadrealtimeappendAudio, ClientRequestThreadrealtimeappendText, ClientRequestThreadrealtimelistVoices, ClientRequestThreadrealtimestart, ClientRequestThreadrealtimestop, ClientRequestThreadresume, ClientRequestThreadrollback, ClientRequestThreadshellCommand, ClientRequestThreadstart, ClientRequestThreadturnsitemslist, ClientRequestThreadturnslist, ClientRequestThreadunarchive, ClientRequestThreadunsubscribe, ClientRequestTurninterrupt, ClientRequestTurnstart, ClientRequestTurnsteer, ClientRequestWindowsSandboxreadiness, ClientRequestWindowsSandboxsetupStart]'
+"""A request from the client."""
+
+ClientNotification: TypeAlias = 'ClientNotificationInitialized'
+"""A notification from the client."""
+
+ServerRequest: TypeAlias = 'Union[ServerRequestAccounthostedAuthTokensrefresh, ServerRequestApplyPatchApproval, ServerRequestExecCommandApproval, ServerRequestItemcommandExecutionrequestApproval, ServerRequestItemfileChangerequestApproval, ServerRequestItempermissionsrequestApproval, ServerRequestItemtoolcall, ServerRequestItemtoolrequestUserInput, ServerRequestMcpServerelicitationrequest]'
+"""A request from the server."""
+
+ServerNotification: TypeAlias = 'Union[ServerNotificationAccountlogincompleted, ServerNotificationAccountrateLimitsupdated, ServerNotificationAccountupdated, ServerNotificationApplistupdated, ServerNotificationCommandexecoutputDelta, ServerNotificationConfigWarning, ServerNotificationDeprecationNotice, ServerNotificationError, ServerNotificationExternalAgentConfigimportcompleted, ServerNotificationFschanged, ServerNotificationFuzzyFileSearchsessionCompleted, ServerNotificationFuzzyFileSearchsessionUpdated, ServerNotificationGuardianWarning, ServerNotificationHookcompleted, ServerNotificationHookstarted, ServerNotificationItemagentMessagedelta, ServerNotificationItemautoApprovalReviewcompleted, ServerNotificationItemautoApprovalReviewstarted, ServerNotificationItemcommandExecutionoutputDelta, ServerNotificationItemcommandExecutionterminalInteraction, ServerNotificationItemcompleted, ServerNotificationItemfileChangeoutputDelta, ServerNotificationItemfileChangepatchUpdated, ServerNotificationItemmcpToolCallprogress, ServerNotificationItemplandelta, ServerNotificationItemreasoningsummaryPartAdded, ServerNotificationItemreasoningsummaryTextDelta, ServerNotificationItemreasoningtextDelta, ServerNotificationItemstarted, ServerNotificationMcpServeroauthLogincompleted, ServerNotificationMcpServerstartupStatusupdated, ServerNotificationModelrerouted, ServerNotificationModelverification, ServerNotificationProcessexited, ServerNotificationProcessoutputDelta, ServerNotificationRemoteControlstatuschanged, ServerNotificationServerRequestresolved, ServerNotificationSkillschanged, ServerNotificationThreadarchived, ServerNotificationThreadclosed, ServerNotificationThreadcompacted, ServerNotificationThreaddeleted, ServerNotificationThreadgoalcleared, ServerNotificationThreadgoalupdated, ServerNotificationThreadnameupdated, ServerNotificationThreadrealtimeclosed, ServerNotificationThreadrealtimeerror, ServerNotificationThreadrealtimeitemAdded, ServerNotificationThreadrealtimeoutputAudiodelta, ServerNotificationThreadrealtimesdp, ServerNotificationThreadrealtimestarted, ServerNotificationThreadrealtimetranscriptdelta, ServerNotificationThreadrealtimetranscriptdone, ServerNotificationThreadstarted, ServerNotificationThreadstatuschanged, ServerNotificationThreadtokenUsageupdated, ServerNotificationThreadunarchived, ServerNotificationTurncompleted, ServerNotificationTurndiffupdated, ServerNotificationTurnplanupdated, ServerNotificationTurnstarted, ServerNotificationWarning, ServerNotificationWindowsworldWritableWarning, ServerNotificationWindowsSandboxsetupCompleted]'
+"""A notification from the server."""
