@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rmcp::model::{ClientRequest, ListToolsRequest, PaginatedRequestParams, SubscriptionFilter};
+use rmcp::model::{ClientRequest, ListToolsRequest, SubscriptionFilter};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::calls::ActiveCall;
@@ -12,7 +12,8 @@ use crate::catalog::{Builder, Catalog};
 use crate::connect::{Connection, Connector};
 use crate::eras::Era;
 use crate::error::{Error, ErrorKind};
-use crate::server::requests::page;
+use crate::server::pages::Pages;
+use crate::server::requests::value;
 use crate::server::skills;
 use crate::server::{Live, Server, Shared, State};
 
@@ -261,24 +262,20 @@ async fn tools(shared: &Shared, live: &Live) -> Result<(Catalog, Duration), Erro
     let mut is_whole = live.capabilities.tools.is_none();
     let active = ActiveCall::new(None, None, None);
     let _ended = active.end_on_drop();
-    let mut cursor = None;
-    let mut age = Duration::MAX;
+    let mut pages = Pages::default();
     for _ in 0..MAX_PAGES {
         if is_whole {
             break;
         }
-        let params = PaginatedRequestParams::default().with_cursor(cursor);
-        let request = ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params));
+        let request = ClientRequest::ListToolsRequest(ListToolsRequest::with_param(pages.params()));
         let answer = shared.send(live, &active, None, request).await?;
-        let page = page(&answer, "tools")?;
-        is_whole = page.next.is_none();
-        cursor = page.next;
-        age = age.min(page.age);
-        if !builder.add(page.entries) {
+        let entries = pages.take(&value(&answer)?, "tools")?;
+        is_whole = pages.are_all();
+        if !builder.add(entries) {
             break;
         }
     }
-    let age = if live.capabilities.tools.is_some() { age } else { Duration::ZERO };
+    let age = if live.capabilities.tools.is_some() { pages.age() } else { Duration::ZERO };
     Ok((builder.finish(shared.next_generation(), is_whole), age))
 }
 

@@ -1,6 +1,7 @@
 //! A server: its state, and requests to it. Cheap to clone; clones are the same server.
 
 pub(crate) mod lists;
+pub(crate) mod pages;
 mod questions;
 pub(crate) mod requests;
 pub(crate) mod skills;

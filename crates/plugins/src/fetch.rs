@@ -49,9 +49,7 @@ pub(crate) async fn fetch(git: &Git, wanted: &Wanted<'_>, work: &Path) -> Result
         let path = work.join(name);
         std::fs::create_dir(&path).map_err(io_at(&path))?;
     }
-    let format = if wanted.sha.is_some_and(|sha| sha.len() == 64) { "sha256" } else { "sha1" };
-    let format = format!("--object-format={format}");
-    repository.run(&["init", "--quiet", "--bare", "--template=", &format], 4096).await?;
+    repository.lay_out(wanted.sha.is_some_and(|sha| sha.len() == 64))?;
     let what = match (wanted.sha, wanted.ref_name) {
         (Some(sha), _) => sha,
         (None, Some(name)) => name,

@@ -34,7 +34,7 @@ const PASSED: [&str; 12] = [
 ];
 
 /// Options of each call. The environment names no configuration file, so these are all there is but for
-/// the fetched repository's own, which `git init` has written.
+/// the fetched repository's own, which [`Repository::lay_out`] has written.
 const OPTIONS: [&str; 17] = [
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
@@ -103,6 +103,28 @@ pub(crate) struct Repository<'g> {
 }
 
 impl Repository<'_> {
+    /// Makes the empty bare repository, with objects named by SHA-256 or by SHA-1. `git init` cannot do it
+    /// where Landlock alone confines it: it changes the mode of its files, which Landlock does not limit and
+    /// the sandbox therefore refuses.
+    pub(crate) fn lay_out(&self, sha256: bool) -> Result<(), Error> {
+        let repository = self.folder.join("repository");
+        for folder in ["objects/info", "objects/pack", "refs/heads", "refs/tags"] {
+            let path = repository.join(folder);
+            std::fs::create_dir_all(&path).map_err(io_at(&path))?;
+        }
+        let (version, extension) = match sha256 {
+            true => (1, "[extensions]\n\tobjectFormat = sha256\n"),
+            false => (0, ""),
+        };
+        let config =
+            format!("[core]\n\trepositoryformatversion = {version}\n\tbare = true\n{extension}");
+        for (file, text) in [("HEAD", "ref: refs/heads/main\n"), ("config", &config)] {
+            let path = repository.join(file);
+            std::fs::write(&path, text).map_err(io_at(&path))?;
+        }
+        Ok(())
+    }
+
     /// Starts git in the repository.
     pub(crate) async fn start(&self, arguments: &[&str], stdin: Stdin) -> Result<Process, Error> {
         let mut argv: Vec<OsString> = vec!["git".into(), "--no-pager".into()];

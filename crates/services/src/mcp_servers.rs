@@ -26,6 +26,7 @@ use session::ServerTool;
 use skills::catalog::RemoteSkill;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinSet;
+use tokio_util::task::TaskTracker;
 
 use crate::command_runner::CommandRunner;
 use crate::configurations::{ConfigurationOrigin, Configurations};
@@ -59,6 +60,8 @@ const LOGIN_TIMEOUTS: (Duration, Duration) = (Duration::from_mins(5), Duration::
 /// The MCP servers of the configuration.
 pub struct McpServers {
     pool: Pool,
+    /// The programs of servers that have not ended.
+    programs: TaskTracker,
     options: Arc<Options>,
     /// Numbers the holders that are no threads.
     guests: AtomicU64,
@@ -83,8 +86,10 @@ impl McpServers {
         (threads, configurations): (Arc<LoadedThreads>, Arc<Configurations>),
     ) -> Self {
         let change = Change::default();
+        let launcher = SandboxLauncher::new(runner, options.clone());
+        let programs = launcher.programs();
         let pool = Pool::new(mcp::Options {
-            launcher: Arc::new(SandboxLauncher::new(runner, options.clone())),
+            launcher: Arc::new(launcher),
             audience: Arc::new(ThreadClients::new(threads.clone(), change.clone())),
             network,
             eras_file: options.home.join(ERAS_FILE),
@@ -95,7 +100,7 @@ impl McpServers {
         });
         let logins = Arc::new(Semaphore::new(MAX_LOGINS));
         let apps = Arc::new(AppUpdates::new(change, threads, configurations));
-        Self { pool, options, guests: AtomicU64::new(0), logins, apps }
+        Self { pool, programs, options, guests: AtomicU64::new(0), logins, apps }
     }
 
     /// Lets a thread use the servers of its configuration. Those that do not run are started in the
@@ -228,9 +233,11 @@ impl McpServers {
         self.pool.retry_failed();
     }
 
-    /// Ends all servers.
+    /// Ends all servers, and waits until their programs have ended: each gets the time to end by itself.
     pub async fn close(&self) {
         self.pool.close().await;
+        self.programs.close();
+        self.programs.wait().await;
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use hyper::body::Incoming as Body;
-use hyper::header::HeaderValue;
+use hyper::header::{CONNECTION, DATE, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::upgrade::OnUpgrade;
@@ -314,16 +314,16 @@ impl Acceptor {
             let accepted = match verdict {
                 Verdict::Respond(response) => {
                     self.count_refused(&response);
-                    return Ok::<_, std::convert::Infallible>(response);
+                    return Ok::<_, std::convert::Infallible>(last(response));
                 }
-                Verdict::Metrics => return Ok(self.metrics_page()),
+                Verdict::Metrics => return Ok(last(self.metrics_page())),
                 Verdict::Upgrade(accepted) => accepted,
             };
             let Ok(permit) = self.connections.clone().try_acquire_owned() else {
                 let message = "too many connections: try again later\n";
                 let response = text(StatusCode::SERVICE_UNAVAILABLE, message);
                 self.count_refused(&response);
-                return Ok(response);
+                return Ok(last(response));
             };
             let upgraded = hyper::upgrade::on(&mut request);
             *upgrade.lock().unwrap_or_else(PoisonError::into_inner) = Some((upgraded, permit));
@@ -331,7 +331,9 @@ impl Acceptor {
         };
         let service = service_fn(respond);
         let mut http = http1::Builder::new();
-        http.keep_alive(false).max_buf_size(HEAD_BYTES).half_close(false);
+        // With `keep_alive(false)` each answer would get `connection: close`, the one that upgrades too, and
+        // clients that compare the value of that header refuse it. See `last`.
+        http.auto_date_header(false).max_buf_size(HEAD_BYTES).half_close(false);
         let served = http.serve_connection(TokioIo::new(stream), service).with_upgrades().await;
         // A client may break off the handshake at any time; that is no error of the server.
         served.ok()?;
@@ -339,4 +341,16 @@ impl Acceptor {
         let parts = upgraded.await.ok()?.downcast::<TokioIo<S>>().ok()?;
         Some((parts.io.into_inner(), parts.read_buf, permit))
     }
+}
+
+/// The answer of a connection that serves one request, and then ends.
+fn last(mut response: TextResponse) -> TextResponse {
+    let headers = response.headers_mut();
+    let value = if headers.contains_key(CONNECTION) { "upgrade, close" } else { "close" };
+    headers.insert(CONNECTION, HeaderValue::from_static(value));
+    let now = httpdate::fmt_http_date(std::time::SystemTime::now());
+    if let Ok(now) = HeaderValue::try_from(now) {
+        headers.insert(DATE, now);
+    }
+    response
 }

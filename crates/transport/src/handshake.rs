@@ -179,7 +179,7 @@ fn check<B>(
     *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
     let answered = response.headers_mut();
     answered.insert(UPGRADE, HeaderValue::from_static("websocket"));
-    answered.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+    answered.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
     answered.insert(SEC_WEBSOCKET_ACCEPT, accept);
     if offered.contains(&PROTOCOL) {
         answered.insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(PROTOCOL));

@@ -25,6 +25,7 @@ use crate::encode::ExactArguments;
 use crate::error::{Error, ErrorKind, quoted};
 use crate::results;
 use crate::server::lists::List;
+use crate::server::pages::Pages;
 use crate::server::{Call, Live, Server, Shared, State};
 
 /// Times that a server can demand input for one request.
@@ -315,20 +316,16 @@ impl Shared {
         let active = ActiveCall::new(None, None, None);
         let work = async {
             let mut listed = Vec::new();
-            let mut cursor = None;
-            let mut age = Duration::MAX;
+            let mut pages = Pages::default();
             for _ in 0..MAX_PAGES {
-                let params = PaginatedRequestParams::default().with_cursor(cursor);
-                let answer = self.send(live, &active, None, request(params)).await?;
-                let page = page(&answer, member)?;
-                listed.extend(page.entries);
-                age = age.min(page.age);
-                cursor = page.next;
-                if cursor.is_none() || listed.len() > MAX_LISTED {
+                let answer = self.send(live, &active, None, request(pages.params())).await?;
+                listed.extend(pages.take(&value(&answer)?, member)?);
+                if pages.are_all() || listed.len() > MAX_LISTED {
                     break;
                 }
             }
-            if cursor.is_some() || listed.len() > MAX_LISTED {
+            let age = pages.age();
+            if !pages.are_all() || listed.len() > MAX_LISTED {
                 let server = &self.definition.name;
                 tracing::warn!(
                     target: "mcp",
@@ -345,32 +342,12 @@ impl Shared {
     }
 }
 
-/// A page of a list. The entries keep their form, even when one of them is malformed.
-pub(crate) struct Page {
-    pub(crate) entries: Vec<Value>,
-    /// The cursor of the next one.
-    pub(crate) next: Option<String>,
-    /// For how long the server allows it to be kept.
-    pub(crate) age: Duration,
-}
-
-pub(crate) fn page(answer: &ServerResult, member: &str) -> Result<Page, Error> {
-    let mut answer = value(answer)?;
-    let next = answer.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
-    let age = Duration::from_millis(answer.get("ttlMs").and_then(Value::as_u64).unwrap_or(0));
-    match answer.get_mut(member).map(Value::take) {
-        Some(Value::Array(entries)) => Ok(Page { entries, next, age }),
-        Some(_) => Err(malformed(member, Some(format!("`{member}` is no list")))),
-        None => Err(malformed(member, Some(format!("`{member}` is missing")))),
-    }
-}
-
-fn value(result: &impl serde::Serialize) -> Result<Value, Error> {
+pub(crate) fn value(result: &impl serde::Serialize) -> Result<Value, Error> {
     let unreadable = |error: serde_json::Error| Error::new(ErrorKind::Protocol, error.to_string());
     serde_json::to_value(result).map_err(unreadable)
 }
 
-fn malformed(what: &str, problem: Option<String>) -> Error {
+pub(super) fn malformed(what: &str, problem: Option<String>) -> Error {
     let problem = problem.map(|problem| format!(": {problem}")).unwrap_or_default();
     let message = format!("the server's answer for `{what}` does not have its form{problem}");
     Error::new(ErrorKind::Protocol, message)

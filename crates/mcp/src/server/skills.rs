@@ -3,11 +3,12 @@
 
 use std::time::Duration;
 
-use rmcp::model::{ClientRequest, ListSkillsRequest, PaginatedRequestParams};
+use rmcp::model::{ClientRequest, ListSkillsRequest};
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::requests::page;
+use super::pages::Pages;
+use super::requests::value;
 use super::{Live, Server, Shared};
 use crate::calls::ActiveCall;
 use crate::error::{Error, ErrorKind, quoted};
@@ -41,21 +42,17 @@ pub(crate) async fn list(shared: &Shared, live: &Live) -> Listed {
 async fn pages(shared: &Shared, live: &Live) -> Result<Listed, Error> {
     let active = ActiveCall::new(None, None, None);
     let _ended = active.end_on_drop();
-    let (mut entries, mut cursor) = (Vec::new(), None);
-    let mut age = Duration::MAX;
+    let (mut entries, mut pages) = (Vec::new(), Pages::default());
     for _ in 0..MAX_PAGES {
-        let params = PaginatedRequestParams::default().with_cursor(cursor);
-        let request = ClientRequest::ListSkillsRequest(ListSkillsRequest::with_param(params));
+        let request =
+            ClientRequest::ListSkillsRequest(ListSkillsRequest::with_param(pages.params()));
         let answer = shared.send(live, &active, None, request).await?;
-        let page = page(&answer, "skills")?;
-        entries.extend(page.entries);
-        age = age.min(page.age);
-        cursor = page.next;
-        if cursor.is_none() || entries.len() > MAX_ENTRIES {
+        entries.extend(pages.take(&value(&answer)?, "skills")?);
+        if pages.are_all() || entries.len() > MAX_ENTRIES {
             break;
         }
     }
-    let is_whole = cursor.is_none() && entries.len() <= MAX_ENTRIES;
+    let (age, is_whole) = (pages.age(), pages.are_all() && entries.len() <= MAX_ENTRIES);
     entries.truncate(MAX_ENTRIES);
     Ok(Listed { age, ..usable(&shared.definition.name, entries, is_whole) })
 }

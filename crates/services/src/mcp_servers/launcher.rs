@@ -10,6 +10,7 @@ use mcp::{BoxFuture, Child, ChildControl, Launcher, Output, Program};
 use sandbox::env::CORE_VARIABLES;
 use sandbox::{Control, Exit, Process, Stdin, Stream};
 use tokio::sync::mpsc;
+use tokio_util::task::TaskTracker;
 
 use crate::allowed::Allowed;
 use crate::command_runner::{CommandLine, CommandRunner};
@@ -17,18 +18,27 @@ use crate::options::Options;
 
 /// Pieces of output that wait to be read, of 64 KiB at most; at the bound the program waits.
 const OUTPUT: usize = 4;
-/// Time for a program to end when its standard input is closed, and then when it is asked to end.
+/// Time for a program to end when its standard input is closed.
+const INPUT_GRACE: Duration = Duration::from_secs(1);
+/// Time for a program to end when it is then asked to.
 const GRACE: Duration = Duration::from_millis(500);
 
 /// The launcher of MCP servers' programs.
 pub(super) struct SandboxLauncher {
     runner: CommandRunner,
     options: Arc<Options>,
+    /// One task for each program, until it has ended.
+    programs: TaskTracker,
 }
 
 impl SandboxLauncher {
     pub(super) fn new(runner: CommandRunner, options: Arc<Options>) -> Self {
-        Self { runner, options }
+        Self { runner, options, programs: TaskTracker::new() }
+    }
+
+    /// The programs that have not ended.
+    pub(super) fn programs(&self) -> TaskTracker {
+        self.programs.clone()
     }
 
     fn command(&self, program: Program) -> CommandLine {
@@ -57,7 +67,7 @@ impl Launcher for SandboxLauncher {
             let process = spawned.map_err(|error| error.to_string())?;
             let control = Arc::new(Input(process.control()));
             let (sender, output) = mpsc::channel(OUTPUT);
-            tokio::spawn(forward(process, sender));
+            self.programs.spawn(forward(process, sender));
             Ok(Child { output, control })
         })
     }
@@ -94,7 +104,7 @@ async fn forward(mut process: Process, sender: mpsc::Sender<Output>) {
     // A server ends when its input does; what it still writes is dropped.
     let _ = process.close_stdin().await;
     let drained = async { while process.output.recv().await.is_some() {} };
-    if tokio::time::timeout(GRACE, drained).await.is_err() {
+    if tokio::time::timeout(INPUT_GRACE, drained).await.is_err() {
         process.terminate(GRACE).await;
     }
 }

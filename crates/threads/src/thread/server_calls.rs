@@ -198,11 +198,11 @@ fn read(mut result: Value) -> (ServerAnswer, Vec<ToolContent>) {
     };
     let structured = result.get("structuredContent").filter(|it| !it.is_null());
     let mut content: Vec<ToolContent> = parts.iter().map(for_model).collect();
-    let is_empty = |part: &ToolContent| matches!(part, ToolContent::Text(text) if text.is_empty());
-    if content.iter().all(is_empty)
-        && let Some(structured) = structured
+    if let Some(structured) = structured
+        && !is_told(structured, &content)
     {
-        content = vec![ToolContent::Text(structured.to_string())];
+        content.retain(|part| !matches!(part, ToolContent::Text(text) if text.is_empty()));
+        content.push(ToolContent::Text(structured.to_string()));
     }
     let answer = ServerAnswer {
         result: ServerResult {
@@ -214,6 +214,40 @@ fn read(mut result: Value) -> (ServerAnswer, Vec<ToolContent>) {
         success: result.get("isError") != Some(&Value::Bool(true)),
     };
     (answer, content)
+}
+
+/// True if the texts say all of a structured result: one of them is the same JSON, or they contain each of
+/// its values. Servers repeat it as a text for clients that know only texts.
+fn is_told(structured: &Value, content: &[ToolContent]) -> bool {
+    let texts: Vec<&str> = content
+        .iter()
+        .filter_map(|part| match part {
+            ToolContent::Text(text) => Some(text.as_str()),
+            _ => None,
+        })
+        .collect();
+    let is_same =
+        |text: &&str| serde_json::from_str::<Value>(text).is_ok_and(|value| value == *structured);
+    texts.iter().any(is_same) || (has_values(structured) && values_are_in(structured, &texts))
+}
+
+fn has_values(value: &Value) -> bool {
+    match value {
+        Value::Array(values) => values.iter().any(has_values),
+        Value::Object(members) => members.values().any(has_values),
+        _ => true,
+    }
+}
+
+/// True if the texts contain each string of a value. Whether a number or a `true` in a text is that of the
+/// value cannot be told, so a value that has one is not in them.
+fn values_are_in(value: &Value, texts: &[&str]) -> bool {
+    match value {
+        Value::String(part) => !part.is_empty() && texts.iter().any(|text| text.contains(part)),
+        Value::Array(values) => values.iter().all(|value| values_are_in(value, texts)),
+        Value::Object(members) => members.values().all(|value| values_are_in(value, texts)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
 }
 
 /// Makes hidden characters of texts visible: what a server says is data that people and models read.
@@ -317,7 +351,7 @@ mod tests {
             "isError": true,
             "_meta": {"m": 1},
         }));
-        assert_eq!(content, [text("a\\u{202e}b")]);
+        assert_eq!(content, [text("a\\u{202e}b"), text(r#"{"x":1}"#)]);
         assert!(!answer.success);
         assert_eq!(answer.result.content, r#"[{"type":"text","text":"a\\u{202e}b"}]"#);
         assert_eq!(answer.result.structured.as_deref(), Some(r#"{"x":1}"#));
@@ -330,5 +364,18 @@ mod tests {
             assert_eq!(read(bare).1, [text(r#"{"x":1}"#)]);
         }
         assert_eq!(read(json!(null)).1, []);
+        // A text that says the same is not repeated.
+        for (said, structured, is_repeated) in [
+            (r#"{ "x": 1 }"#, json!({"x": 1}), false),
+            ("the file a.txt was found", json!({"file": "a.txt"}), false),
+            ("the file a.txt was found", json!({"file": "b.txt"}), true),
+            ("1 file", json!({"count": 1}), true),
+            ("nothing", json!({"rows": []}), true),
+            ("", json!({"rows": []}), true),
+        ] {
+            let content = [json!({"type": "text", "text": said})];
+            let (_, parts) = read(json!({"content": content, "structuredContent": structured}));
+            assert_eq!(parts.contains(&text(&structured.to_string())), is_repeated, "{said}");
+        }
     }
 }

@@ -315,6 +315,22 @@ async fn the_page_of_metrics_shows_the_load_and_counts_refusals() {
     assert_eq!((head.status, body.as_str()), (200, ""));
 }
 
+// Clients compare the value of `connection`, and some refuse headers that the handshake does not know.
+#[tokio::test]
+async fn an_upgrade_has_the_headers_of_the_handshake_and_no_others() {
+    let mut server = TestServer::new(without_auth());
+    let address = server.tcp("127.0.0.1:0").await.unwrap();
+    let head = RawClient::tcp(address).await.request(&upgrade(address, TOKEN)).await;
+    let mut names: Vec<String> = head
+        .text
+        .lines()
+        .filter_map(|line| Some(line.split_once(": ")?.0.to_ascii_lowercase()))
+        .collect();
+    names.sort();
+    assert_eq!((head.status, head.header("connection")), (101, Some("Upgrade")));
+    assert_eq!(names, ["connection", "sec-websocket-accept", "upgrade"]);
+}
+
 #[tokio::test]
 async fn one_subprotocol_is_selected_and_never_the_token() {
     let mut server = TestServer::new(Admission { auth: capability(), ..without_auth() });
