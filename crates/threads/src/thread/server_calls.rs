@@ -199,7 +199,7 @@ fn read(mut result: Value) -> (ServerAnswer, Vec<ToolContent>) {
     let structured = result.get("structuredContent").filter(|it| !it.is_null());
     let mut content: Vec<ToolContent> = parts.iter().map(for_model).collect();
     if let Some(structured) = structured
-        && !is_told(structured, &content)
+        && !texts_contain_it(structured, &content)
     {
         content.retain(|part| !matches!(part, ToolContent::Text(text) if text.is_empty()));
         content.push(ToolContent::Text(structured.to_string()));
@@ -218,7 +218,7 @@ fn read(mut result: Value) -> (ServerAnswer, Vec<ToolContent>) {
 
 /// True if the texts say all of a structured result: one of them is the same JSON, or they contain each of
 /// its values. Servers repeat it as a text for clients that know only texts.
-fn is_told(structured: &Value, content: &[ToolContent]) -> bool {
+fn texts_contain_it(structured: &Value, content: &[ToolContent]) -> bool {
     let texts: Vec<&str> = content
         .iter()
         .filter_map(|part| match part {
@@ -240,7 +240,7 @@ fn has_values(value: &Value) -> bool {
 }
 
 /// True if the texts contain each string of a value. Whether a number or a `true` in a text is that of the
-/// value cannot be told, so a value that has one is not in them.
+/// value is unknown, so a value that has one is not in them.
 fn values_are_in(value: &Value, texts: &[&str]) -> bool {
     match value {
         Value::String(part) => !part.is_empty() && texts.iter().any(|text| text.contains(part)),
