@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, anyhow, bail};
 
+use crate::generate;
 use xtask::checkout::target;
 use xtask::checkout::tools_folder;
 use xtask::steps::{Counts, Done, Outcome, Program};
@@ -61,6 +62,7 @@ fn build(root: &Path, mdbook: &Path) -> Result<usize> {
             std::fs::remove_dir_all(folder).with_context(|| folder.display().to_string())?;
         }
     }
+    generate::build(root)?;
     let pages = stage::stage(root, &source)?;
     let output = Command::new(mdbook)
         .args(["build", "--dest-dir"])

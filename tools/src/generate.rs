@@ -1,5 +1,8 @@
 //! Generated files: one list of generators, one command that rewrites their output, one check that
 //! the committed files equal it. What the files hold is the generators' business.
+//!
+//! What users read or build without the checkout's tools is committed. The rest of it, `BUILT` in
+//! `xtask::files`, is built from the protocol's schema by what needs it: the book, the TypeScript SDK.
 
 mod key_status;
 mod models;
@@ -33,30 +36,38 @@ const GENERATORS: &[Generator] = &[
     Generator { folder: "docs", alone: false, files: pages },
     Generator { folder: "crates/web/assets", alone: false, files: |_| page::files() },
     Generator { folder: "sdk/python/src/agentd_sdk", alone: false, files: |_| python::files() },
+];
+
+/// Those whose files are not committed.
+const BUILDERS: &[Generator] = &[
+    Generator { folder: "docs", alone: false, files: reference_pages },
     Generator { folder: "sdk/typescript/src", alone: false, files: |_| typescript::files() },
 ];
 
 fn schema_files(root: &Path) -> Result<Files> {
     // Recorded, not generated: only its form is.
     let examples = (examples::FILE.to_owned(), Examples::read(root)?.file()?);
-    let generated = protocol::generate::all_files().into_iter().chain(config::schema::files());
-    Ok(generated.chain([examples]).collect())
+    let protocol = protocol::generate::json_schema(true).into_iter();
+    let protocol = protocol.map(|(name, content)| (name.to_owned(), content));
+    Ok(protocol.chain(config::schema::files()).chain([examples]).collect())
 }
 
-/// The generated pages of the book.
+/// The pages of the book that are committed: the README leads its readers there.
 fn pages(root: &Path) -> Result<Files> {
-    let mut pages = vec![
+    Ok(vec![
         ("configuration.md".to_owned(), config::docs::reference()),
         (key_status::PAGE.to_owned(), key_status::page(root)?),
         (models::PAGE.to_owned(), models::page(root)?),
-    ];
-    pages.extend(reference::pages(&Examples::read(root)?)?);
-    Ok(pages)
+    ])
+}
+
+fn reference_pages(root: &Path) -> Result<Files> {
+    Ok(reference::pages(&Examples::read(root)?)?.into())
 }
 
 impl Generator {
-    /// The committed files that this generator answers for.
-    fn committed(&self, root: &Path) -> Result<BTreeMap<PathBuf, Vec<u8>>> {
+    /// The files of the checkout that this generator answers for.
+    fn present(&self, root: &Path) -> Result<BTreeMap<PathBuf, Vec<u8>>> {
         let mut files = contents(&root.join(self.folder))?;
         if !self.alone {
             let own = self.fresh(root)?;
@@ -74,22 +85,27 @@ impl Generator {
 /// Rewrites every generated file of the checkout that differs, and removes those that are no longer
 /// generated.
 pub(crate) fn write(root: &Path) -> Result<()> {
-    for generator in GENERATORS {
-        let folder = root.join(generator.folder);
-        let (fresh, committed) = (generator.fresh(root)?, generator.committed(root)?);
-        for (path, content) in
-            fresh.iter().filter(|(path, text)| committed.get(*path) != Some(*text))
-        {
-            let file = folder.join(path);
-            let parent = file.parent().unwrap_or(&folder);
-            std::fs::create_dir_all(parent).with_context(|| parent.display().to_string())?;
-            std::fs::write(&file, content).with_context(|| file.display().to_string())?;
-            println!("wrote {}/{}", generator.folder, path.display());
-        }
-        for path in committed.keys().filter(|path| !fresh.contains_key(*path)) {
-            std::fs::remove_file(folder.join(path)).with_context(|| path.display().to_string())?;
-            println!("removed {}/{}", generator.folder, path.display());
-        }
+    GENERATORS.iter().chain(BUILDERS).try_for_each(|generator| write_files(root, generator))
+}
+
+/// Writes the files that are not committed, where they are absent or outdated.
+pub(crate) fn build(root: &Path) -> Result<()> {
+    BUILDERS.iter().try_for_each(|generator| write_files(root, generator))
+}
+
+fn write_files(root: &Path, generator: &Generator) -> Result<()> {
+    let folder = root.join(generator.folder);
+    let (fresh, present) = (generator.fresh(root)?, generator.present(root)?);
+    for (path, content) in fresh.iter().filter(|(path, text)| present.get(*path) != Some(*text)) {
+        let file = folder.join(path);
+        let parent = file.parent().unwrap_or(&folder);
+        std::fs::create_dir_all(parent).with_context(|| parent.display().to_string())?;
+        std::fs::write(&file, content).with_context(|| file.display().to_string())?;
+        println!("wrote {}/{}", generator.folder, path.display());
+    }
+    for path in present.keys().filter(|path| !fresh.contains_key(*path)) {
+        std::fs::remove_file(folder.join(path)).with_context(|| path.display().to_string())?;
+        println!("removed {}/{}", generator.folder, path.display());
     }
     Ok(())
 }
@@ -98,8 +114,7 @@ pub(crate) fn write(root: &Path) -> Result<()> {
 pub(crate) fn check(root: &Path) -> Result<()> {
     let mut stale = Vec::new();
     for generator in GENERATORS {
-        let committed = generator.committed(root)?;
-        let lines = differences(&generator.fresh(root)?, &committed);
+        let lines = differences(&generator.fresh(root)?, &generator.present(root)?);
         stale.extend(lines.iter().map(|line| format!("{}/{line}", generator.folder)));
     }
     if !stale.is_empty() {
@@ -160,6 +175,8 @@ fn contents(folder: &Path) -> Result<BTreeMap<PathBuf, Vec<u8>>> {
 
 #[cfg(test)]
 mod tests {
+    use xtask::files::BUILT;
+
     use super::*;
 
     #[test]
@@ -172,6 +189,24 @@ mod tests {
         let lines = differences(&expected, &committed);
         assert_eq!(lines, ["a: line 3", "b: missing", "d: no longer generated"]);
         assert!(differences(&expected, &expected).is_empty());
+    }
+
+    #[test]
+    fn files_that_are_not_committed_are_built_and_ignored() {
+        let root = xtask::workspace_root();
+        let mut built: Vec<String> = BUILDERS
+            .iter()
+            .flat_map(|generator| {
+                let files = generator.fresh(&root).unwrap().into_keys();
+                files.map(move |file| format!("{}/{}", generator.folder, file.display()))
+            })
+            .collect();
+        built.sort();
+        assert_eq!(built, BUILT);
+        let ignored = std::fs::read_to_string(root.join(".gitignore")).unwrap();
+        for file in BUILT {
+            assert!(ignored.lines().any(|line| line == format!("/{file}")), "{file}");
+        }
     }
 
     #[test]

@@ -57,8 +57,6 @@ enum Task {
     Fill(fill::Options),
     /// Measure a server of this protocol, or the gateway, against others
     Bench(Box<bench::Arguments>),
-    /// List the functions that a start runs, for the linker
-    LinkOrder,
     /// Record `agentd demo` as the picture of the README
     Recording,
     /// Run other people's programs against this one
@@ -73,7 +71,6 @@ fn main() -> ExitCode {
         Task::Interop(options) => return interop::run(&root, &options),
         Task::Generate { check: false } => generate::write(&root),
         Task::Generate { check: true } => generate::check(&root),
-        Task::LinkOrder => link_order::run(&root),
         Task::Recording => recording::run(&root),
         Task::Package(options) => package::run(&root, &options),
         Task::ProtocolStatus { notes } => protocol_status::write(&root, notes),

@@ -12,11 +12,13 @@ mod sbom;
 mod tarball;
 mod wheel;
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 
+use crate::link_order;
 use program::Program;
 use release::{Release, folder};
 
@@ -28,6 +30,9 @@ pub(crate) struct Options {
     /// The profile of the program; another than `dist` is for tests of the packages
     #[arg(long, default_value = "dist")]
     profile: String,
+    /// The order of the program's functions, of an earlier build of the same commit [default: made from the build]
+    #[arg(long, value_name = "FILE")]
+    link_order: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -49,14 +54,14 @@ enum Kind {
 /// Builds the packages of installers; returns their folder.
 pub(crate) fn build_installed(root: &Path, profile: &str) -> Result<PathBuf> {
     let kinds = vec![Kind::Wheel, Kind::Npm, Kind::Deb];
-    run(root, &Options { kinds, profile: profile.to_owned() })?;
+    run(root, &Options { kinds, profile: profile.to_owned(), link_order: None })?;
     Ok(folder(root))
 }
 
 /// Builds the packages with a static program; returns their folder and the program.
 pub(crate) fn build_static(root: &Path, profile: &str) -> Result<(PathBuf, PathBuf)> {
     let kinds = vec![Kind::Tarball, Kind::Image];
-    run(root, &Options { kinds, profile: profile.to_owned() })?;
+    run(root, &Options { kinds, profile: profile.to_owned(), link_order: None })?;
     Ok((folder(root), Program::static_path(root, profile)?))
 }
 
@@ -65,7 +70,10 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let release = Release::of(root, &options.profile)?;
     let mut written = Vec::new();
     if [Kind::Wheel, Kind::Npm, Kind::Deb].into_iter().any(chosen) {
-        let program = Program::build(root, &options.profile)?;
+        let (program, order) = build(root, options)?;
+        if let Some(order) = order {
+            written.push(release.write(link_order::FILE, &order)?);
+        }
         if chosen(Kind::Wheel) {
             written.push(wheel::of_program(&release, &program)?);
             written.push(wheel::of_sdk(&release)?);
@@ -92,9 +100,38 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     release.finish(&written)
 }
 
+/// Builds the program for the C library of this machine. Returns the order of its functions, too, where it
+/// has one: two runs of a program do not call quite the same functions, so a second build of the same
+/// commit needs the order of the first to give the same bytes.
+fn build(root: &Path, options: &Options) -> Result<(Program, Option<Vec<u8>>)> {
+    let profile = &options.profile;
+    if !link_order::applies(profile) {
+        ensure!(
+            options.link_order.is_none(),
+            "a link order is for the profile `dist` on x86-64 with glibc only"
+        );
+        return Ok((Program::build(root, profile, None)?, None));
+    }
+    let file = link_order::file(root);
+    let unordered = match &options.link_order {
+        Some(given) => {
+            let order = fs::read(given).with_context(|| given.display().to_string())?;
+            fs::write(&file, order).with_context(|| file.display().to_string())?;
+            None
+        }
+        None => Some(link_order::make(root)?),
+    };
+    let program = Program::build(root, profile, Some(&file))?;
+    if let Some(unordered) = unordered {
+        link_order::check(&unordered, &Program::path(root, profile))?;
+    }
+    let order = fs::read(&file).with_context(|| file.display().to_string())?;
+    Ok((program, Some(order)))
+}
+
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use super::*;
 
     /// The SDK takes the program of its own version.
     #[test]

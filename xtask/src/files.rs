@@ -4,6 +4,15 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+/// Generated files that are not committed: `cargo xtask generate` writes them, and so does what needs them.
+pub const BUILT: [&str; 5] = [
+    "docs/protocol-items.md",
+    "docs/protocol-reference.md",
+    "docs/protocol-types.md",
+    "sdk/typescript/src/methods.ts",
+    "sdk/typescript/src/protocol.ts",
+];
+
 /// The text files that people write, relative to the root.
 pub fn text_files(root: &Path) -> Result<Vec<PathBuf>> {
     const LISTED: [&str; 7] = ["rs", "toml", "md", "sh", "yml", "yaml", "json"];
@@ -16,7 +25,15 @@ pub fn text_files(root: &Path) -> Result<Vec<PathBuf>> {
 
 /// Every file that is not generated or downloaded, relative to the root.
 pub fn all_files(root: &Path) -> Result<Vec<PathBuf>> {
-    files_below(root, &["target", ".git", "node_modules", "schema"])
+    let mut files = files_below(root, &["target", ".git", "node_modules", "schema"])?;
+    files.retain(|file| !is_built(file));
+    Ok(files)
+}
+
+/// Returns whether a file, relative to the root, is one of [`BUILT`].
+#[must_use]
+pub fn is_built(file: &Path) -> bool {
+    BUILT.iter().any(|built| file == *built)
 }
 
 /// Every file below `root`, relative to it, except those in folders with a name in `skipped`.

@@ -66,9 +66,6 @@ enum Task {
     /// Measure a server of this protocol, or the gateway, against others
     #[command(disable_help_flag = true)]
     Bench(tools::Arguments),
-    /// List the functions that a start runs, for the linker
-    #[command(disable_help_flag = true)]
-    LinkOrder(tools::Arguments),
     /// Record `agentd demo` as the picture of the README
     #[command(disable_help_flag = true)]
     Recording(tools::Arguments),
@@ -98,7 +95,6 @@ fn main() -> ExitCode {
         Task::Book(arguments) => tools::run(&root, "book", &arguments),
         Task::Fill(arguments) => tools::run(&root, "fill", &arguments),
         Task::Bench(arguments) => tools::run(&root, "bench", &arguments),
-        Task::LinkOrder(arguments) => tools::run(&root, "link-order", &arguments),
         Task::Recording(arguments) => tools::run(&root, "recording", &arguments),
         Task::Interop(arguments) => tools::run(&root, "interop", &arguments),
         Task::Package(arguments) => tools::run(&root, "package", &arguments),

@@ -1,9 +1,13 @@
-//! The committed JSON Schema and TypeScript files, embedded in the released program in compressed
-//! form. `cargo xtask generate` generates them; a test checks that they are current.
+//! The committed schema of the protocol, embedded in the released program in compressed form, and what is
+//! derived from it: its stable part, and TypeScript. `cargo xtask generate` writes the schema; a test
+//! checks that it is current.
 
 use miniz_oxide::inflate::decompress_to_vec;
 
-/// A generated file: its name and its content.
+use crate::generate::document::{Document, METHODS, SCHEMA};
+use crate::generate::{json_files, typescript_files};
+
+/// A file for clients: its name and its content.
 pub type Artifact = (&'static str, String);
 
 /// A file that the build script compressed.
@@ -16,26 +20,26 @@ macro_rules! embedded {
 /// JSON Schema of the messages, and the table of methods.
 #[must_use]
 pub fn json_schema(experimental: bool) -> Vec<Artifact> {
-    let (schema, methods) = if experimental {
-        (
-            embedded!("json-experimental-agentd.schema.json"),
-            embedded!("json-experimental-methods.json"),
-        )
-    } else {
-        (embedded!("json-stable-agentd.schema.json"), embedded!("json-stable-methods.json"))
-    };
-    vec![("agentd.schema.json", inflate(schema)), ("methods.json", inflate(methods))]
+    if experimental { committed().into() } else { json_files(&document().stable()) }
 }
 
 /// TypeScript declarations of the messages.
 #[must_use]
 pub fn typescript(experimental: bool) -> Vec<Artifact> {
-    let file = if experimental {
-        embedded!("typescript-experimental-protocol.ts")
-    } else {
-        embedded!("typescript-stable-protocol.ts")
-    };
-    vec![("protocol.ts", inflate(file))]
+    let whole = document();
+    typescript_files(&if experimental { whole } else { whole.stable() })
+}
+
+fn document() -> Document {
+    let [(_, schema), (_, methods)] = committed();
+    Document::parse(&schema, &methods).expect("a test reads the committed schema")
+}
+
+fn committed() -> [Artifact; 2] {
+    [
+        (SCHEMA, inflate(embedded!("agentd.schema.json"))),
+        (METHODS, inflate(embedded!("methods.json"))),
+    ]
 }
 
 fn inflate(compressed: &[u8]) -> String {
@@ -46,19 +50,21 @@ fn inflate(compressed: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::generate;
 
     #[test]
     fn embedded_files_equal_the_committed_ones() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schema");
-        for (experimental, kind) in [(false, "stable"), (true, "experimental")] {
-            let check = |folder: &str, files: Vec<Artifact>| {
-                for (name, content) in files {
-                    let path = root.join(folder).join(kind).join(name);
-                    assert!(std::fs::read_to_string(&path).unwrap() == content, "{path:?}");
-                }
-            };
-            check("json", json_schema(experimental));
-            check("typescript", typescript(experimental));
+        for (name, content) in json_schema(true) {
+            assert!(std::fs::read_to_string(root.join(name)).unwrap() == content, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_derived_equals_what_the_types_generate() {
+        for experimental in [false, true] {
+            assert!(json_schema(experimental) == generate::json_schema(experimental));
+            assert!(typescript(experimental) == generate::typescript(experimental));
         }
     }
 }

@@ -1,7 +1,8 @@
-//! Generates JSON Schema and TypeScript from the types and the tables. Built only with the feature
-//! `schema`: the released program embeds the committed files (see `artifacts`).
+//! JSON Schema and TypeScript, from the types and the tables. The released program does not generate
+//! them: it derives them from the committed schema that it embeds (see `artifacts`).
 
 mod bundle;
+pub(crate) mod document;
 mod example;
 mod shape;
 mod surface;
@@ -11,51 +12,44 @@ mod validate;
 use serde_json::Value;
 
 pub use crate::message_schema::{SchemaError, SchemaErrorKind};
+use document::Document;
 pub use example::{example_of, minimal_example, minimal_params, minimal_result};
 pub use shape::shape;
+use surface::Surface;
 pub use validate::{Validator, validator};
 
 /// A file to write: its name and its content.
 pub type GeneratedFile = (&'static str, String);
 
-/// Returns the JSON Schema bundle and the table of methods; `experimental` adds the gated ones.
+/// Returns the JSON Schema bundle and the table of methods; `experimental` adds the gated ones. Those of
+/// the experimental surface are committed, and mark what needs the capability.
 #[must_use]
 pub fn json_schema(experimental: bool) -> Vec<GeneratedFile> {
-    let surface = surface::Surface::cached(experimental);
-    vec![
-        ("agentd.schema.json", pretty(&bundle::schema(surface))),
-        ("methods.json", pretty(&bundle::methods(surface))),
-    ]
+    json_files(&document(experimental))
 }
 
 /// Returns the TypeScript declarations; `experimental` adds the gated ones.
 #[must_use]
 pub fn typescript(experimental: bool) -> Vec<GeneratedFile> {
-    let surface = surface::Surface::cached(experimental);
-    vec![("protocol.ts", typescript::render(surface))]
+    typescript_files(&document(experimental))
 }
 
-/// Returns every generated file for `cargo xtask generate` to write: its path below the `schema`
-/// folder and its content.
-#[must_use]
-pub fn all_files() -> Vec<(String, String)> {
-    let mut files = Vec::new();
-    for (experimental, surface) in [(false, "stable"), (true, "experimental")] {
-        for (name, content) in json_schema(experimental) {
-            files.push((format!("json/{surface}/{name}"), content));
-        }
-        for (name, content) in typescript(experimental) {
-            files.push((format!("typescript/{surface}/{name}"), content));
-        }
-    }
-    files
+fn document(experimental: bool) -> Document {
+    let whole = Surface::whole_document();
+    if experimental { whole } else { whole.stable() }
 }
 
-/// Returns the name of the definition that a schema refers to.
-pub(crate) fn definition_name(schema: &Value) -> Option<&str> {
-    schema.get("$ref")?.as_str()?.strip_prefix("#/$defs/")
+/// The JSON files of a surface.
+pub(crate) fn json_files(document: &Document) -> Vec<GeneratedFile> {
+    let pretty = |value: &Value| format!("{value:#}\n");
+    let methods = serde_json::json!(document.messages);
+    vec![
+        (document::SCHEMA, pretty(&bundle::schema(document))),
+        (document::METHODS, pretty(&methods)),
+    ]
 }
 
-fn pretty(value: &Value) -> String {
-    format!("{value:#}\n")
+/// The TypeScript of a surface.
+pub(crate) fn typescript_files(document: &Document) -> Vec<GeneratedFile> {
+    vec![("protocol.ts", typescript::render(document))]
 }

@@ -33,7 +33,8 @@ pub struct MessageInfo {
 
 /// The availability of a message: to every connection, or with a capability (specification,
 /// "Versioning").
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Stability {
     /// Available to every connection.
     Stable,

@@ -7,6 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, anyhow, ensure};
 
+use crate::link_order;
 use xtask::steps;
 
 const NAME: &str = "agentd";
@@ -46,11 +47,10 @@ pub(super) fn processor() -> Result<&'static Processor> {
 }
 
 impl Program {
-    /// Builds the program for the C library of this machine.
-    pub(super) fn build(root: &Path, profile: &str) -> Result<Program> {
-        cargo(root, profile, None)?;
-        let path = folder(root, profile, None).join(NAME);
-        let program = Program::of(&stripped(&path, profile)?)?;
+    /// Builds the program for the C library of this machine, with its functions in the order of a file.
+    pub(super) fn build(root: &Path, profile: &str, order: Option<&Path>) -> Result<Program> {
+        cargo(root, profile, None, order)?;
+        let program = Program::of(&stripped(&Program::path(root, profile), profile)?)?;
         ensure!(program.glibc.is_some(), "the program does not tell which glibc it needs");
         Ok(program)
     }
@@ -59,10 +59,15 @@ impl Program {
     pub(super) fn build_static(root: &Path, profile: &str) -> Result<Program> {
         let target = static_target()?;
         println!("static program: {target}");
-        cargo(root, profile, Some(&target))?;
+        cargo(root, profile, Some(&target), None)?;
         let program = Program::of(&Program::static_path(root, profile)?)?;
         ensure!(program.glibc.is_none(), "the program for {target} needs a library of the system");
         Ok(program)
+    }
+
+    /// Where the program is built.
+    pub(super) fn path(root: &Path, profile: &str) -> PathBuf {
+        folder(root, profile, None).join(NAME)
     }
 
     /// Where the static program is built.
@@ -102,7 +107,7 @@ fn stripped(path: &Path, profile: &str) -> Result<PathBuf> {
 }
 
 /// Builds the program.
-fn cargo(root: &Path, profile: &str, target: Option<&str>) -> Result<()> {
+fn cargo(root: &Path, profile: &str, target: Option<&str>, order: Option<&Path>) -> Result<()> {
     let mut arguments = vec!["build", "--locked", "--profile", profile];
     match (profile, target) {
         // With the features of the tests, so that nothing is compiled twice.
@@ -111,6 +116,9 @@ fn cargo(root: &Path, profile: &str, target: Option<&str>) -> Result<()> {
     }
     arguments.extend(target.iter().flat_map(|target| ["--target", *target]));
     let mut build = steps::Program::cargo(root, &arguments);
+    if let Some(order) = order {
+        build = build.env(link_order::VARIABLE, &order.to_string_lossy());
+    }
     if let Some(target) = target {
         // Only for this target: plugins of the compiler cannot be linked statically.
         let name = format!("CARGO_TARGET_{}_RUSTFLAGS", target.to_uppercase().replace('-', "_"));

@@ -1,11 +1,11 @@
-//! Compiles the generated TypeScript strictly. The compiler comes from npm and stays below the
+//! Compiles the TypeScript that the program generates, strictly. The compiler comes from npm and stays below the
 //! target folder.
 
 use std::path::Path;
 
 use anyhow::Context;
 use serde_json::json;
-use xtask::checkout::tools_folder;
+use xtask::checkout::{target, tools_folder};
 
 use xtask::steps::{Done, Outcome, Program};
 
@@ -18,7 +18,7 @@ pub(crate) fn check(root: &Path) -> Outcome {
     if !missing.is_empty() {
         let names = missing.join(" and ");
         return Ok(Done::Skipped(format!(
-            "{names} not installed, so tsc cannot check schema/typescript"
+            "{names} not installed, so tsc cannot check the generated TypeScript"
         )));
     }
     let tools = tools_folder(root);
@@ -34,21 +34,29 @@ pub(crate) fn check(root: &Path) -> Outcome {
         // A machine without a network still tests everything else; what was left out is said.
         if let Err(error) = installed {
             return Ok(Done::Skipped(format!(
-                "{}, so tsc cannot check schema/typescript",
+                "{}, so tsc cannot check the generated TypeScript",
                 error.message
             )));
         }
+    }
+    let generated = target(root).join("generated-typescript");
+    let program = target(root).join("debug/agentd");
+    for (surface, more) in [("stable", &[][..]), ("experimental", &["--experimental"])] {
+        let folder = generated.join(surface);
+        let folder = folder.to_string_lossy();
+        let generate = [&["app-server", "generate-ts", "--out", &folder][..], more].concat();
+        Program::new(&program, &generate).folder(root).succeed("read the message above")?;
     }
     let project = json!({
         "compilerOptions": {
             "strict": true, "noEmit": true, "types": [],
             "target": "es2022", "module": "esnext", "moduleResolution": "bundler",
         },
-        "include": [root.join("schema/typescript/**/*.ts")],
+        "include": [generated.join("*/protocol.ts")],
     });
     std::fs::write(tools.join("tsconfig.json"), project.to_string())?;
     let compiler = ["node_modules/typescript/bin/tsc", "--project", "tsconfig.json"];
-    Program::new("node", &compiler).folder(&tools).succeed(
-        "fix the generator (crates/protocol/src/generate), then run `cargo xtask generate`",
-    )
+    Program::new("node", &compiler)
+        .folder(&tools)
+        .succeed("fix the generator, crates/protocol/src/generate/typescript.rs")
 }

@@ -16,7 +16,7 @@ const CLIENTS: [&str; 4] =
 /// The crate that reads no JSON by index.
 const TERMINAL: &str = "crates/tui/src";
 /// The tables of the protocol, as they are generated.
-const METHODS: &str = "schema/json/experimental/methods.json";
+const METHODS: &str = "schema/methods.json";
 
 /// The rule, with the names that it knows.
 pub(crate) struct Typed {

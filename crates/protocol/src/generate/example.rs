@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::definition_name;
+use super::document::definition_name;
 use super::surface::Surface;
 
 /// Nesting depth at which a recursive definition is abandoned.

@@ -1,5 +1,5 @@
 //! The messages available to a connection and the types that they use, with or without the
-//! experimental ones. `bundle` and `typescript` render them.
+//! experimental ones, from the types of Rust.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
@@ -7,50 +7,82 @@ use std::sync::OnceLock;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-use crate::message_schema::MessageSchema;
+use crate::message_schema::{MessageSchema, Part};
 use crate::registry;
 use crate::table::Stability;
 
-use super::definition_name;
+use super::document::{Document, Message, Messages, definition_name, reachable, require, visit};
 
 /// The messages of one surface and the definitions that they refer to.
 pub(crate) struct Surface {
-    pub(crate) experimental: bool,
     pub(crate) definitions: BTreeMap<String, Value>,
-    pub(crate) client_requests: Vec<MessageSchema>,
-    pub(crate) client_notifications: Vec<MessageSchema>,
-    pub(crate) server_requests: Vec<MessageSchema>,
-    pub(crate) server_notifications: Vec<MessageSchema>,
+    client_requests: Vec<MessageSchema>,
+    client_notifications: Vec<MessageSchema>,
+    server_requests: Vec<MessageSchema>,
+    server_notifications: Vec<MessageSchema>,
 }
 
 impl Surface {
-    fn new(experimental: bool) -> Self {
+    /// The whole protocol.
+    fn whole() -> Self {
         // The contract for serialization states which members are always present.
         let mut generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
         let mut surface = Self {
-            experimental,
             client_requests: registry::method_schemas(&mut generator),
             client_notifications: registry::client_notification_schemas(&mut generator),
             server_requests: registry::server_request_schemas(&mut generator),
             server_notifications: registry::notification_schemas(&mut generator),
             definitions: BTreeMap::new(),
         };
-        surface.sort();
+        for list in surface.lists_mut() {
+            list.sort_by_key(|message| message.method);
+        }
         let _ = generator.subschema_for::<crate::common::RequestIdShape>();
         surface.definitions = generator.take_definitions(true).into_iter().collect();
-        if !experimental {
-            surface.drop_experimental();
-        }
         surface.relax_sent_by_client();
-        surface.spell_aliases();
-        surface.prune();
+        for definition in surface.definitions.values_mut() {
+            spell_aliases(definition);
+        }
+        let used = reachable(surface.table().names(), &surface.definitions);
+        surface.definitions.retain(|name, _| used.contains(name));
         surface
     }
 
-    /// Like `new`, computed once per process.
+    /// The part that needs no capability.
+    fn stable() -> Self {
+        let mut surface = Self::whole();
+        surface.definitions = surface.document().stable().definitions;
+        for list in surface.lists_mut() {
+            list.retain(|message| message.stability == Stability::Stable);
+        }
+        surface
+    }
+
+    /// One surface, computed once per process.
     pub(crate) fn cached(experimental: bool) -> &'static Self {
         static SURFACES: [OnceLock<Surface>; 2] = [const { OnceLock::new() }; 2];
-        SURFACES[usize::from(experimental)].get_or_init(|| Self::new(experimental))
+        let make = if experimental { Self::whole } else { Self::stable };
+        SURFACES[usize::from(experimental)].get_or_init(make)
+    }
+
+    /// The whole protocol as data.
+    pub(crate) fn whole_document() -> Document {
+        Self::cached(true).document()
+    }
+
+    fn document(&self) -> Document {
+        let definitions = self.definitions.clone();
+        Document { experimental: true, messages: self.table(), definitions }
+    }
+
+    fn table(&self) -> Messages {
+        let rows = |messages: &[MessageSchema]| messages.iter().map(row).collect();
+        Messages {
+            client_requests: rows(&self.client_requests),
+            client_notifications: rows(&self.client_notifications),
+            server_requests: rows(&self.server_requests),
+            server_notifications: rows(&self.server_notifications),
+        }
     }
 
     /// Returns every message of either side.
@@ -59,7 +91,7 @@ impl Surface {
         requests.chain(&self.client_notifications).chain(&self.server_notifications)
     }
 
-    fn lists(&mut self) -> [&mut Vec<MessageSchema>; 4] {
+    fn lists_mut(&mut self) -> [&mut Vec<MessageSchema>; 4] {
         [
             &mut self.client_requests,
             &mut self.client_notifications,
@@ -68,74 +100,35 @@ impl Surface {
         ]
     }
 
-    fn sort(&mut self) {
-        for list in self.lists() {
-            list.sort_by_key(|message| message.method);
-        }
-    }
-
-    fn drop_experimental(&mut self) {
-        for list in self.lists() {
-            list.retain(|message| message.stability == Stability::Stable);
-        }
-        for definition in self.definitions.values_mut() {
-            visit(definition, &mut drop_experimental_members);
-        }
-    }
-
     /// Makes members with a default optional for clients, although the server always writes them.
     fn relax_sent_by_client(&mut self) {
         let requests = self.client_requests.iter().chain(&self.client_notifications);
         let answers = self.server_requests.iter().filter_map(|message| message.result.as_ref());
-        let sent = requests.map(|message| &message.params).chain(answers).map(|part| &part.schema);
+        let sent = requests.map(|message| &message.params).chain(answers).map(name_of);
         for name in reachable(sent, &self.definitions) {
             if let Some(definition) = self.definitions.get_mut(&name) {
                 visit(definition, &mut relax_defaults);
             }
         }
     }
+}
 
-    fn spell_aliases(&mut self) {
-        for definition in self.definitions.values_mut() {
-            spell_aliases(definition);
-        }
-    }
-
-    fn prune(&mut self) {
-        let id = json!({"$ref": "#/$defs/RequestId"});
-        let roots = self
-            .messages()
-            .flat_map(|message| std::iter::once(&message.params).chain(&message.result))
-            .map(|part| &part.schema)
-            .chain(std::iter::once(&id));
-        let used = reachable(roots, &self.definitions);
-        self.definitions.retain(|name, _| used.contains(name));
+fn row(message: &MessageSchema) -> Message {
+    let fields = registry::lookup(message.method).map_or(&[][..], |info| info.experimental_fields);
+    Message {
+        method: message.method.to_owned(),
+        params: name_of(&message.params).to_owned(),
+        result: message.result.as_ref().map(|result| name_of(result).to_owned()),
+        stability: message.stability,
+        experimental_fields: fields.iter().map(|&field| field.to_owned()).collect(),
+        description: message.doc.trim().to_owned(),
     }
 }
 
-/// Calls `f` on the schema and on every schema inside it.
-fn visit(schema: &mut Value, f: &mut impl FnMut(&mut Map<String, Value>)) {
-    match schema {
-        Value::Object(members) => {
-            f(members);
-            members.values_mut().for_each(|value| visit(value, f));
-        }
-        Value::Array(values) => values.iter_mut().for_each(|value| visit(value, f)),
-        _ => {}
-    }
-}
-
-fn drop_experimental_members(schema: &mut Map<String, Value>) {
-    let Some(Value::Object(properties)) = schema.get_mut("properties") else { return };
-    let mut dropped = BTreeSet::new();
-    properties.retain(|name, property| {
-        let keep = property.get("x-experimental").is_none();
-        if !keep {
-            dropped.insert(name.clone());
-        }
-        keep
-    });
-    require(schema, |name| !dropped.contains(name));
+/// The parameters and results of messages are named types; of any other, the test that every message
+/// refers to a definition finds the empty name.
+fn name_of(part: &Part) -> &str {
+    definition_name(&part.schema).unwrap_or_default()
 }
 
 fn relax_defaults(schema: &mut Map<String, Value>) {
@@ -146,15 +139,6 @@ fn relax_defaults(schema: &mut Map<String, Value>) {
         .map(|(name, _)| name.clone())
         .collect();
     require(schema, |name| !defaults.contains(name));
-}
-
-/// Keeps the names in `required` that `keep` accepts, and removes an empty list.
-fn require(schema: &mut Map<String, Value>, keep: impl Fn(&str) -> bool) {
-    let Some(Value::Array(required)) = schema.get_mut("required") else { return };
-    required.retain(|name| name.as_str().is_some_and(&keep));
-    if required.is_empty() {
-        schema.shift_remove("required");
-    }
 }
 
 /// Adds the older spellings of an enumeration as a deprecated alternative. The TypeScript omits it:
@@ -175,26 +159,4 @@ fn spell_aliases(definition: &mut Value) {
     let description = members.shift_remove("description");
     let current = std::mem::take(definition);
     *definition = json!({"description": description, "oneOf": [current, older]});
-}
-
-/// Returns the names of definitions that the roots refer to, directly or indirectly.
-pub(crate) fn reachable<'a>(
-    roots: impl Iterator<Item = &'a Value>,
-    definitions: &BTreeMap<String, Value>,
-) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
-    let mut open: Vec<&Value> = roots.collect();
-    while let Some(value) = open.pop() {
-        if let Some(name) = definition_name(value)
-            && found.insert(name.to_owned())
-        {
-            open.extend(definitions.get(name));
-        }
-        match value {
-            Value::Object(members) => open.extend(members.values()),
-            Value::Array(values) => open.extend(values),
-            _ => {}
-        }
-    }
-    found
 }

@@ -5,47 +5,27 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-use super::surface::Surface;
-use super::{bundle, definition_name};
-use crate::message_schema::MessageSchema;
+use super::bundle;
+use super::document::{Document, Message, definition_name};
 
 /// Returns one file with every type and the maps of messages.
-pub(crate) fn render(surface: &Surface) -> String {
+pub(crate) fn render(document: &Document) -> String {
     let mut out = String::from("// Generated from the protocol's types. Do not edit.\n");
-    for (name, schema) in &surface.definitions {
+    for (name, schema) in &document.definitions {
         out.push('\n');
         declaration(&mut out, name, schema);
     }
-    message_map(
-        &mut out,
-        "ClientRequests",
-        "Requests from the client.",
-        &surface.client_requests,
-        surface,
-    );
-    message_map(
-        &mut out,
-        "ClientNotifications",
-        "Notifications from the client.",
-        &surface.client_notifications,
-        surface,
-    );
-    message_map(
-        &mut out,
-        "ServerRequests",
-        "Requests from the server.",
-        &surface.server_requests,
-        surface,
-    );
-    message_map(
-        &mut out,
-        "ServerNotifications",
-        "Notifications from the server.",
-        &surface.server_notifications,
-        surface,
-    );
+    let messages = &document.messages;
+    for (name, description, messages) in [
+        ("ClientRequests", "Requests from the client.", &messages.client_requests),
+        ("ClientNotifications", "Notifications from the client.", &messages.client_notifications),
+        ("ServerRequests", "Requests from the server.", &messages.server_requests),
+        ("ServerNotifications", "Notifications from the server.", &messages.server_notifications),
+    ] {
+        message_map(&mut out, name, description, messages, document);
+    }
     out.push_str(UNIONS);
-    out.push_str(if surface.experimental { PLACED_NOTIFICATION } else { NOTIFICATION });
+    out.push_str(if document.experimental { PLACED_NOTIFICATION } else { NOTIFICATION });
     out
 }
 
@@ -85,17 +65,17 @@ fn message_map(
     out: &mut String,
     name: &str,
     description: &str,
-    messages: &[MessageSchema],
-    surface: &Surface,
+    messages: &[Message],
+    document: &Document,
 ) {
     let _ = writeln!(out, "\n/** {description} */\nexport interface {name} {{");
     for message in messages {
-        comment(out, 1, Some(message.doc.trim()));
-        let optional = if bundle::needs_params(message, surface) { "" } else { "?" };
-        let params = expression(&message.params.schema, 1);
-        let _ = write!(out, "  {}: {{ params{optional}: {params}", quoted(message.method));
+        comment(out, 1, Some(&message.description));
+        let optional = if bundle::needs_params(message, document) { "" } else { "?" };
+        let (method, params) = (quoted(&message.method), &message.params);
+        let _ = write!(out, "  {method}: {{ params{optional}: {params}");
         if let Some(result) = &message.result {
-            let _ = write!(out, "; result: {}", expression(&result.schema, 1));
+            let _ = write!(out, "; result: {result}");
         }
         out.push_str(" };\n");
     }

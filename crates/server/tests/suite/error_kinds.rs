@@ -191,7 +191,7 @@ const SHOWN_BY_NAME: [&str; 4] = [
 
 #[test]
 fn every_value_has_a_cause() {
-    let schema = include_str!("../../../../schema/json/stable/agentd.schema.json");
+    let (_, schema) = &protocol::artifacts::json_schema(false)[0];
     let schema: Value = serde_json::from_str(schema).unwrap();
     let mut promised = BTreeSet::new();
     for form in schema["$defs"]["AgentErrorInfo"]["anyOf"].as_array().unwrap() {

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, anyhow, ensure};
 
+use crate::generate;
 use xtask::steps::Program;
 
 /// Clients in two languages, and their scripts.
@@ -179,6 +180,7 @@ pub(crate) fn install_javascript(root: &Path, target: &Path, kit: &Kit) -> Resul
 
 /// As [`install_javascript`], for a script that copies the package next to what it needs.
 pub(crate) fn install_typescript_sdk(root: &Path, target: &Path) -> Result<Client> {
+    generate::build(root)?;
     let client = install_javascript(root, target, &TYPESCRIPT_SDK)?;
     Ok(Client { variables: vec![("SDK", root.join(TYPESCRIPT_SDK.versions))], ..client })
 }
