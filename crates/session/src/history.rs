@@ -3,6 +3,7 @@
 mod call_ids;
 mod images;
 mod loaded_tools;
+mod sendable;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -77,7 +78,10 @@ impl History {
         input
     }
 
-    pub(crate) fn push(&mut self, fragment: Fragment) {
+    pub(crate) fn push(&mut self, mut fragment: Fragment) {
+        if let Some(text) = sendable::call(&fragment.text) {
+            fragment.text = text;
+        }
         let added = weight(&fragment.text);
         self.loaded.read(&fragment.text);
         self.call_ids.read(&fragment.text);
