@@ -78,10 +78,8 @@ impl History {
         input
     }
 
-    pub(crate) fn push(&mut self, mut fragment: Fragment) {
-        if let Some(text) = sendable::call(&fragment.text) {
-            fragment.text = text;
-        }
+    pub(crate) fn push(&mut self, fragment: Fragment) {
+        let fragment = sendable(fragment);
         let added = weight(&fragment.text);
         self.loaded.read(&fragment.text);
         self.call_ids.read(&fragment.text);
@@ -114,6 +112,14 @@ impl History {
     pub(crate) fn summarized_tokens(&self) -> u64 {
         (self.summarized / BYTES_A_TOKEN) as u64
     }
+}
+
+/// A part of the history as every provider takes it.
+pub(crate) fn sendable(mut fragment: Fragment) -> Fragment {
+    if let Some(text) = sendable::call(&fragment.text) {
+        fragment.text = text;
+    }
+    fragment
 }
 
 /// A stored history in the order in which the model received it, and what it has not received yet.
