@@ -1,4 +1,4 @@
-//! What a thread leaves out of its requests, or writes differently, because its provider refused it: reasoning
+//! Parts of requests that a thread leaves out, or writes differently, because its provider refused them: reasoning
 //! that another key encrypted, images, kinds of tools and items, members of items. A refusal is read by its
 //! code, its parameter and its text; the thread goes on with one more request. The history stays as it is.
 
@@ -75,7 +75,7 @@ impl Concessions {
     }
 }
 
-/// How a user goes on after a refusal whose cause is not known: names what of the request a provider may refuse.
+/// Advice after a refusal whose cause is not known: names the parts of the request that a provider may refuse.
 pub(crate) fn advice(failure: &Failure, prompt: &Prompt) -> Option<String> {
     if !may_be_refusal(failure) {
         return None;

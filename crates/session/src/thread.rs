@@ -31,7 +31,7 @@ pub(crate) struct Thread {
     pub(crate) approvals: Approvals,
     pub(crate) outputs: Outputs,
     pub(crate) spending: Spending,
-    /// What its requests do without, because a provider refused it.
+    /// The parts of requests that its providers refused.
     pub(crate) concessions: Concessions,
     pub(crate) phase: Phase,
     /// The way in which it began, for hooks.

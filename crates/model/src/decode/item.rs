@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::lenient::{Members, text_of};
 use crate::{Item, ItemKind, Phase, excerpt};
 
-/// What streamed in of an item before its end.
+/// The part of an item that streamed in before its end.
 #[derive(Debug, Default)]
 pub(super) struct Streamed<'a> {
     /// Its JSON at its beginning.

@@ -61,8 +61,7 @@ fn completed() -> Value {
 }
 
 fn call(arguments: Value) -> Value {
-    let call = json!({ "type": "function_call", "id": "fc", "call_id": "c", "name": "f" });
-    let mut call = call;
+    let mut call = json!({ "type": "function_call", "id": "fc", "call_id": "c", "name": "f" });
     call["arguments"] = arguments;
     call
 }

@@ -40,7 +40,7 @@ struct Open {
     is_cut: bool,
 }
 
-/// What deltas can belong to.
+/// The kinds of items that deltas belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Message,

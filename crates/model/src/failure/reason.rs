@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-/// How deep errors lie inside of errors.
+/// Most errors inside one another that are read; deeper ones are ignored.
 const MAX_DEPTH: usize = 6;
-/// Most texts of a list of errors that count.
+/// Most texts of an error that are kept; further ones are dropped.
 const MAX_TEXTS: usize = 4;
 
-/// What an error says.
+/// The text and the codes of an error.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Reason {
     /// The general message first, then what is more exact.

@@ -24,7 +24,7 @@ const NEEDED: [&str; 10] = [
 
 /// A refused request.
 pub(super) struct Refused {
-    /// What the provider said, in lower case.
+    /// The words of the provider, in lower case.
     text: String,
     items: Vec<Value>,
     /// The types of the tools.
@@ -50,7 +50,7 @@ impl Refused {
         }
     }
 
-    /// What a request could do without, the most likely first.
+    /// The parts that a request could do without, the most likely first.
     pub(super) fn concessions(&self) -> Vec<Concession> {
         let mut found = Vec::new();
         // The parameter is exact; a text may name several things.

@@ -50,7 +50,7 @@ pub(super) fn call(text: &str) -> Option<Arc<str>> {
     }
     let mut item: Map<String, Value> = serde_json::from_str(text).ok()?;
     item.extend(changes);
-    Some(super::fragment(&Value::Object(item)))
+    Some(Value::Object(item).to_string().into())
 }
 
 fn is_call(kind: &str) -> bool {
@@ -115,13 +115,11 @@ mod tests {
 
     #[test]
     fn a_call_in_the_history_is_what_every_provider_takes() {
-        let mut history = super::super::History::default();
-        let mut check = |text: &str, expect: &str| {
-            let fragment = crate::port::fragment::Fragment::summarized(text.into());
-            history.push(fragment);
-            let last = history.fragments().last().unwrap();
+        let check = |text: &str, expect: &str| {
+            let sent = call(text).unwrap_or_else(|| text.into());
             let value = |text: &str| serde_json::from_str::<Value>(text).unwrap();
-            assert_eq!(value(&last.text), value(expect));
+            assert_eq!(value(&sent), value(expect));
+            assert_eq!(call(&sent), None);
         };
         let fine = r#"{"type":"function_call","call_id":"a","name":"f","arguments":"{}"}"#;
         check(fine, fine);
