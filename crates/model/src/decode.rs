@@ -2,17 +2,21 @@
 //! without parsing, and their JSON is read in one pass; of events that this crate does not use,
 //! only the type is read.
 
-use std::{borrow::Cow, sync::Arc};
+use std::borrow::Cow;
 
 use http_client::sse::{Reader, TooLong};
 use serde::{Deserialize, de::IgnoredAny};
-use serde_json::{Value, value::RawValue};
+use serde_json::value::RawValue;
 
-use crate::failure::{ProviderError, from_event};
-use crate::{Event, Failure, FailureKind, PlanUsage, RateLimits, Usage, excerpt};
+use crate::{Event, Failure, PlanUsage, RateLimits, excerpt};
+use lenient::{Index, Text};
+use open_items::{Address, Kind, OpenItems};
 
+mod ending;
 mod item;
+mod lenient;
 mod metadata;
+mod open_items;
 mod repair;
 
 pub(crate) use metadata::MODEL_HEADERS;
@@ -28,8 +32,8 @@ pub struct Decoder {
 #[derive(Debug, Default)]
 struct Progress {
     ended: bool,
-    has_items: bool,
     names_model: bool,
+    items: OpenItems,
 }
 
 impl Default for Decoder {
@@ -89,35 +93,135 @@ impl Progress {
         if self.ended {
             return;
         }
-        match repaired(data, decode) {
-            Ok(Some(event)) => {
-                match &event {
-                    Event::Created { model: Some(_), .. } | Event::ServedBy { .. } => {
-                        self.names_model = true;
-                    }
-                    Event::ItemDone { .. } => self.has_items = true,
-                    Event::Completed { .. } => self.complete(data, out),
-                    _ => {}
-                }
-                self.ended = event.is_terminal();
-                out.push(event);
-            }
-            Ok(None) => {}
-            Err(failure) => self.fail(failure, out),
+        let first = out.len();
+        // Half a character costs that character, not the response.
+        let taken = self.take(data, out).or_else(|failure| match repair::unicode(data) {
+            Some(repaired) => self.take(&repaired, out),
+            None => Err(failure),
+        });
+        if let Err(failure) = taken {
+            self.fail(failure, out);
+        }
+        for event in &out[first..] {
+            self.ended |= event.is_terminal();
+            self.names_model |=
+                matches!(event, Event::Created { model: Some(_), .. } | Event::ServedBy { .. });
         }
     }
 
-    /// Appends what only the whole response at its end has.
-    fn complete(&self, data: &[u8], out: &mut Vec<Event>) {
-        // Its members were read, so that this cannot fail.
-        let Ok(Whole { model, items }) = repaired(data, whole) else { return };
-        if !self.names_model {
-            out.extend(model.map(|model| Event::ServedBy { model }));
+    /// Appends what one event means. An error has no effect.
+    fn take(&mut self, data: &[u8], out: &mut Vec<Event>) -> Result<(), Failure> {
+        if data.trim_ascii().is_empty() || data == b"[DONE]" || is_other_json(data) {
+            return Ok(());
         }
-        // Not by index: some providers leave it out, and a call must not run twice.
-        if !self.has_items {
-            out.extend(items);
+        let Some(kind) = event_type(data)? else { return self.take_untyped(data, out) };
+        match kind.as_ref() {
+            "response.output_text.delta" => {
+                let delta: Delta<'_> = read(data)?;
+                let index = self.delta(&delta, Kind::Message);
+                out.push(Event::TextDelta { index, text: delta.delta.into_string() });
+            }
+            "response.reasoning_summary_text.delta" => {
+                let delta: Delta<'_> = read(data)?;
+                let index = self.delta(&delta, Kind::Reasoning);
+                let summary_index = delta.summary_index.0.unwrap_or_default();
+                let text = delta.delta.into_string();
+                out.push(Event::SummaryDelta { index, summary_index, text });
+            }
+            "response.reasoning_text.delta" => {
+                let delta: Delta<'_> = read(data)?;
+                let index = self.delta(&delta, Kind::Reasoning);
+                let content_index = delta.content_index.0.unwrap_or_default();
+                let text = delta.delta.into_string();
+                out.push(Event::ReasoningDelta { index, content_index, text });
+            }
+            "response.function_call_arguments.delta" => {
+                let delta: Delta<'_> = read(data)?;
+                let index = self.delta(&delta, Kind::Call);
+                out.push(Event::ArgumentsDelta { index, text: delta.delta.into_string() });
+            }
+            "response.custom_tool_call_input.delta" => {
+                let delta: Delta<'_> = read(data)?;
+                let index = self.delta(&delta, Kind::Call);
+                out.push(Event::CustomInputDelta { index, text: delta.delta.into_string() });
+            }
+            "response.reasoning_summary_part.added" => {
+                let delta: Delta<'_> = read(data)?;
+                let index = self.delta(&delta, Kind::Reasoning);
+                let summary_index = delta.summary_index.0.unwrap_or_default();
+                out.push(Event::SummaryPartAdded { index, summary_index });
+            }
+            kind => return self.take_whole(kind, &repair::whole(data), out),
         }
+        Ok(())
+    }
+
+    /// An event that is no delta.
+    fn take_whole(&mut self, kind: &str, data: &[u8], out: &mut Vec<Event>) -> Result<(), Failure> {
+        match kind {
+            "response.output_text.done"
+            | "response.function_call_arguments.done"
+            | "response.custom_tool_call_input.done" => {
+                let WholeText { output_index, item_id, text, arguments, input } = read(data)?;
+                let address = Address { index: output_index.0, id: item_id.as_str() };
+                let of =
+                    if kind == "response.output_text.done" { Kind::Message } else { Kind::Call };
+                let arguments = arguments.map(|json| item::as_text(json.get()));
+                let text = arguments.or_else(|| Some(text.or(input)?.into_string()));
+                self.items.whole(address, of, &text.unwrap_or_default());
+            }
+            "response.output_item.added" => {
+                let ItemEvent { output_index, item } = read(data)?;
+                out.extend(item.and_then(|item| self.items.add(output_index.0, item.get())));
+            }
+            "response.output_item.done" => {
+                let ItemEvent { output_index, item } = read(data)?;
+                let item = item.map_or("null", RawValue::get);
+                out.extend(self.items.finish(output_index.0, item));
+            }
+            "response.created" => out.push(ending::created(data)?),
+            "response.completed" | "response.done" | "response.failed" | "response.incomplete" => {
+                let end = ending::read(kind, data)?;
+                if let Event::Completed { .. } = &end.event {
+                    let model = end.model.filter(|_| !self.names_model);
+                    out.extend(model.map(|model| Event::ServedBy { model }));
+                    out.extend(self.items.complete(&end.output));
+                }
+                out.push(end.event);
+            }
+            "error" | "response.error" => out.push(Event::Failed(ending::error(data)?)),
+            "response.metadata" => out.extend(metadata::decode(&read(data)?)),
+            "rate_limits.updated" => {
+                out.extend(RateLimits::of_event(&read(data)?).map(Event::RateLimits));
+            }
+            kind if kind.ends_with(".rate_limits") => {
+                let usage = PlanUsage::of_event(&read(data)?);
+                out.extend(usage.map(|usage| Event::PlanUsage(Box::new(usage))));
+            }
+            // Some servers write the type of an error in place of the event's.
+            kind if !kind.starts_with("response.") => {
+                out.extend(ending::untyped_error(data)?.map(Event::Failed));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// An event without a type is an error, the whole response, or unknown.
+    fn take_untyped(&mut self, data: &[u8], out: &mut Vec<Event>) -> Result<(), Failure> {
+        if let Some(failure) = ending::untyped_error(data)? {
+            out.push(Event::Failed(failure));
+            return Ok(());
+        }
+        if ending::is_end(data) {
+            return self.take_whole("response.done", &repair::whole(data), out);
+        }
+        Ok(())
+    }
+
+    fn delta(&mut self, delta: &Delta<'_>, kind: Kind) -> u32 {
+        let address = Address { index: delta.output_index.0, id: delta.item_id.as_str() };
+        self.items.delta(address, kind, delta.delta.as_str())
     }
 
     fn fail(&mut self, failure: Failure, out: &mut Vec<Event>) {
@@ -132,87 +236,38 @@ impl Progress {
 #[derive(Deserialize)]
 #[serde(default)]
 #[derive(Default)]
-struct Delta {
-    output_index: u32,
-    summary_index: u32,
-    content_index: u32,
-    delta: String,
+struct Delta<'a> {
+    output_index: Index,
+    summary_index: Index,
+    content_index: Index,
+    #[serde(borrow)]
+    item_id: Text<'a>,
+    #[serde(borrow)]
+    delta: Text<'a>,
+}
+
+/// The whole of what deltas had in parts.
+#[derive(Deserialize)]
+struct WholeText<'a> {
+    #[serde(default)]
+    output_index: Index,
+    #[serde(borrow, default)]
+    item_id: Text<'a>,
+    #[serde(borrow)]
+    text: Option<Text<'a>>,
+    /// Some servers write the arguments as an object.
+    #[serde(borrow)]
+    arguments: Option<&'a RawValue>,
+    #[serde(borrow)]
+    input: Option<Text<'a>>,
 }
 
 #[derive(Deserialize)]
 struct ItemEvent<'a> {
     #[serde(default)]
-    output_index: u32,
+    output_index: Index,
     #[serde(borrow)]
-    item: &'a RawValue,
-}
-
-/// `read` of the data, and again with the text repaired if it is not valid Unicode: half a character costs
-/// that character, not the response.
-fn repaired<T>(data: &[u8], read: fn(&[u8]) -> Result<T, Failure>) -> Result<T, Failure> {
-    read(data).or_else(|failure| match repair::unicode(data) {
-        Some(repaired) => read(&repaired),
-        None => Err(failure),
-    })
-}
-
-fn decode(data: &[u8]) -> Result<Option<Event>, Failure> {
-    if data.trim_ascii().is_empty() || data == b"[DONE]" || is_other_json(data) {
-        return Ok(None);
-    }
-    let kind = event_type(data)?;
-    let event = match kind.as_ref() {
-        "response.output_text.delta" => {
-            let Delta { output_index: index, delta: text, .. } = read(data)?;
-            Event::TextDelta { index, text }
-        }
-        "response.reasoning_summary_text.delta" => {
-            let Delta { output_index: index, summary_index, delta: text, .. } = read(data)?;
-            Event::SummaryDelta { index, summary_index, text }
-        }
-        "response.reasoning_text.delta" => {
-            let Delta { output_index: index, content_index, delta: text, .. } = read(data)?;
-            Event::ReasoningDelta { index, content_index, text }
-        }
-        "response.function_call_arguments.delta" => {
-            let Delta { output_index: index, delta: text, .. } = read(data)?;
-            Event::ArgumentsDelta { index, text }
-        }
-        "response.custom_tool_call_input.delta" => {
-            let Delta { output_index: index, delta: text, .. } = read(data)?;
-            Event::CustomInputDelta { index, text }
-        }
-        "response.reasoning_summary_part.added" => {
-            let Delta { output_index: index, summary_index, .. } = read(data)?;
-            Event::SummaryPartAdded { index, summary_index }
-        }
-        "response.output_item.added" => {
-            let event: ItemEvent<'_> = read(data)?;
-            let (id, kind) = item::added(event.item.get()).map_err(|e| malformed(&e, data))?;
-            Event::ItemAdded { index: event.output_index, id, kind }
-        }
-        "response.output_item.done" => {
-            let event: ItemEvent<'_> = read(data)?;
-            let item = item::done(event.item.get()).map_err(|e| malformed(&e, data))?;
-            let raw: Arc<str> = item::as_input(event.item.get(), &item).into();
-            Event::ItemDone { index: event.output_index, raw, item }
-        }
-        "response.created" => created(data)?,
-        "response.completed" => completed(data)?,
-        "response.failed" => Event::Failed(failed(data)?),
-        "response.incomplete" => Event::Failed(incomplete(data)?),
-        "error" => Event::Failed(error(data)?),
-        "response.metadata" => return Ok(metadata::decode(&read(data)?)),
-        "rate_limits.updated" => {
-            return Ok(RateLimits::of_event(&read(data)?).map(Event::RateLimits));
-        }
-        kind if kind.ends_with(".rate_limits") => {
-            let usage = PlanUsage::of_event(&read(data)?);
-            return Ok(usage.map(|usage| Event::PlanUsage(Box::new(usage))));
-        }
-        _ => return Ok(None),
-    };
-    Ok(Some(event))
+    item: Option<&'a RawValue>,
 }
 
 /// Returns whether the data is JSON but no object, so that it has no type.
@@ -220,21 +275,21 @@ fn is_other_json(data: &[u8]) -> bool {
     !data.trim_ascii_start().starts_with(b"{") && serde_json::from_slice::<IgnoredAny>(data).is_ok()
 }
 
-/// The `type` of an event. Providers write it first; at another position it costs a parse.
-fn event_type(data: &[u8]) -> Result<Cow<'_, str>, Failure> {
+/// The `type` of an event, if it has one. Providers write it first; at another position it costs a parse.
+fn event_type(data: &[u8]) -> Result<Option<Cow<'_, str>>, Failure> {
     #[derive(Deserialize)]
     struct Head<'a> {
-        #[serde(borrow, rename = "type")]
-        kind: Cow<'a, str>,
+        #[serde(borrow, default, rename = "type")]
+        kind: Text<'a>,
     }
     if let Some(rest) = data.strip_prefix(br#"{"type":""#)
         && let Some(end) = memchr::memchr(b'"', rest)
         && let Ok(kind) = std::str::from_utf8(&rest[..end])
         && !kind.contains('\\')
     {
-        return Ok(Cow::Borrowed(kind));
+        return Ok(Some(Cow::Borrowed(kind)));
     }
-    Ok(read::<Head<'_>>(data)?.kind)
+    Ok(read::<Head<'_>>(data)?.kind.0)
 }
 
 fn read<'a, T: Deserialize<'a>>(data: &'a [u8]) -> Result<T, Failure> {
@@ -249,180 +304,7 @@ fn malformed(error: &serde_json::Error, data: &[u8]) -> Failure {
     ))
 }
 
-/// `{"response": …}` around the members that a response event carries.
-#[derive(Deserialize)]
-struct Wrapped<T> {
-    response: T,
-}
-
-fn created(data: &[u8]) -> Result<Event, Failure> {
-    #[derive(Deserialize)]
-    struct Response {
-        #[serde(default)]
-        id: String,
-        #[serde(default)]
-        model: Value,
-        #[serde(default)]
-        headers: Value,
-    }
-    let Wrapped::<Response> { response } = read(data)?;
-    // The header names the model even where the body repeats the name that was asked for.
-    let model = metadata::model(&response.headers).or_else(|| metadata::name(&response.model));
-    Ok(Event::Created { response_id: response.id, model })
-}
-
-fn completed(data: &[u8]) -> Result<Event, Failure> {
-    #[derive(Deserialize)]
-    struct Response {
-        #[serde(default)]
-        usage: Value,
-        #[serde(default)]
-        service_tier: Value,
-    }
-    let Wrapped::<Response> { response } = read(data)?;
-    let usage = usage(&response.usage).unwrap_or_default();
-    Ok(Event::Completed { usage, service_tier: metadata::name(&response.service_tier) })
-}
-
-/// The parts of a response that its end repeats.
-struct Whole {
-    model: Option<String>,
-    /// [`Event::ItemDone`]s.
-    items: Vec<Event>,
-}
-
-fn whole(data: &[u8]) -> Result<Whole, Failure> {
-    #[derive(Deserialize)]
-    struct Response<'a> {
-        #[serde(default)]
-        model: Value,
-        #[serde(default)]
-        headers: Value,
-        #[serde(borrow)]
-        output: Option<&'a RawValue>,
-    }
-    let Wrapped::<Response<'_>> { response } = read(data)?;
-    let model = metadata::model(&response.headers).or_else(|| metadata::name(&response.model));
-    let output = response.output.map(|output| serde_json::from_str(output.get()));
-    let output: Vec<&RawValue> = output.and_then(Result::ok).unwrap_or_default();
-    let items = (0..).zip(output).filter_map(|(index, json)| match item::done(json.get()) {
-        Ok(item) => {
-            let raw = item::as_input(json.get(), &item).into();
-            Some(Event::ItemDone { index, raw, item })
-        }
-        Err(error) => {
-            let json = excerpt(json.get());
-            tracing::warn!(%error, json, "the output of a response has an item that cannot be read");
-            None
-        }
-    });
-    Ok(Whole { model, items: items.collect() })
-}
-
-/// The tokens of a response. `None` when they are unknown: a count that cannot be read costs no response.
-fn usage(value: &Value) -> Option<Usage> {
-    match Option::<WireUsage>::deserialize(value) {
-        Ok(wire) => wire.map(Usage::from),
-        Err(error) => {
-            let value = excerpt(&value.to_string());
-            tracing::warn!(%error, value, "the model provider sent a `usage` that cannot be read");
-            None
-        }
-    }
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct WireUsage {
-    input_tokens: u64,
-    input_tokens_details: Option<WireInputDetails>,
-    output_tokens: u64,
-    output_tokens_details: Option<WireOutputDetails>,
-    total_tokens: Option<u64>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct WireInputDetails {
-    cached_tokens: u64,
-    cache_write_tokens: Option<u64>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct WireOutputDetails {
-    reasoning_tokens: u64,
-}
-
-impl From<WireUsage> for Usage {
-    fn from(wire: WireUsage) -> Self {
-        let sum = wire.input_tokens.saturating_add(wire.output_tokens);
-        let input = wire.input_tokens_details.unwrap_or_default();
-        Self {
-            input: wire.input_tokens,
-            cached_input: input.cached_tokens,
-            cache_write: input.cache_write_tokens.unwrap_or_default(),
-            output: wire.output_tokens,
-            reasoning_output: wire.output_tokens_details.unwrap_or_default().reasoning_tokens,
-            total: wire.total_tokens.unwrap_or(sum),
-        }
-    }
-}
-
-fn failed(data: &[u8]) -> Result<Failure, Failure> {
-    #[derive(Deserialize)]
-    struct Response {
-        #[serde(default)]
-        error: Value,
-        #[serde(default)]
-        usage: Value,
-    }
-    let Wrapped::<Response> { response } = read(data)?;
-    let usage = usage(&response.usage).map(Box::new);
-    Ok(Failure { usage, ..from_event(&ProviderError::from_value(&response.error)) })
-}
-
-fn incomplete(data: &[u8]) -> Result<Failure, Failure> {
-    #[derive(Deserialize)]
-    struct Response {
-        incomplete_details: Option<Details>,
-        #[serde(default)]
-        usage: Value,
-    }
-    #[derive(Deserialize)]
-    struct Details {
-        reason: Option<String>,
-    }
-    let Wrapped::<Response> { response } = read(data)?;
-    let reason = response.incomplete_details.and_then(|details| details.reason);
-    let message = match reason.as_deref() {
-        Some("max_output_tokens") => "the response was cut off at the model's output limit; ask \
-                                      for a shorter answer or smaller steps"
-            .to_owned(),
-        Some("content_filter") => {
-            "the response was stopped by the provider's content filter; rephrase the request"
-                .to_owned()
-        }
-        Some(reason) => format!("the response is incomplete: {}", excerpt(reason)),
-        None => "the response is incomplete; the provider gave no reason".to_owned(),
-    };
-    let usage = usage(&response.usage).map(Box::new);
-    Ok(Failure { usage, ..Failure::new(FailureKind::Other, message) })
-}
-
-/// An `error` event: members at its top, or inside an `error` object.
-fn error(data: &[u8]) -> Result<Failure, Failure> {
-    let mut event: Value = read(data)?;
-    let error = match event.get_mut("error").map(Value::take) {
-        Some(error @ (Value::Object(_) | Value::String(_))) => error,
-        _ => {
-            // The type of the event is not that of the error.
-            event.as_object_mut().map(|members| members.shift_remove("type"));
-            event
-        }
-    };
-    Ok(from_event(&ProviderError::from_value(&error)))
-}
-
+#[cfg(test)]
+mod odd_tests;
 #[cfg(test)]
 mod tests;

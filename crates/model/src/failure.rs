@@ -8,6 +8,9 @@ use hyper::{HeaderMap, StatusCode, Uri};
 use serde_json::Value;
 
 use crate::{KeySource, Provider, Usage};
+use reason::{Reason, page_title};
+
+mod reason;
 
 /// A failed response.
 pub type Failure = http_client::Failure<Usage>;
@@ -37,7 +40,9 @@ pub fn failure_from_status(
     headers: &HeaderMap,
     body: &[u8],
 ) -> Failure {
-    let error = ProviderError::read(body);
+    let mut error = ProviderError::read(body);
+    // A code that repeats the status adds nothing.
+    error.code.take_if(|code| *code == status.as_str());
     let coded = error.classify().map(|(kind, _)| kind);
     let kind = match (coded, status.as_u16()) {
         // A rate-limit code is equivalent to status 429.
@@ -49,7 +54,10 @@ pub fn failure_from_status(
     };
     let code = error.name().map(|code| provider.redact(&format!("error code `{}`", excerpt(code))));
     let details: Vec<String> = code.into_iter().chain(request_id(headers)).collect();
-    let text = error.message.clone().unwrap_or_else(|| String::from_utf8_lossy(body).into_owned());
+    let text = error.message.clone().unwrap_or_else(|| {
+        let text = String::from_utf8_lossy(body);
+        page_title(&text).unwrap_or_else(|| text.into_owned())
+    });
     let text = provider.redact(&excerpt(&text));
     let text = if text.is_empty() { "(empty body)" } else { &text };
     let mut message = format!("{target} answered {}: {text}", named(status));
@@ -128,23 +136,51 @@ fn redirect(provider: &Provider, location: Option<&str>) -> String {
 /// Error codes with a kind of their own, and whether a retry may succeed.
 fn classify(code: &str) -> Option<(FailureKind, bool)> {
     Some(match code {
-        "context_length_exceeded" => (FailureKind::ContextWindowExceeded, false),
+        "context_length_exceeded"
+        | "exceed_context_size_error"
+        | "context_window_exceeded"
+        | "model_context_window_exceeded" => (FailureKind::ContextWindowExceeded, false),
         "insufficient_quota"
         | "usage_limit_reached"
         | "usage_not_included"
-        | "billing_hard_limit_reached" => (FailureKind::UsageLimitExceeded, false),
-        "rate_limit_exceeded" => (FailureKind::ResponseTooManyFailedAttempts, true),
-        "server_is_overloaded" | "slow_down" => (FailureKind::ServerOverloaded, true),
-        "server_error" | "internal_error" => (FailureKind::InternalServerError, true),
-        "invalid_prompt" | "invalid_request_error" => (FailureKind::BadRequest, false),
+        | "billing_hard_limit_reached"
+        | "billing_error"
+        | "insufficient_credits"
+        | "insufficient_balance"
+        | "quota_exceeded"
+        | "payment_required"
+        | "402" => (FailureKind::UsageLimitExceeded, false),
+        "rate_limit_exceeded" | "rate_limit_error" | "too_many_requests" | "429" => {
+            (FailureKind::ResponseTooManyFailedAttempts, true)
+        }
+        "server_is_overloaded" | "slow_down" | "overloaded_error" | "503" | "529" => {
+            (FailureKind::ServerOverloaded, true)
+        }
+        "server_error" | "internal_error" | "500" | "502" | "504" => {
+            (FailureKind::InternalServerError, true)
+        }
+        "invalid_prompt" | "invalid_request_error" | "400" | "413" | "422" => {
+            (FailureKind::BadRequest, false)
+        }
         "cyber_policy" => (FailureKind::CyberPolicy, false),
-        "invalid_api_key" => (FailureKind::Unauthorized, false),
+        "invalid_api_key" | "authentication_error" | "401" => (FailureKind::Unauthorized, false),
         _ => return None,
     })
 }
 
 /// Words by which a message of an unknown code names a limit on spending, in lower case.
 const SPEND_LIMITS: [&str; 3] = ["spend limit", "spending limit", "billing hard limit"];
+
+/// Words by which a message says that the input is too long for the model, in lower case.
+const TOO_LONG: [&str; 7] = [
+    "maximum context length",
+    "context window",
+    "context length exceeded",
+    "exceeds the context",
+    "exceeds the available context size",
+    "prompt is too long",
+    "input is too long",
+];
 
 /// A sentence to append about what the user can do.
 fn advice(provider: &Provider, kind: FailureKind) -> String {
@@ -169,6 +205,8 @@ fn advice(provider: &Provider, kind: FailureKind) -> String {
 pub(crate) struct ProviderError {
     code: Option<String>,
     kind: Option<String>,
+    /// Codes and types of errors inside this one.
+    inner: Vec<String>,
     message: Option<String>,
     /// Time until a used-up limit is available again.
     resets_in: Option<Duration>,
@@ -178,20 +216,36 @@ pub(crate) struct ProviderError {
 
 impl ProviderError {
     /// Reads a body `{"error": {"code", "type", "message", …}}`, or one with the same members at the
-    /// top level.
+    /// top level, wherever it has its reason.
     fn read(body: &[u8]) -> Self {
         let value: Value = serde_json::from_slice(body).unwrap_or_default();
-        Self::from_value(value.get("error").unwrap_or(&value))
+        match value.get("error") {
+            Some(error @ (Value::Object(_) | Value::String(_))) => {
+                let mut read = Self::from_value(error);
+                if read.message.is_none() {
+                    read.message = Reason::of(&value).text;
+                }
+                read
+            }
+            _ => Self::from_value(&value),
+        }
     }
 
     /// Reads the error object itself. An error that is a text is its message.
     pub(crate) fn from_value(value: &Value) -> Self {
-        let text = |name: &str| value.get(name)?.as_str().map(str::to_owned);
+        let name = |name: &str| match value.get(name)? {
+            Value::String(text) => Some(text.clone()),
+            // Some providers write the status as the code.
+            Value::Number(number) => Some(number.to_string()),
+            _ => None,
+        };
         let seconds = value.get("resets_in_seconds").and_then(Value::as_f64);
+        let Reason { text, codes } = Reason::of(value);
         Self {
-            code: text("code"),
-            kind: text("type"),
-            message: text("message").or_else(|| value.as_str().map(str::to_owned)),
+            code: name("code"),
+            kind: name("type"),
+            inner: codes,
+            message: text,
             resets_in: seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
             resets_at: value.get("resets_at").and_then(Value::as_u64),
         }
@@ -202,15 +256,24 @@ impl ProviderError {
         self.code.as_deref().or(self.kind.as_deref())
     }
 
-    /// The kind of the failure, and whether a retry may succeed, where code or type is known, or else the
-    /// message names a limit on spending.
+    /// The kind of the failure, and whether a retry may succeed, where a code or type is known, or else the
+    /// message names a limit on spending or the length of the input. A bad request may be any of the others, too.
     fn classify(&self) -> Option<(FailureKind, bool)> {
-        let mut names = [&self.code, &self.kind].into_iter().flatten();
-        names.find_map(|name| classify(name)).or_else(|| {
-            let message = self.message.as_ref()?.to_lowercase();
-            let is_spent = SPEND_LIMITS.iter().any(|words| message.contains(words));
-            is_spent.then_some((FailureKind::UsageLimitExceeded, false))
-        })
+        let names = [&self.code, &self.kind].into_iter().flatten().chain(&self.inner);
+        let known: Vec<(FailureKind, bool)> = names.filter_map(|name| classify(name)).collect();
+        let is_exact = |found: &&(FailureKind, bool)| found.0 != FailureKind::BadRequest;
+        if let Some(exact) = known.iter().find(is_exact) {
+            return Some(*exact);
+        }
+        let message = self.message.as_deref().unwrap_or_default().to_lowercase();
+        let has = |words: &[&str]| words.iter().any(|words| message.contains(words));
+        if has(&SPEND_LIMITS) {
+            return Some((FailureKind::UsageLimitExceeded, false));
+        }
+        if has(&TOO_LONG) {
+            return Some((FailureKind::ContextWindowExceeded, false));
+        }
+        known.first().copied()
     }
 
     /// When the limit resets, relative to `now` by the provider's clock, which may differ from ours.

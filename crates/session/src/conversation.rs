@@ -117,6 +117,8 @@ impl Conversation {
     /// Appends to the history, and stores it.
     pub(crate) fn remember(&mut self, turn: Option<&Id>, fragments: Vec<Fragment>, cx: &mut Cx) {
         if !fragments.is_empty() {
+            // What is stored is what was sent.
+            let fragments: Vec<Fragment> = fragments.into_iter().map(history::sendable).collect();
             self.history.extend(fragments.iter().cloned());
             let mut stored = std::mem::take(&mut self.repairs);
             stored.extend(fragments);

@@ -3,6 +3,7 @@
 mod call_ids;
 mod images;
 mod loaded_tools;
+mod sendable;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -78,6 +79,7 @@ impl History {
     }
 
     pub(crate) fn push(&mut self, fragment: Fragment) {
+        let fragment = sendable(fragment);
         let added = weight(&fragment.text);
         self.loaded.read(&fragment.text);
         self.call_ids.read(&fragment.text);
@@ -110,6 +112,14 @@ impl History {
     pub(crate) fn summarized_tokens(&self) -> u64 {
         (self.summarized / BYTES_A_TOKEN) as u64
     }
+}
+
+/// A part of the history as every provider takes it.
+pub(crate) fn sendable(mut fragment: Fragment) -> Fragment {
+    if let Some(text) = sendable::call(&fragment.text) {
+        fragment.text = text;
+    }
+    fragment
 }
 
 /// A stored history in the order in which the model received it, and what it has not received yet.

@@ -26,6 +26,7 @@
 
 mod approvals;
 mod calls;
+mod concessions;
 mod configuration;
 mod context;
 mod conversation;

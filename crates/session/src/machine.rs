@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::approvals::{
     ApprovalRequest, Approvals, Question, ReviewEnd, Withdrawn, allows_prompts,
 };
+use crate::concessions::Concessions;
 use crate::configuration::Configuration;
 use crate::conversation::Conversation;
 use crate::cx::Cx;
@@ -67,6 +68,7 @@ impl Machine {
             approvals: Approvals::new(restored.approved_actions),
             outputs: Outputs::default(),
             spending,
+            concessions: Concessions::default(),
             phase: Phase::Open,
             id: restored.thread,
             start: restored.start,

@@ -3,6 +3,7 @@
 
 use crate::Id;
 use crate::approvals::{Approvals, UserWords};
+use crate::concessions::Concessions;
 use crate::configuration::Configuration;
 use crate::conversation::Conversation;
 use crate::cx::Cx;
@@ -30,6 +31,8 @@ pub(crate) struct Thread {
     pub(crate) approvals: Approvals,
     pub(crate) outputs: Outputs,
     pub(crate) spending: Spending,
+    /// The parts of requests that its providers refused.
+    pub(crate) concessions: Concessions,
     pub(crate) phase: Phase,
     /// The way in which it began, for hooks.
     pub(crate) start: ThreadStart,

@@ -1,216 +1,273 @@
 //! Items of a response: the kind of an item at its beginning, its content at its end, and its JSON
-//! for a later request.
+//! for a later request. A member that is missing or has another type is inferred from what streamed in.
 
-use std::{borrow::Cow, fmt};
+use serde_json::Value;
 
-use serde::{
-    Deserialize, Deserializer,
-    de::{MapAccess, Visitor},
-};
-use serde_json::value::RawValue;
+use super::lenient::{Members, text_of};
+use crate::{Item, ItemKind, Phase, excerpt};
 
-use crate::{Item, ItemKind, Phase};
-
-/// The id and the kind of an added item.
-pub(super) fn added(json: &str) -> serde_json::Result<(String, ItemKind)> {
-    #[derive(Deserialize)]
-    struct Added {
-        #[serde(rename = "type")]
-        kind: String,
-        id: Option<String>,
-        call_id: Option<String>,
-        name: Option<String>,
-        phase: Option<String>,
-        #[serde(default)]
-        action: serde_json::Value,
-    }
-    let Added { kind, id, call_id, name, phase, action } = serde_json::from_str(json)?;
-    let (call_id, name) = (call_id.unwrap_or_default(), name.unwrap_or_default());
-    let kind = match kind.as_str() {
-        "message" => ItemKind::Message { phase: phase.as_deref().and_then(Phase::from_name) },
-        "reasoning" => ItemKind::Reasoning,
-        "function_call" => ItemKind::FunctionCall { call_id, name },
-        "custom_tool_call" => ItemKind::CustomToolCall { call_id, name },
-        "web_search_call" => ItemKind::WebSearch { query: searched_for(&action) },
-        "image_generation_call" => ItemKind::ImageGeneration,
-        _ => ItemKind::Other { kind },
-    };
-    Ok((id.unwrap_or_default(), kind))
+/// The part of an item that streamed in before its end.
+#[derive(Debug, Default)]
+pub(super) struct Streamed<'a> {
+    /// Its JSON at its beginning.
+    pub(super) added: Option<&'a str>,
+    /// The text of a message, or the input of a call.
+    pub(super) text: &'a str,
 }
 
-/// A finished item.
-pub(super) fn done(json: &str) -> serde_json::Result<Item> {
-    #[derive(Deserialize)]
-    struct Head<'a> {
-        #[serde(borrow, rename = "type")]
-        kind: Cow<'a, str>,
-        /// For known items it is read with the other members.
-        #[serde(default)]
-        call_id: serde_json::Value,
+/// A finished item with its JSON as input of a later request (see [`crate::Event::ItemDone`]).
+pub(super) struct Finished {
+    pub(super) item: Item,
+    pub(super) raw: String,
+    pub(super) id: Option<String>,
+}
+
+/// Members that the end of an item takes over from its beginning.
+const TAKEN_OVER: [&str; 6] = ["type", "id", "call_id", "name", "role", "phase"];
+
+/// The id and the kind of an added item; `None` if it is none.
+pub(super) fn added(json: &str) -> Option<(String, ItemKind)> {
+    let members = Members::read(json)?;
+    let name = |member| members.name(member).unwrap_or_default();
+    let kind = match &*kind_of(&members)? {
+        "message" => ItemKind::Message { phase: phase(&members) },
+        "reasoning" => ItemKind::Reasoning,
+        "function_call" => ItemKind::FunctionCall { call_id: name("call_id"), name: name("name") },
+        "custom_tool_call" => {
+            ItemKind::CustomToolCall { call_id: name("call_id"), name: name("name") }
+        }
+        "web_search_call" => ItemKind::WebSearch { query: searched_for(&members.value("action")) },
+        "image_generation_call" => ItemKind::ImageGeneration,
+        kind => ItemKind::Other { kind: kind.to_owned() },
+    };
+    Some((name("id"), kind))
+}
+
+/// A finished item. `None` if it is none: it has no effect, and is reported in the log.
+pub(super) fn done(json: &str, streamed: &Streamed<'_>) -> Option<Finished> {
+    let members = Members::read(json).unwrap_or_default();
+    let (mut members, mut changed) = (members, false);
+    let added = streamed.added.and_then(Members::read).unwrap_or_default();
+    let is_same_kind = members.get("type").is_none() || members.get("type") == added.get("type");
+    for name in TAKEN_OVER.into_iter().filter(|_| is_same_kind) {
+        if let Some(value) = added.get(name).filter(|_| members.get(name).is_none()) {
+            members.set(name, value.to_owned());
+            changed = true;
+        }
     }
-    let Head { kind, call_id } = serde_json::from_str(json)?;
-    Ok(match kind.as_ref() {
-        "message" => message(json)?,
-        "reasoning" => reasoning(json)?,
-        "function_call" => function_call(json)?,
-        "custom_tool_call" => custom_tool_call(json)?,
-        "web_search_call" => web_search(json)?,
-        "image_generation_call" => image_generation(json)?,
-        "tool_search_call" if call_id.is_string() => tool_search_call(json)?,
-        _ => Item::Other { kind: kind.into_owned(), call_id: call_id.as_str().map(str::to_owned) },
+    let Some(kind) = kind_of(&members) else {
+        let json = excerpt(json);
+        tracing::warn!(json, "the model's response has an item that cannot be read");
+        return None;
+    };
+    if members.get("type").is_none() {
+        members.set("type", crate::json::quoted(&kind));
+        changed = true;
+    }
+    let is_call = ["function_call", "custom_tool_call", "tool_search_call"].contains(&&*kind);
+    let has_number = members.get("call_id").is_some_and(|id| !id.starts_with('"'));
+    if let Some(id) = members.name("call_id").filter(|_| is_call && has_number) {
+        members.set("call_id", crate::json::quoted(&id));
+        changed = true;
+    }
+    let text = if is_same_kind { streamed.text } else { "" };
+    let item = match &*kind {
+        "message" => message(&mut members, text, &mut changed),
+        "reasoning" => reasoning(&mut members, &mut changed),
+        "function_call" => {
+            let arguments = input(&mut members, "arguments", text, &mut changed);
+            Item::FunctionCall { call_id: call_id(&members), name: call_name(&members), arguments }
+        }
+        "custom_tool_call" => {
+            let input = input(&mut members, "input", text, &mut changed);
+            Item::CustomToolCall { call_id: call_id(&members), name: call_name(&members), input }
+        }
+        "web_search_call" => web_search(&members),
+        "image_generation_call" => image_generation(&members),
+        "tool_search_call" if members.name("call_id").is_some() => {
+            tool_search_call(&mut members, text, &mut changed)
+        }
+        _ => Item::Other { kind, call_id: members.string("call_id") },
+    };
+    let id = members.name("id");
+    let raw = if changed { members.write() } else { json.to_owned() };
+    Some(Finished { item, raw, id })
+}
+
+/// The type of an item; one without a type is recognized by its members.
+fn kind_of(members: &Members<'_>) -> Option<String> {
+    let has = |name| members.get(name).is_some();
+    members.string("type").filter(|kind| !kind.is_empty()).or_else(|| {
+        let kind = match () {
+            () if has("arguments") && has("name") => "function_call",
+            () if has("input") && has("name") => "custom_tool_call",
+            () if has("summary") || has("encrypted_content") => "reasoning",
+            () if has("content") => "message",
+            () => return None,
+        };
+        Some(kind.to_owned())
     })
 }
 
-/// The item's JSON as input of a later request (see [`crate::Event::ItemDone`]).
-pub(super) fn as_input<'a>(json: &'a str, item: &Item) -> Cow<'a, str> {
-    if !matches!(item, Item::Reasoning { .. }) {
-        return Cow::Borrowed(json);
-    }
-    // It was read as an item, so it is an object and this cannot fail.
-    let Ok(Members(members)) = serde_json::from_str(json) else { return Cow::Borrowed(json) };
-    // Without the encrypted content the provider would look up the id, but nothing is stored there.
-    let has_content = members.iter().any(|(name, value)| {
-        name == "encrypted_content" && value.get().trim_start().starts_with('"')
-    });
-    let kept = |name: &str| name != "status" && (name != "id" || has_content);
-    let mut out = Vec::with_capacity(json.len());
-    for (name, value) in members.iter().filter(|(name, _)| kept(name)) {
-        out.push(if out.is_empty() { b'{' } else { b',' });
-        crate::json::push_str(&mut out, name);
-        out.push(b':');
-        out.extend_from_slice(value.get().as_bytes());
-    }
-    out.push(b'}');
-    String::from_utf8(out).map_or(Cow::Borrowed(json), Cow::Owned)
+fn phase(members: &Members<'_>) -> Option<Phase> {
+    members.string("phase").as_deref().and_then(Phase::from_name)
 }
 
-/// The members of an object in order, with unparsed values.
-struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+fn call_id(members: &Members<'_>) -> String {
+    members.name("call_id").unwrap_or_default()
+}
 
-impl<'de> Deserialize<'de> for Members<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Collect;
-        impl<'de> Visitor<'de> for Collect {
-            type Value = Members<'de>;
+fn call_name(members: &Members<'_>) -> String {
+    members.string("name").unwrap_or_default()
+}
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members<'de>, A::Error> {
-                let mut members = Vec::new();
-                while let Some(Name(name)) = map.next_key()? {
-                    members.push((name, map.next_value()?));
-                }
-                Ok(Members(members))
-            }
+/// The texts of a list of parts `{"type": …, "text": …}`, or of a text or a part in its place. A list with
+/// other things in it is replaced by one of parts of the type `kind`.
+fn parts(
+    members: &mut Members<'_>,
+    name: &'static str,
+    kind: &str,
+    changed: &mut bool,
+) -> Vec<String> {
+    let value = members.value(name);
+    let is_part = |part: &Value| {
+        let is_empty = ["text", "refusal"]
+            .iter()
+            .any(|name| part.get(*name).is_some_and(|text| !text.is_string()));
+        part.is_object() && !is_empty
+    };
+    let parts = match value {
+        Value::Null if members.0.iter().all(|(member, _)| member != name) => return Vec::new(),
+        Value::Array(parts) if parts.iter().all(is_part) => {
+            return parts.iter().filter_map(part_text).collect();
         }
-        deserializer.deserialize_map(Collect)
+        Value::Array(parts) => parts,
+        Value::Null => Vec::new(),
+        other => vec![other],
+    };
+    *changed = true;
+    let fine = parts.into_iter().filter_map(|part| match is_part(&part) {
+        true => Some(part),
+        false => text_of(&part).map(|text| new_part(kind, &text)),
+    });
+    let fine: Vec<Value> = fine.collect();
+    let texts = fine.iter().filter_map(part_text).collect();
+    members.set(name, Value::Array(fine).to_string());
+    texts
+}
+
+fn part_text(part: &Value) -> Option<String> {
+    let text = |name| part.get(name).and_then(Value::as_str).map(str::to_owned);
+    // `refusal` instead of `text` when the model declined to answer.
+    text("text").or_else(|| text("refusal"))
+}
+
+fn new_part(kind: &str, text: &str) -> Value {
+    match kind {
+        "output_text" => serde_json::json!({ "type": kind, "text": text, "annotations": [] }),
+        _ => serde_json::json!({ "type": kind, "text": text }),
     }
 }
 
-/// A member's name, borrowed if it has no escapes.
-#[derive(Deserialize)]
-struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
-
-/// Content parts of messages and reasoning: `{"type": …, "text": …}`.
-#[derive(Deserialize)]
-struct Part {
-    text: Option<String>,
-    /// Present instead of `text` when the model declined to answer.
-    refusal: Option<String>,
-}
-
-impl Part {
-    fn into_text(self) -> Option<String> {
-        self.text.or(self.refusal)
+fn message(members: &mut Members<'_>, streamed: &str, changed: &mut bool) -> Item {
+    const KIND: &str = "output_text";
+    let mut text = parts(members, "content", KIND, changed).concat();
+    if text.is_empty() && !streamed.is_empty() {
+        streamed.clone_into(&mut text);
+        members.set("content", Value::Array(vec![new_part(KIND, streamed)]).to_string());
+        *changed = true;
     }
-}
-
-fn texts(parts: Option<Vec<Part>>) -> Vec<String> {
-    parts.into_iter().flatten().filter_map(Part::into_text).collect()
-}
-
-fn message(json: &str) -> serde_json::Result<Item> {
-    #[derive(Deserialize)]
-    struct Message {
-        content: Option<Vec<Part>>,
-        phase: Option<String>,
+    if *changed && members.get("role").is_none() {
+        members.set("role", "\"assistant\"".to_owned());
     }
-    let message: Message = serde_json::from_str(json)?;
-    let phase = message.phase.as_deref().and_then(Phase::from_name);
-    Ok(Item::Message { text: texts(message.content).concat(), phase })
+    Item::Message { text, phase: phase(members) }
 }
 
-fn reasoning(json: &str) -> serde_json::Result<Item> {
-    #[derive(Deserialize)]
-    struct Reasoning {
-        summary: Option<Vec<Part>>,
-        content: Option<Vec<Part>>,
+fn reasoning(members: &mut Members<'_>, changed: &mut bool) -> Item {
+    let summary = parts(members, "summary", "summary_text", changed);
+    let content = parts(members, "content", "reasoning_text", changed);
+    // Providers refuse it as input.
+    *changed |= members.remove("status");
+    // Without the encrypted content the provider would look up the id, but nothing is stored there.
+    if members.string("encrypted_content").is_none() {
+        *changed |= members.remove("id");
     }
-    let reasoning: Reasoning = serde_json::from_str(json)?;
-    Ok(Item::Reasoning { summary: texts(reasoning.summary), content: texts(reasoning.content) })
+    Item::Reasoning { summary, content }
 }
 
-fn function_call(json: &str) -> serde_json::Result<Item> {
-    #[derive(Deserialize)]
-    struct Call {
-        call_id: Option<String>,
-        name: String,
-        arguments: String,
+/// The input of a call: the text, the JSON of another value, or what streamed in.
+fn input(
+    members: &mut Members<'_>,
+    name: &'static str,
+    streamed: &str,
+    changed: &mut bool,
+) -> String {
+    let (text, is_text) = match members.get(name) {
+        Some(json) if json.starts_with('"') => (as_text(json), true),
+        Some(json) => {
+            // A converter wraps the free text of a custom tool in an object.
+            let wrapped = members.value(name);
+            let inner = wrapped.get("input").and_then(Value::as_str).filter(|_| name == "input");
+            (inner.map_or_else(|| json.to_owned(), str::to_owned), false)
+        }
+        None => (String::new(), false),
+    };
+    let takes_streamed = text.is_empty() && !streamed.is_empty();
+    let text = if takes_streamed { streamed.to_owned() } else { text };
+    if takes_streamed || !is_text {
+        members.set(name, crate::json::quoted(&text));
+        *changed = true;
     }
-    let Call { call_id, name, arguments } = serde_json::from_str(json)?;
-    Ok(Item::FunctionCall { call_id: call_id.unwrap_or_default(), name, arguments })
+    text
 }
 
-fn custom_tool_call(json: &str) -> serde_json::Result<Item> {
-    #[derive(Deserialize)]
-    struct Call {
-        call_id: Option<String>,
-        name: String,
-        input: String,
+/// A member as text: the text that it is, or its JSON; empty for null.
+pub(super) fn as_text(json: &str) -> String {
+    match serde_json::from_str(json) {
+        Ok(Value::String(text)) => text,
+        Ok(Value::Null) => String::new(),
+        Ok(_) | Err(_) => json.to_owned(),
     }
-    let Call { call_id, name, input } = serde_json::from_str(json)?;
-    Ok(Item::CustomToolCall { call_id: call_id.unwrap_or_default(), name, input })
 }
 
 /// A search that the provider carries out itself has no call id, and is not read here.
-fn tool_search_call(json: &str) -> serde_json::Result<Item> {
-    #[derive(Deserialize)]
-    struct Call {
-        call_id: String,
-        #[serde(default)]
-        arguments: serde_json::Value,
+fn tool_search_call(members: &mut Members<'_>, streamed: &str, changed: &mut bool) -> Item {
+    let written = match members.value("arguments") {
+        Value::String(text) => text,
+        Value::Null => streamed.to_owned(),
+        other => {
+            return Item::ToolSearchCall {
+                call_id: call_id(members),
+                arguments: other.to_string(),
+            };
+        }
+    };
+    let read: Option<Value> = serde_json::from_str(&written).ok();
+    if let Some(object) = read.filter(Value::is_object) {
+        members.set("arguments", object.to_string());
+        *changed = true;
+        return Item::ToolSearchCall { call_id: call_id(members), arguments: object.to_string() };
     }
-    let Call { call_id, arguments } = serde_json::from_str(json)?;
-    Ok(Item::ToolSearchCall { call_id, arguments: arguments.to_string() })
+    let arguments = members.value("arguments").to_string();
+    Item::ToolSearchCall { call_id: call_id(members), arguments }
 }
 
-fn web_search(json: &str) -> serde_json::Result<Item> {
-    #[derive(Deserialize)]
-    struct Search {
-        #[serde(default)]
-        action: serde_json::Value,
-        status: Option<String>,
-    }
-    let Search { action, status } = serde_json::from_str(json)?;
-    let failed = status.as_deref() == Some("failed");
-    Ok(Item::WebSearch { query: searched_for(&action), action, failed })
+fn web_search(members: &Members<'_>) -> Item {
+    let action = members.value("action");
+    let failed = members.string("status").as_deref() == Some("failed");
+    Item::WebSearch { query: searched_for(&action), action, failed }
 }
 
-fn image_generation(json: &str) -> serde_json::Result<Item> {
-    #[derive(Deserialize)]
-    struct Generation {
-        status: Option<String>,
-        result: Option<String>,
-        revised_prompt: Option<String>,
+fn image_generation(members: &Members<'_>) -> Item {
+    Item::ImageGeneration {
+        status: members.string("status"),
+        result: members.string("result").unwrap_or_default(),
+        revised_prompt: members.string("revised_prompt"),
     }
-    let Generation { status, result, revised_prompt } = serde_json::from_str(json)?;
-    Ok(Item::ImageGeneration { status, result: result.unwrap_or_default(), revised_prompt })
 }
 
 /// The subject of a search: its query, the first of several, its page or pattern.
-fn searched_for(action: &serde_json::Value) -> String {
+fn searched_for(action: &Value) -> String {
     let texts = ["query", "queries", "url", "pattern"].iter().filter_map(|name| {
         let value = action.get(*name)?;
         value.as_str().or_else(|| value.as_array()?.iter().find_map(|query| query.as_str()))

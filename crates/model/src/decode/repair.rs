@@ -1,6 +1,8 @@
 //! Repairs the Unicode of JSON text. Some servers cut a character at the border of two deltas: its UTF-8
 //! bytes, or the escapes of its surrogate pair.
 
+use std::borrow::Cow;
+
 /// JSON text with U+FFFD in place of bytes that are not UTF-8 and of escaped surrogates without their
 /// other half. `None` if there is nothing to repair.
 pub(super) fn unicode(json: &[u8]) -> Option<Vec<u8>> {
@@ -25,6 +27,14 @@ pub(super) fn unicode(json: &[u8]) -> Option<Vec<u8>> {
     }
     out.extend_from_slice(rest);
     (out != json).then_some(out)
+}
+
+/// JSON text that needs no repair: the text itself wherever it has no escaped character.
+pub(super) fn whole(json: &[u8]) -> Cow<'_, [u8]> {
+    if std::str::from_utf8(json).is_ok() && memchr::memmem::find(json, b"\\u").is_none() {
+        return Cow::Borrowed(json);
+    }
+    unicode(json).map_or(Cow::Borrowed(json), Cow::Owned)
 }
 
 enum Half {

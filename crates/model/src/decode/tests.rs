@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Item, ItemKind, Phase, Retry};
+use crate::{FailureKind, Item, ItemKind, Phase, Retry, Usage};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -290,7 +290,7 @@ fn failures_inside_the_stream() {
 
 #[test]
 fn invalid_events_end_the_stream_and_unknown_ones_do_not() {
-    for bad in ["nonsense", "{\"type\":\"response.output_text.delta\"", "{}"] {
+    for bad in ["nonsense", "{\"type\":\"response.output_text.delta\""] {
         let events = decode_all(&format!("data: {bad}\n\n"));
         assert!(
             matches!(&events[..], [Event::Failed(f)] if f.retry == Retry::Stream),
@@ -303,7 +303,7 @@ fn invalid_events_end_the_stream_and_unknown_ones_do_not() {
         assert_eq!(decode_all(&format!("data: {preview}\n\n")), [], "{state}");
     }
     let unknown = ["{\"type\":\"response.in_progress\"}", "{\"a\":1,\"type\":\"x\"}"];
-    let no_objects = ["[1]", "5", "null", "\"\\ud800\""];
+    let no_objects = ["{}", "{\"type\":7}", "[1]", "5", "null", "\"\\ud800\""];
     for fine in ["[DONE]", ""].into_iter().chain(unknown).chain(no_objects) {
         assert_eq!(decode_all(&format!("data: {fine}\n\n")), [], "{fine}");
     }

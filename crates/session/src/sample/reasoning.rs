@@ -88,6 +88,8 @@ impl Reasoning {
         cx: &mut Cx,
     ) {
         self.announce_sections(turn, self.announced..summary.len(), cx);
+        // What was shown stays, where the end of the item does not repeat it.
+        let summary = if summary.is_empty() { self.summary } else { summary };
         cx.item_completed(turn, Item::Reasoning { id: self.id, summary, content, reason: None });
     }
 

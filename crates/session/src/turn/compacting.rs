@@ -69,6 +69,7 @@ impl Turn {
         if !has_tools {
             prompt.tools = "[]".into();
         }
+        thread.concessions.apply(&mut prompt);
         thread.cx.push(Effect::Sample { sample, prompt });
     }
 

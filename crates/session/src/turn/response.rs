@@ -7,6 +7,7 @@ use hooks::CompactionTrigger;
 use super::received_calls::{Occurrence, call_id, called};
 use super::{Kind, Request, Turn, review};
 use crate::calls::Called;
+use crate::concessions;
 use crate::history::{self, CallKind};
 use crate::port::effect::Effect;
 use crate::port::event::{Event, TurnError};
@@ -39,7 +40,8 @@ impl Turn {
         }
         let output_schema = self.output_schema.clone();
         let sample = self.new_sample(thread);
-        let prompt = self.prompt(output_schema, thread);
+        let mut prompt = self.prompt(output_schema, thread);
+        thread.concessions.apply(&mut prompt);
         thread.cx.push(Effect::Sample { sample, prompt });
     }
 
@@ -359,9 +361,17 @@ impl Turn {
             self.close_sample(Closed::Failed(&failure.message), thread);
             return self.begin_compaction(CompactionTrigger::Auto, true, thread);
         }
+        if let Some(message) = self.concede(&failure, thread) {
+            self.again |= self.compaction.is_none();
+            self.close_sample(Closed::Failed(&failure.message), thread);
+            thread.cx.emit(Event::Warning { message });
+            return self.advance(thread);
+        }
         match self.attempts.failed(&failure, &thread.cx.limits) {
             Next::GiveUp { tries } => {
-                let failure = retry::given_up(failure, tries);
+                let mut failure = retry::given_up(failure, tries);
+                let refused = self.prompt(None, thread);
+                failure.message.extend(concessions::advice(&failure, &refused));
                 self.close_sample(Closed::Failed(&failure.message), thread);
                 self.fail(failure, thread);
             }
@@ -375,6 +385,13 @@ impl Turn {
                 }
             }
         }
+    }
+
+    /// Learns from a refusal what later requests do without. Returns what to tell the user, if anything helps.
+    fn concede(&mut self, failure: &Failure, thread: &mut Thread) -> Option<String> {
+        let mut refused = self.prompt(None, thread);
+        thread.concessions.apply(&mut refused);
+        thread.concessions.learn(failure, &refused)
     }
 
     /// Reports a failure after which the turn continues.

@@ -430,6 +430,9 @@ impl Checker {
                 }
             }
             Event::ReviewerWarning { message } | Event::Warning { message } => {
+                if message.contains("this thread goes on") {
+                    self.prompts.conceded();
+                }
                 assert!(!message.is_empty());
             }
             Event::StatusChanged(_) | Event::GoalUpdated { .. } | Event::GoalCleared => {}

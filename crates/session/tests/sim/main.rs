@@ -16,6 +16,7 @@ mod outside;
 mod permission_stories;
 mod prompts;
 mod question_stories;
+mod refusal_stories;
 mod repeated_call_stories;
 mod response;
 mod scenarios;

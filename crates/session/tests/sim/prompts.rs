@@ -20,6 +20,8 @@ pub(crate) struct Prompts {
     sent: Vec<Arc<str>>,
     /// Calls without an output, by call id.
     open: BTreeMap<String, usize>,
+    /// The provider refused a part of the history: requests differ from what is stored.
+    is_conceded: bool,
 }
 
 impl Prompts {
@@ -32,6 +34,7 @@ impl Prompts {
             turns: Vec::new(),
             newest: 0,
             open: BTreeMap::new(),
+            is_conceded: false,
         };
         for fragment in prompts.sent.clone() {
             prompts.count(&fragment);
@@ -81,6 +84,10 @@ impl Prompts {
         self.open.clear();
     }
 
+    pub(crate) fn conceded(&mut self) {
+        self.is_conceded = true;
+    }
+
     pub(crate) fn sent(&mut self, prompt: &Prompt) {
         let input = &prompt.input;
         // Images weigh something else than their text.
@@ -92,7 +99,8 @@ impl Prompts {
             input.last().is_some_and(|last| last.contains("will be replaced by your summary"));
         let is_apart = prompt.tools.as_ref() == "[]"
             || !prompt.tools.contains("apply_patch")
-            || asks_for_summary;
+            || asks_for_summary
+            || self.is_conceded;
         if is_apart {
             return;
         }
