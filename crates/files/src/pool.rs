@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, oneshot};
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, timeout_at};
 
 use crate::error::Error;
@@ -87,34 +88,105 @@ impl Pool {
         self.shared.check(path)?;
         let permit = timeout_at(deadline, self.shared.permits.clone().acquire_owned()).await;
         let permit = permit.map_err(|_| timed_out())?.expect("the semaphore is never closed");
-        let (done, mut finished) = oneshot::channel();
-        let (count, counted) = oneshot::channel::<()>();
-        let mut job = tokio::task::spawn_blocking(move || {
+        let (done, finished) = oneshot::channel();
+        let cost = Cost::of_permit(permit);
+        let ending = cost.clone();
+        tokio::task::spawn_blocking(move || {
+            // Before the end is sent, and by a panic, too.
+            let ending = Ending(ending);
             job();
+            drop(ending);
             // The caller may have stopped waiting.
             let _ = done.send(());
         });
-        let (shared, path_of_job) = (self.shared.clone(), path.to_owned());
-        // In a task of its own, because the permit must be returned even if the caller is dropped.
-        tokio::spawn(async move {
-            if timeout_at(deadline, &mut job).await.is_ok() {
-                return drop((permit, count));
-            }
-            let _overdue = Overdue::new(shared, path_of_job);
-            drop((permit, count));
-            // The caller already has its result, and a panic was reported when it happened.
-            let _ = job.await;
-        });
-        match timeout_at(deadline, &mut finished).await {
+        let mut waiting = Waiting {
+            finished,
+            cost: Some(cost),
+            deadline,
+            shared: self.shared.clone(),
+            path: path.to_owned(),
+        };
+        let finished = timeout_at(deadline, &mut waiting.finished).await;
+        let cost = waiting.cost.take();
+        match finished {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) => Err(Error::Panicked { path: path.to_owned() }),
             Err(_) => {
-                // The overdue work is counted before the caller can send its next request; an error
-                // means that it has been.
-                let _ = counted.await;
+                // Counted before the caller can send its next request.
+                cost.iter().for_each(|cost| cost.become_overdue(&self.shared, path));
                 Err(timed_out())
             }
         }
+    }
+}
+
+/// The cost of a running job: a permit until its deadline, afterwards a place among the overdue ones.
+/// It is shared by the job, which ends it, and by its caller, who keeps the time: a task that only
+/// waits for the deadline would have to be woken for every job.
+#[derive(Clone)]
+struct Cost(Arc<Mutex<State>>);
+
+enum State {
+    InTime(#[expect(dead_code, reason = "returned by dropping it")] OwnedSemaphorePermit),
+    Overdue(#[expect(dead_code, reason = "counted until it is dropped")] Overdue),
+    Ended,
+}
+
+impl Cost {
+    fn of_permit(permit: OwnedSemaphorePermit) -> Self {
+        Self(Arc::new(Mutex::new(State::InTime(permit))))
+    }
+
+    fn become_overdue(&self, shared: &Arc<Shared>, path: &Path) {
+        let mut state = self.state();
+        if matches!(*state, State::InTime(_)) {
+            *state = State::Overdue(Overdue::new(shared.clone(), path.to_owned()));
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        matches!(*self.state(), State::Ended)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Ends the cost of a job when it is dropped.
+struct Ending(Cost);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        *self.0.state() = State::Ended;
+    }
+}
+
+/// A caller that waits for its job. When it is dropped before the end, a task keeps the time in its
+/// place.
+struct Waiting {
+    finished: oneshot::Receiver<()>,
+    /// `None` once the wait is over.
+    cost: Option<Cost>,
+    deadline: Instant,
+    shared: Arc<Shared>,
+    path: PathBuf,
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let Some(cost) = self.cost.take().filter(|cost| !cost.has_ended()) else { return };
+        // Without a runtime, no further work is asked for.
+        let Ok(runtime) = Handle::try_current() else { return };
+        let (shared, path, deadline) = (self.shared.clone(), self.path.clone(), self.deadline);
+        // Ends with its job, so that callers that give up leave no task until the deadline.
+        let (_, unused) = oneshot::channel();
+        let finished = std::mem::replace(&mut self.finished, unused);
+        runtime.spawn(async move {
+            if timeout_at(deadline, finished).await.is_err() {
+                cost.become_overdue(&shared, &path);
+            }
+        });
     }
 }
 

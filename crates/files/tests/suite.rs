@@ -206,6 +206,23 @@ async fn hung_work_keeps_no_permit() {
 }
 
 #[tokio::test]
+async fn hung_work_keeps_no_permit_after_its_caller_is_gone() {
+    let pool = Pool::default();
+    let mut held = Vec::new();
+    // More than the permits, each on its own path.
+    for number in 0..40 {
+        let (release, work) = hung();
+        held.push(release);
+        let place = std::path::PathBuf::from(format!("/dead/{number}"));
+        let run = pool.run_within(SHORT, &place, work);
+        // Given up at once; only the time limit of the work ends its permit.
+        let _ = tokio::time::timeout(Duration::ZERO, run).await;
+    }
+    assert_eq!(pool.run(Path::new("/alive"), || 1).await.unwrap(), 1);
+    drop(held);
+}
+
+#[tokio::test]
 async fn a_dropped_caller_returns_its_permit() {
     let pool = Pool::default();
     for _ in 0..100 {

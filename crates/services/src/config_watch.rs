@@ -24,24 +24,26 @@ use crate::warnings;
 /// An editor writes a file in several steps, which count as one change.
 const QUIET: Duration = Duration::from_millis(50);
 
-/// Folders of projects that are watched. Changes in further ones are noticed when a turn starts.
-const MAX_PROJECTS: usize = 256;
+/// Folders that are watched, most of them of projects. Changes in further ones are noticed when a turn
+/// starts.
+const MAX_WATCHED: usize = 256;
 
 /// Ends the watching with the server.
 pub(crate) struct ConfigWatch {
     task: AbortHandle,
     folders: Folders,
-    projects: Mutex<HashSet<PathBuf>>,
+    /// Those of `folders`, which exist or are watched until they do.
+    watched: Mutex<HashSet<PathBuf>>,
 }
 
 impl ConfigWatch {
     /// Also watches the folders that hold these files, where there are such folders.
     pub(crate) fn follow(&self, files: &[PathBuf]) {
-        let mut projects = self.projects.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
         for folder in files.iter().filter_map(|file| file.parent()) {
-            if projects.len() < MAX_PROJECTS && !projects.contains(folder) && folder.is_dir() {
+            if watched.len() < MAX_WATCHED && !watched.contains(folder) && folder.is_dir() {
                 self.folders.add(folder);
-                projects.insert(folder.to_owned());
+                watched.insert(folder.to_owned());
             }
         }
     }
@@ -66,7 +68,7 @@ pub(crate) fn start(
     folders.iter().for_each(|folder| watched.add(folder));
     let watcher = Watcher { source, accounts, files, home, connections };
     let task = tokio::spawn(watcher.run(changes)).abort_handle();
-    ConfigWatch { task, folders: watched, projects: Mutex::default() }
+    ConfigWatch { task, folders: watched, watched: Mutex::new(folders.into()) }
 }
 
 /// A change.

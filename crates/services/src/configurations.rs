@@ -111,22 +111,25 @@ impl Configurations {
     }
 
     /// As [`Configurations::in_folder`], with what is wrong with the command rules there, for an agent
-    /// whose role has a file.
+    /// whose role has a file. `and` reads what else is wanted of the folder, in the same piece of work:
+    /// a second one would wake two more threads.
     ///
     /// # Errors
     /// As [`Configurations::in_folder`].
-    pub async fn in_folder_with_rules(
+    pub async fn in_folder_with_rules<T: Send + 'static>(
         &self,
         cwd: &Path,
         overrides: Option<&Map<String, Value>>,
         role: Option<&Path>,
-    ) -> Result<(Loaded, Vec<String>), Error> {
+        and: impl FnOnce(&Config) -> T + Send + 'static,
+    ) -> Result<(Loaded, Vec<String>, T), Error> {
         let (reader, folder, overrides) = (self.reader.clone(), cwd.to_owned(), overrides.cloned());
         let role = role.map(Path::to_owned);
         let read = self.files.run(cwd, move || {
             let loaded = reader.read(&folder, overrides.as_ref(), role.as_deref())?;
             let problems = reader.rules.problems(&loaded.resolved.config);
-            Ok((loaded, problems))
+            let also = and(&loaded.resolved.config);
+            Ok((loaded, problems, also))
         });
         read.await?
     }

@@ -1,5 +1,6 @@
 //! Facts about a repository read from its files: nothing of it is run, not even git.
 
+use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 
 use protocol::thread_record::GitInfo;
@@ -7,10 +8,27 @@ use protocol::thread_record::GitInfo;
 /// Larger files of a repository are not read.
 const MAX_BYTES: u64 = 1024 * 1024;
 
+/// The folder of a repository, or the file that leads to it.
+const GIT: &str = ".git";
+
 /// Commit, branch and origin of the repository that `cwd` lies in, as far as they can be read. Waits
 /// for the file system.
 pub fn info(cwd: &Path) -> Option<GitInfo> {
-    let Folders { own: folder, common, .. } = folders(cwd)?;
+    info_of(folders(cwd)?)
+}
+
+/// As [`info`], for a project whose root was found with these markers: the folders above `cwd` need not
+/// be searched a second time.
+pub fn info_of_project(cwd: &Path, (root, markers): (&Path, &[String])) -> Option<GitInfo> {
+    match markers {
+        // The root is the nearest folder with a `.git`, or `cwd` itself when there is none.
+        [only] if only == GIT => info_of(folders_of(root)?),
+        _ => info(cwd),
+    }
+}
+
+fn info_of(folders: Folders) -> Option<GitInfo> {
+    let Folders { own: folder, common, .. } = folders;
     let head = read(&folder.join("HEAD"))?;
     let head = head.trim();
     let reference = head.strip_prefix("ref: ").map(str::trim);
@@ -29,7 +47,7 @@ pub fn info(cwd: &Path) -> Option<GitInfo> {
 /// refuse. Waits for the file system.
 pub fn may_be_repository(cwd: &Path) -> bool {
     let is_bare = |folder: &Path| folder.join("HEAD").exists() && folder.join("objects").exists();
-    cwd.ancestors().any(|folder| folder.join(".git").exists() || is_bare(folder))
+    cwd.ancestors().any(|folder| folder.join(GIT).exists() || is_bare(folder))
 }
 
 /// The folders of a repository.
@@ -44,12 +62,24 @@ pub struct Folders {
 
 /// The folders of the repository that `cwd` lies in. Waits for the file system.
 pub fn folders(cwd: &Path) -> Option<Folders> {
-    let root = cwd.ancestors().find(|folder| folder.join(".git").exists())?.to_owned();
-    let entry = root.join(".git");
+    cwd.ancestors().find_map(|folder| {
+        let entry = folder.join(GIT).metadata().ok()?;
+        Some(folders_with(folder, &entry))
+    })?
+}
+
+/// The folders of a repository whose working folder is `root`.
+fn folders_of(root: &Path) -> Option<Folders> {
+    let entry = root.join(GIT).metadata().ok()?;
+    folders_with(root, &entry)
+}
+
+fn folders_with(root: &Path, entry: &Metadata) -> Option<Folders> {
+    let root = root.to_owned();
     let own = if entry.is_dir() {
-        entry
+        root.join(GIT)
     } else {
-        let text = read(&entry)?;
+        let text = read(&root.join(GIT))?;
         root.join(text.trim().strip_prefix("gitdir:")?.trim())
     };
     let common =
@@ -128,6 +158,13 @@ mod tests {
         assert_eq!(found.branch.as_deref(), Some("main"));
         assert_eq!(found.sha.as_deref(), Some(&*sha));
         assert_eq!(found.origin_url.as_deref(), Some("https://host/x"));
+        let of_project = |root: &Path, marker: &str| {
+            info_of_project(&folder.path().join("src"), (root, &[marker.to_owned()]))
+        };
+        assert_eq!(of_project(folder.path(), ".git").as_ref(), Some(&found));
+        let elsewhere = folder.path().join("src");
+        assert_eq!(of_project(&elsewhere, ".git"), None, "the root has no `.git`");
+        assert_eq!(of_project(&elsewhere, "pom.xml").as_ref(), Some(&found));
         std::fs::write(git.join("HEAD"), "ref: refs/../../../etc/passwd\n").unwrap();
         assert_eq!(info(folder.path()).unwrap().sha, None);
     }

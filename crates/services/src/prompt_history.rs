@@ -64,12 +64,12 @@ fn lock(file: &File) -> std::io::Result<()> {
 
 /// Removes a line that a crash left unfinished; returns the length of the file.
 fn end_whole_line(file: &mut File) -> std::io::Result<u64> {
-    let len = file.metadata()?.len();
-    if len == 0 {
-        return Ok(0);
-    }
+    let Ok(before_last) = file.seek(SeekFrom::End(-1)) else {
+        // There is no byte before its end, or it cannot be read at all.
+        return file.metadata().map(|metadata| metadata.len());
+    };
+    let len = before_last + 1;
     let mut last = [0];
-    file.seek(SeekFrom::Start(len - 1))?;
     file.read_exact(&mut last)?;
     if last == *b"\n" {
         return Ok(len);

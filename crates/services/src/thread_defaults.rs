@@ -125,6 +125,21 @@ impl ThreadDefaults {
         self.parts_for(config, (extra, &Arc::default()), settings, &model).await
     }
 
+    /// As [`ThreadDefaults::parts`], on a thread that may wait for the file system.
+    ///
+    /// # Errors
+    /// A file that the configuration names and that cannot be read.
+    pub fn read_parts(
+        &self,
+        config: &Config,
+        extra: &Extra,
+        settings: Allowed<Settings>,
+    ) -> Result<Parts, Error> {
+        let ModelName { provider, model } = ModelName::new(&settings);
+        let info = self.models.info(config, &provider, &model);
+        read_parts(&self.options, &info, &self.offers, config, (extra, Arc::default()), settings)
+    }
+
     /// As [`ThreadDefaults::parts`], for a model that may be another one than that of the settings, and
     /// with tools of MCP servers.
     ///

@@ -72,34 +72,33 @@ impl ThreadLoader {
     pub async fn new_thread(
         &self,
         clients: Clients<'_>,
-        client: ClientOverrides,
+        mut client: ClientOverrides,
         ephemeral: bool,
         mut extra: Extra,
     ) -> Result<ThreadHandle, Error> {
-        let options = &self.options;
-        let cwd = client.cwd.clone().unwrap_or_else(|| options.cwd.clone());
-        let (config, origin) = self.configuration(clients, &cwd, &client).await?;
-        self.mcp.require(&cwd, &config).await?;
-        let settings = self.new_settings(&config, &client, cwd, clients)?;
-        extra.base_instructions = client.base_instructions;
-        extra.developer_instructions = client.developer_instructions;
+        let cwd = client.cwd.clone().unwrap_or_else(|| self.options.cwd.clone());
+        extra.base_instructions = client.base_instructions.take();
+        extra.developer_instructions = client.developer_instructions.take();
         extra.without_memories |= ephemeral;
-        let id = options.ids.next();
-        let now = options.clock.now_ms() / 1000;
-        let record = ThreadRecord {
-            id: id.clone(),
-            session_id: id,
-            created_at: now,
-            updated_at: now,
-            source_kind: convert::thread::source_kind(&options.session_source),
-            source: convert::thread::source_json(&options.session_source),
-            git_info: self.git_info(&settings).await?,
-            cli_version: options.version.clone(),
-            extra: Some(extra.json()),
-            ..ThreadRecord::default()
+        let overrides = client.config.take();
+        let (options, defaults, folder) =
+            (self.options.clone(), self.defaults.clone(), cwd.clone());
+        let start = move |config: &Config| {
+            Start::read((&options, &defaults), config, &client, folder, extra)
         };
-        let new = NewThread::new(record, &settings);
-        let parts = self.parts(clients, &config, &extra, settings).await?;
+        let read =
+            self.load_configuration_and(clients, &cwd, overrides.as_ref(), None, start).await;
+        let (loaded, start) = read?;
+        let origin = origin(&loaded, &cwd, overrides, None);
+        let config = Arc::new(loaded.resolved.config);
+        self.mcp.require(&cwd, &config).await?;
+        let Start { new, extra, parts, replacements } = start?;
+        for (peer, problem) in to_each(clients, &replacements) {
+            warnings::send_plain(peer, problem.clone());
+        }
+        for (peer, problem) in to_each(clients, &parts.problems) {
+            warnings::send_plain(peer, problem.clone());
+        }
         if !ephemeral {
             self.store.create(&new).await?;
         }
@@ -260,14 +259,27 @@ impl ThreadLoader {
         overrides: Option<&Map<String, Value>>,
         role: Option<&Path>,
     ) -> Result<Loaded, Error> {
-        let read = self.configurations.in_folder_with_rules(cwd, overrides, role);
-        let (loaded, problems) = read.await?;
+        let read = self.load_configuration_and(clients, cwd, overrides, role, |_| ());
+        Ok(read.await?.0)
+    }
+
+    /// As [`ThreadLoader::load_configuration`]; `and` reads more, in the same piece of work.
+    async fn load_configuration_and<T: Send + 'static>(
+        &self,
+        clients: Clients<'_>,
+        cwd: &Path,
+        overrides: Option<&Map<String, Value>>,
+        role: Option<&Path>,
+        and: impl FnOnce(&Config) -> T + Send + 'static,
+    ) -> Result<(Loaded, T), Error> {
+        let read = self.configurations.in_folder_with_rules(cwd, overrides, role, and);
+        let (loaded, problems, also) = read.await?;
         clients.iter().for_each(|peer| warnings::send(peer, &loaded.resolved.warnings));
         self.updates.begin(&loaded.resolved.config);
         for (peer, problem) in to_each(clients, &problems) {
             warnings::send_plain(peer, problem.clone());
         }
-        Ok(loaded)
+        Ok((loaded, also))
     }
 
     fn start_actor(
@@ -296,22 +308,53 @@ impl ThreadLoader {
         self.threads.insert(id, handle.clone());
         handle
     }
+}
 
-    fn new_settings(
-        &self,
+/// A new thread, before it is stored.
+struct Start {
+    new: NewThread,
+    extra: Extra,
+    parts: Parts,
+    /// Settings that the requirements replaced, for the clients.
+    replacements: Vec<String>,
+}
+
+impl Start {
+    /// Reads what a new thread in `cwd` takes from its folder. Waits for the file system.
+    fn read(
+        (options, defaults): (&Options, &ThreadDefaults),
         config: &Config,
         client: &ClientOverrides,
         cwd: PathBuf,
-        clients: Clients<'_>,
-    ) -> Result<Allowed<Settings>, Error> {
-        let mut settings = self.defaults.settings(config, &cwd);
-        let overrides = client.checked(config, &self.defaults, &cwd)?;
+        extra: Extra,
+    ) -> Result<Self, Error> {
+        let mut settings = defaults.settings(config, &cwd);
+        let overrides = client.checked(config, defaults, &cwd)?;
         let is_chosen = overrides.model.is_some() || config.model.is_some();
         settings.apply(overrides);
         if !is_chosen {
-            settings.model = self.defaults.model(config, &settings.provider);
+            settings.model = defaults.model(config, &settings.provider);
         }
-        Ok(limit(clients, settings, config))
+        let (settings, replacements) = Allowed::new(settings, config, &cwd);
+        let project = (&*config.project_root, &*config.project_root_markers);
+        let git_info = git::info_of_project(&cwd, project);
+        let id = options.ids.next();
+        let now = options.clock.now_ms() / 1000;
+        let record = ThreadRecord {
+            id: id.clone(),
+            session_id: id,
+            created_at: now,
+            updated_at: now,
+            source_kind: convert::thread::source_kind(&options.session_source),
+            source: convert::thread::source_json(&options.session_source),
+            git_info: git_info.and_then(|info| serde_json::to_string(&info).ok()),
+            cli_version: options.version.clone(),
+            extra: Some(extra.json()),
+            ..ThreadRecord::default()
+        };
+        let new = NewThread::new(record, &settings);
+        let parts = defaults.read_parts(config, &extra, settings)?;
+        Ok(Self { new, extra, parts, replacements })
     }
 }
 

@@ -196,7 +196,12 @@ async fn serve_only(
         // Bounds the wait for a client that does not read.
         outbox.drained(server::CLOSE_GRACE).await;
     });
-    server.serve_only(connection).await;
+    // Not on the thread that blocks on this function: it would be woken for every request, which a
+    // worker of the runtime has read.
+    let serving = tokio::spawn(async move { server.serve_only(connection).await });
+    if let Err(error) = serving.await {
+        std::panic::resume_unwind(error.into_panic());
+    }
     match ended.close_reason() {
         Some(reason) if !reason.is_orderly() => bail!("the client was disconnected: {reason}"),
         _ => Ok(()),
