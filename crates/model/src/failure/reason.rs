@@ -26,9 +26,10 @@ impl Reason {
 }
 
 /// Members that have the text of an error, or an error inside it, the general ones first.
-const PLACES: [&str; 16] = [
+const PLACES: [&str; 17] = [
     "message",
     "msg",
+    "description",
     "error",
     "error_description",
     "title",
@@ -64,8 +65,15 @@ fn collect(value: &Value, depth: usize, texts: &mut Vec<String>, codes: &mut Vec
                     _ => None,
                 }));
             }
+            let before = texts.len();
             let places = PLACES.iter().filter_map(|name| members.get(*name));
             places.for_each(|value| collect(value, depth + 1, texts, codes));
+            // Details have members of their own.
+            if depth > 1 && texts.len() == before {
+                let others = members.iter().filter(|(name, _)| *name != "type" && *name != "code");
+                let others = others.filter(|(_, value)| value.is_string());
+                others.for_each(|(_, value)| collect(value, depth + 1, texts, codes));
+            }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
@@ -179,6 +187,9 @@ mod tests {
             json!({ "detail": [{ "loc": ["body"], "msg": "field required" }] }),
             "field required",
         );
+        let field = json!({ "field": "tools[3]", "description": "unknown keyword" });
+        check(json!({ "message": "m", "details": [field] }), "m: unknown keyword");
+        check(json!({ "message": "m", "details": [{ "why": "so" }] }), "m: so");
         check(json!({ "errors": ["a", { "message": "b" }] }), "a: b");
         check(
             json!({ "message": "x failed", "details": "x failed: too big" }),
