@@ -77,7 +77,9 @@ impl Concessions {
 
 /// Advice after a refusal whose cause is not known: names the parts of the request that a provider may refuse.
 pub(crate) fn advice(failure: &Failure, prompt: &Prompt) -> Option<String> {
-    if !may_be_refusal(failure) {
+    // Other failures are more likely the server's own.
+    let is_refusal = failure.kind == FailureKind::BadRequest || failure.http_status == Some(422);
+    if !is_refusal {
         return None;
     }
     let suspects = read::suspects(prompt);
