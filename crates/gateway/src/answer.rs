@@ -8,11 +8,11 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, Sleep};
 
 use crate::account::{Account, End};
-use crate::upstream::Redactor;
+use crate::upstream::{Redactor, UpstreamBody};
 use gateway_body::{Outcome, Reader, UsageFilter};
 
 /// The body of a response.
@@ -43,7 +43,7 @@ pub(crate) enum Watch {
 
 /// An upstream's response in transit.
 pub(crate) struct ForwardedAnswer {
-    upstream: Incoming,
+    upstream: UpstreamBody,
     /// Pieces to forward.
     ready: VecDeque<Bytes>,
     watch: Watch,
@@ -67,7 +67,7 @@ pub(crate) type OnObjectId = Box<dyn FnOnce(&str) + Send + Sync>;
 impl ForwardedAnswer {
     /// `first` is the received part of the body; `size` is the length that the client was sent.
     pub(crate) fn new(
-        (upstream, first): (Incoming, Option<Bytes>),
+        (upstream, first): (UpstreamBody, Option<Bytes>),
         watch: Watch,
         account: Account,
         status: u16,

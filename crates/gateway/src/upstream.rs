@@ -1,6 +1,7 @@
 //! Forwards requests to upstreams: one pooled client, the headers and bodies in both directions,
 //! and errors. It knows neither limits nor clients.
 
+mod answer_body;
 mod body;
 mod failure;
 mod headers;
@@ -10,11 +11,11 @@ use std::time::Duration;
 
 use http_body_util::BodyExt;
 use http_client::{HttpClient, HttpVersions, PoolOptions, TlsError};
-use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
 use hyper::http::uri::PathAndQuery;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 
+pub(crate) use answer_body::{AnswerError, UpstreamBody};
 pub(crate) use body::OutBody;
 pub(crate) use failure::{Failure, SecretMask, too_large, too_slow};
 pub(crate) use headers::{for_client, for_upstream};
@@ -72,19 +73,25 @@ impl Client {
     pub(crate) async fn send(
         &self,
         outgoing: Outgoing<'_>,
-    ) -> Result<(Response<Incoming>, Option<bytes::Bytes>), Failure> {
+    ) -> Result<(Response<UpstreamBody>, Option<bytes::Bytes>), Failure> {
         let timeout = outgoing.upstream.timeout;
         let request = request(outgoing)?;
         let answered = async {
-            let mut response = self
+            let response = self
                 .http
                 .request(request)
                 .await
                 .map_err(|error| Failure::from_http_error(&error))?;
+            let mut response = answer_body::decoded(response)?;
             let first = loop {
                 match response.body_mut().frame().await {
                     None => break None,
-                    Some(Err(error)) => return Err(Failure::Cut(error.to_string())),
+                    Some(Err(AnswerError::Cut(error))) => {
+                        return Err(Failure::Cut(error.to_string()));
+                    }
+                    Some(Err(AnswerError::Coding(error))) => {
+                        return Err(Failure::Coding(error.to_string()));
+                    }
                     Some(Ok(frame)) => match frame.into_data() {
                         Ok(data) if !data.is_empty() => break Some(data),
                         _ => {}
@@ -151,6 +158,9 @@ fn request(outgoing: Outgoing<'_>) -> Result<Request<OutBody>, Failure> {
     *request.uri_mut() = uri(base, path).map_err(|error| Failure::Unsendable(error.to_string()))?;
     *request.headers_mut() = headers;
     request.headers_mut().insert(header::HOST, base.host.clone());
+    // The gateway reads the usage in the response. Without this header the upstream may choose a coding.
+    let identity = HeaderValue::from_static("identity");
+    request.headers_mut().insert(header::ACCEPT_ENCODING, identity);
     if let Some(key) = &upstream.key {
         let bearer = HeaderValue::from_str(&format!("Bearer {}", key.reveal()));
         let mut bearer = bearer.map_err(|error| Failure::Unsendable(error.to_string()))?;

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::http::response;
 use hyper::{HeaderMap, Response, StatusCode};
@@ -16,7 +15,7 @@ use super::Exchange;
 use crate::account::{Account, End, request_id};
 use crate::answer::{AnswerBody, ForwardedAnswer, OnObjectId, Watch};
 use crate::traces::Span;
-use crate::upstream::{Failure, Outgoing, SecretMask, for_client};
+use crate::upstream::{Failure, Outgoing, SecretMask, UpstreamBody, for_client};
 use gateway_body::{Outcome, Reader};
 use gateway_policy::error::ApiError;
 use gateway_policy::settings::Upstream;
@@ -32,7 +31,7 @@ const ERROR_PATIENCE: Duration = Duration::from_secs(10);
 /// A successful response that has started.
 pub(super) struct Relayed {
     head: response::Parts,
-    body: Incoming,
+    body: UpstreamBody,
     first: Option<Bytes>,
     account: Account,
     patience: Duration,
@@ -128,9 +127,9 @@ pub(super) async fn fetch(exchange: &Exchange, outgoing: Outgoing<'_>) -> Result
 
 /// Rejects pages and redirections, which upstreams do not send.
 fn usable(
-    response: Response<Incoming>,
+    response: Response<UpstreamBody>,
     first: Option<Bytes>,
-) -> Result<(Response<Incoming>, Option<Bytes>), Failure> {
+) -> Result<(Response<UpstreamBody>, Option<Bytes>), Failure> {
     let status = response.status();
     let content_type = response.headers().get(header::CONTENT_TYPE);
     let content_type = content_type.and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -158,7 +157,7 @@ fn failed(
     error
 }
 
-async fn whole(first: Option<Bytes>, mut body: Incoming, most: usize) -> Option<Bytes> {
+async fn whole(first: Option<Bytes>, mut body: UpstreamBody, most: usize) -> Option<Bytes> {
     let mut whole = BytesMut::from(first.as_deref().unwrap_or_default());
     let collect = async {
         while let Some(frame) = body.frame().await {
@@ -224,11 +223,8 @@ impl Relayed {
         self.content_type().to_ascii_lowercase().starts_with("text/event-stream")
     }
 
-    /// The reader of the response's usage; `None` for a compressed response.
+    /// The reader of the response's usage; `None` for a response that is neither JSON nor events.
     pub(super) fn reader(&self) -> Option<Reader> {
-        if self.head.headers.get(header::CONTENT_ENCODING).is_some_and(|kind| kind != "identity") {
-            return None;
-        }
         Reader::for_content_type(self.content_type())
     }
 

@@ -26,6 +26,9 @@ pub(crate) enum Failure {
     /// The response is not one of an upstream.
     #[error("it answered {0} with {1}")]
     Strange(StatusCode, String),
+    /// The response's body cannot be decoded.
+    #[error("its answer cannot be decoded: {0}")]
+    Coding(String),
     /// The request cannot be sent.
     #[error("the request cannot be sent: {0}")]
     Unsendable(String),
@@ -75,6 +78,10 @@ impl Failure {
             Self::Strange(..) => {
                 bad_gateway("The model server's answer is not valid. Please try again later.")
             }
+            Self::Coding(_) => bad_gateway(
+                "The model server's answer is compressed in a way that cannot be decoded. Please report this \
+                 to the gateway's operator.",
+            ),
             Self::Silent => ApiError::new(
                 StatusCode::GATEWAY_TIMEOUT,
                 "upstream_timeout",

@@ -2,15 +2,12 @@
 //! of a response's headers only harmless ones pass, so that host names and our account stay hidden.
 
 use hyper::HeaderMap;
-use hyper::header::{self, HeaderName, HeaderValue};
+use hyper::header::{self, HeaderName};
 
 /// The headers that are forwarded to an upstream.
 #[must_use]
 pub(crate) fn for_upstream(client: &HeaderMap) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(client.len() + 4);
-    // The gateway reads the usage in the response, which must be uncompressed. Without this header
-    // the upstream may choose an encoding.
-    headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     // Headers named in `Connection` also concern only this connection.
     let connection: Vec<&str> = client
         .get_all(header::CONNECTION)

@@ -1,10 +1,13 @@
 //! Failing upstreams: the errors for clients, and that none of our secrets leak.
 
+use std::io::Write;
+
+use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::{BIG, start};
 use crate::common::gateway::{TestGateway, UPSTREAM_KEY, chat_with, config};
-use crate::common::upstream::{Script, Step, Upstream};
+use crate::common::upstream::{Script, Step, Upstream, chat, event, usage};
 
 fn error(message: &str) -> Value {
     json!({ "error": { "message": message, "type": "server_error", "param": null, "code": "odd" } })
@@ -146,4 +149,127 @@ async fn an_upstream_429_has_its_own_code() {
     assert_eq!(answer.limits("requests")[..2], ["100", "99"]);
     assert_eq!(gateway.chat(&tenant).await.header("retry-after"), "Tue, 01 Dec 2026 00:00:00 GMT");
     assert_eq!(gateway.chat(&tenant).await.header("retry-after"), "");
+}
+
+fn gzip(text: &str) -> Bytes {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(text.as_bytes()).unwrap();
+    encoder.finish().unwrap().into()
+}
+
+fn zlib(text: &str) -> Bytes {
+    let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(text.as_bytes()).unwrap();
+    encoder.finish().unwrap().into()
+}
+
+fn zstd(text: &str) -> Bytes {
+    zstd::stream::encode_all(text.as_bytes(), 3).unwrap().into()
+}
+
+/// One uncompressed block (RFC 7932, 9.2).
+fn brotli(text: &str) -> Bytes {
+    let length = text.len() - 1;
+    let [low, high] = u16::try_from(length >> 1).unwrap().to_le_bytes();
+    let begin = [0x0b | ((length & 1) as u8) << 7, low, 0x80 | high];
+    [&begin, text.as_bytes(), &[3]].concat().into()
+}
+
+#[tokio::test]
+async fn compressed_responses_are_decoded_and_counted() {
+    let reported = json!({ "input_tokens": 100, "output_tokens": 20, "total_tokens": 120 });
+    let response = json!({ "id": "resp_1", "object": "response", "output": [], "usage": reported });
+    let completed = json!({ "type": "response.completed", "response": response });
+    let chat_events = [
+        event(&json!({ "choices": [{ "delta": { "content": "hi" } }] })),
+        event(&json!({ "choices": [], "usage": usage(100, 20) })),
+        "data: [DONE]\n\n".to_owned(),
+    ];
+    let embeddings = json!({ "data": [], "usage": { "prompt_tokens": 120, "total_tokens": 120 } });
+    let (json, events) = ("application/json", "text/event-stream");
+    let answers = [
+        ("/v1/chat/completions", "completions", json, chat(&usage(100, 20)).to_string(), [100, 20]),
+        ("/v1/chat/completions", "completions", events, chat_events.concat(), [100, 20]),
+        ("/v1/responses", "completions", json, response.to_string(), [100, 20]),
+        ("/v1/responses", "completions", events, event(&completed), [100, 20]),
+        ("/v1/embeddings", "embeddings", json, embeddings.to_string(), [120, 0]),
+    ];
+    type Encode = fn(&str) -> Bytes;
+    let codings: [(&str, Encode); 5] =
+        [("gzip", gzip), ("X-GZip", gzip), ("deflate", zlib), ("br", brotli), ("zstd", zstd)];
+    for (coding, encode) in codings {
+        for (path, page, content_type, text, [input, output]) in &answers {
+            let (gateway, upstream) = start(BIG).await;
+            let tenant = gateway.tenant("free").await;
+            let body = encode(text);
+            // The body comes in two pieces.
+            let half = body.len() / 2;
+            let steps = [body.slice(..half), body.slice(half..)].map(Step::Bytes);
+            let script = Script::chunked(content_type).body(steps.into());
+            upstream.script([script.header("content-encoding", coding)]);
+            let streams = *content_type == events;
+            let body = json!({ "model": "big", "stream": streams, "input": "x",
+                "messages": [{ "role": "user", "content": "x" }] });
+            let answer = gateway.post(&tenant, path, &body).await;
+            assert_eq!(answer.status, 200);
+            assert_eq!(answer.header("content-encoding"), "");
+            let removed = event(&json!({ "choices": [], "usage": usage(100, 20) }));
+            assert_eq!(answer.text(), text.replace(&removed, ""), "{coding} {path}");
+            gateway.is_idle().await;
+            let counted = gateway.usage(&tenant.organization, page).await;
+            assert_eq!(counted, [1, *input, *output], "{coding} {path} {content_type}");
+            assert_eq!(upstream.last().headers["accept-encoding"], "identity");
+        }
+    }
+}
+
+#[tokio::test]
+async fn compressed_errors_are_decoded() {
+    let (gateway, upstream) = start(BIG).await;
+    let tenant = gateway.tenant("free").await;
+    let host = upstream.address.to_string();
+    let text = error(&format!("unknown parameter top_q {UPSTREAM_KEY} {host}")).to_string();
+    for (coding, body) in [("gzip", gzip(&text)), ("br", brotli(&text)), ("zstd", zstd(&text))] {
+        let script = Script::new(400, "application/json", body);
+        upstream.script([script.header("content-encoding", coding)]);
+        let answer = gateway.chat(&tenant).await;
+        assert_eq!(answer.status, 400);
+        assert_eq!(answer.message(), "unknown parameter top_q *** ***");
+    }
+    // More than an error can have, in a few hundred bytes.
+    let bomb = gzip(&format!("{{\"error\":{{\"message\":\"{}\"}}}}", "x".repeat(1 << 20)));
+    for (coding, body) in [
+        ("gzip", Bytes::from_static(b"{\"error\":{}}")),
+        ("gzip", gzip(&text).slice(..30)),
+        ("gzip", bomb),
+        ("compress", text.clone().into()),
+        ("gzip, br", gzip(&text)),
+    ] {
+        let script = Script::new(400, "application/json", body);
+        upstream.script([script.header("content-encoding", coding)]);
+        let answer = gateway.chat(&tenant).await;
+        assert_eq!((answer.error().0, &*answer.error().1), (502, "upstream_error"), "{coding}");
+    }
+    assert!(gateway.log().contains("its content-encoding \"compress\" is unknown"));
+}
+
+#[tokio::test]
+async fn a_compressed_stream_that_breaks_is_counted_and_cut_off() {
+    let (gateway, upstream) = start(BIG).await;
+    let tenant = gateway.tenant("free").await;
+    let text = event(&json!({ "choices": [{ "delta": { "content": "12345678" } }] }));
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(text.as_bytes()).unwrap();
+    encoder.flush().unwrap();
+    let begun = Bytes::from(encoder.get_ref().clone());
+    for end in ["this is not gzip", ""] {
+        let steps = vec![Step::Bytes(begun.clone()), Step::Bytes(end.to_owned().into())];
+        let script = Script::stream(steps).header("content-encoding", "gzip");
+        upstream.script([script]);
+        let mut stream = gateway.stream(&tenant, &chat_with(json!({ "stream": true }))).await;
+        let (received, ended) = stream.rest().await;
+        assert_eq!((received, ended), (text.clone(), false), "{end:?}");
+    }
+    gateway.is_idle().await;
+    assert_eq!(gateway.usage(&tenant.organization, "completions").await, [2, 2, 4]);
 }
