@@ -19,6 +19,8 @@ pub struct Outcome {
     pub id: Option<String>,
     /// Unicode scalar values of the received text of the model.
     pub output_chars: u64,
+    /// Those that were received after the last usage, which does not count them.
+    pub chars_after_usage: u64,
     /// Entries of `data`: images or embeddings.
     pub data_entries: Option<u64>,
     /// Duration of audio in milliseconds, from `duration` or the seconds in `usage`.
@@ -32,6 +34,8 @@ pub struct Reader {
     outcome: Outcome,
     /// Images that events have completed.
     images: u64,
+    /// Scalar values of completed items. They repeat the text of deltas, but some servers send no deltas.
+    item_chars: u64,
 }
 
 #[derive(Debug)]
@@ -68,7 +72,7 @@ impl Reader {
     }
 
     fn new(source: Source) -> Self {
-        Self { source, outcome: Outcome::default(), images: 0 }
+        Self { source, outcome: Outcome::default(), images: 0, item_chars: 0 }
     }
 
     /// Reads the next bytes.
@@ -106,7 +110,19 @@ impl Reader {
             // An incomplete event does not count, but its text was forwarded.
             Source::Events(events) => {
                 let seen = events.coming();
-                self.outcome.output_chars += seen.output_chars + seen.delta_chars;
+                let text = seen.output_chars + seen.delta_chars;
+                match seen.kind.as_deref().is_some_and(is_item) {
+                    true => self.item_chars += text,
+                    false => {
+                        self.outcome.output_chars += text;
+                        self.outcome.chars_after_usage += text;
+                    }
+                }
+                if self.outcome.usage.is_none() {
+                    let text = self.outcome.output_chars.max(self.item_chars);
+                    self.outcome.output_chars = text;
+                    self.outcome.chars_after_usage = text;
+                }
             }
         }
         self.outcome
@@ -134,13 +150,21 @@ impl Reader {
         let usage_alone = seen.choices == Some(0) && seen.has_usage;
         // Audio is not text.
         let delta = if kind.ends_with("audio.delta") { 0 } else { seen.delta_chars };
-        let text = seen.output_chars + delta;
+        let text = match is_item(&kind) {
+            true => {
+                self.item_chars += seen.output_chars;
+                0
+            }
+            false => seen.output_chars + delta,
+        };
         self.take(seen, text);
         EventShape { usage_alone }
     }
 
     fn take(&mut self, seen: Seen, text: u64) {
         let outcome = &mut self.outcome;
+        outcome.chars_after_usage =
+            if seen.usage.is_some() { 0 } else { outcome.chars_after_usage + text };
         outcome.usage = seen.usage.or(outcome.usage);
         outcome.usage_invalid |= seen.usage_invalid;
         if outcome.id.is_none() {
@@ -149,6 +173,11 @@ impl Reader {
         outcome.output_chars += text;
         outcome.duration_ms = seen.duration_ms.or(outcome.duration_ms);
     }
+}
+
+/// Returns whether an event of this type has a complete item.
+fn is_item(kind: &str) -> bool {
+    kind == "response.output_item.done"
 }
 
 /// Returns whether an event of this type is the last one.

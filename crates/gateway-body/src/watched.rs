@@ -30,7 +30,7 @@ pub(super) enum Field {
 }
 
 /// The field that `key` names in an object at `container`. In a `whole` response, text is output;
-/// events carry it in deltas.
+/// events carry it in deltas, and again in complete items.
 pub(super) fn field(container: Option<Container>, key: &[u8], whole: bool) -> Field {
     use Field::{Delta, Duration, Id, Into, Number, Text, Type, Unwatched};
     match (container, key) {
@@ -44,6 +44,7 @@ pub(super) fn field(container: Option<Container>, key: &[u8], whole: bool) -> Fi
             b"response" if container == Some(Container::Root) => Into(Container::Response),
             b"choices" => Into(Container::Choices),
             b"output" if whole => Into(Container::Output),
+            b"item" if !whole => Into(Container::Output),
             _ => Unwatched,
         },
         (Some(Container::Usage), key) => match key {
@@ -77,5 +78,9 @@ fn holds_output(key: &[u8]) -> bool {
             | b"summary"
             | b"reasoning"
             | b"reasoning_content"
+            | b"thinking"
+            | b"function_call"
+            | b"audio"
+            | b"transcript"
     )
 }

@@ -36,6 +36,8 @@ pub(crate) struct Facts {
     pub(crate) endpoint: Endpoint,
     /// Estimated input tokens.
     pub(crate) input_estimate: u64,
+    /// Most output tokens that the request allows, if it says so.
+    pub(crate) most_output: Option<u64>,
     /// The price of its tokens.
     pub(crate) price: Option<Price>,
     /// True if it is a line of a batch.
@@ -203,13 +205,20 @@ impl Facts {
                 let images = outcome.data_entries.filter(|_| self.demand.images > 0);
                 match outcome.usage {
                     Some(usage) => self.by_usage(status, usage, images, audio),
-                    None => self.as_reserved(status, images, audio),
+                    None => self.without_usage(status, &outcome, images, audio),
                 }
                 .with(outcome.usage_invalid)
             }
             End::Aborted { status, outcome } => match outcome.usage {
-                Some(usage) => self.by_usage(status, usage, None, None),
-                None => self.as_far_as_it_came(status, outcome.output_chars),
+                Some(mut usage) => {
+                    // Some servers report the usage so far with each event, or first the input alone.
+                    let more = tokens(outcome.chars_after_usage);
+                    let more = u32::try_from(more).unwrap_or(u32::MAX);
+                    usage.output_tokens = usage.output_tokens.saturating_add(more);
+                    usage.total_tokens = usage.total_tokens.saturating_add(more);
+                    self.by_usage(status, usage, None, None)
+                }
+                None => self.by_received_text(status, outcome.output_chars),
             }
             .with(outcome.usage_invalid),
         }
@@ -244,8 +253,22 @@ impl Facts {
         }
     }
 
-    /// Without usage, charges the estimate.
-    fn as_reserved(&self, status: u16, images: Option<u64>, audio: Option<u64>) -> Bill {
+    /// Charges a complete response that reports no usage: the reservation, or what the response shows if that is
+    /// more. A request that names no maximum reserves its input alone.
+    fn without_usage(
+        &self,
+        status: u16,
+        outcome: &gateway_body::Outcome,
+        images: Option<u64>,
+        audio: Option<u64>,
+    ) -> Bill {
+        let shown = self.by_received_text(status, outcome.output_chars);
+        if shown.output > 0 && shown.input.saturating_add(shown.output) > self.demand.tokens {
+            let taken = Consumed { images, audio_milliseconds: audio, ..shown.taken };
+            let images = images.unwrap_or(shown.images);
+            let audio_milliseconds = audio.unwrap_or(shown.audio_milliseconds);
+            return Bill { taken, images, audio_milliseconds, ..shown };
+        }
         Bill {
             status,
             taken: Consumed { images, audio_milliseconds: audio, ..Consumed::default() },
@@ -259,20 +282,19 @@ impl Facts {
         }
     }
 
-    /// Charges the estimated input and the forwarded output, at most the reservation.
-    fn as_far_as_it_came(&self, status: u16, output_chars: u64) -> Bill {
-        let output = output_chars.div_ceil(4);
-        let tokens = self.input_estimate.saturating_add(output).min(self.demand.tokens);
-        let input = self.input_estimate.min(tokens);
-        let cost = self.price.map_or(0, |price| price.cost_of(self.input_estimate, 0, output));
-        let cost = cost.min(self.demand.cost);
-        let taken = Consumed { tokens: Some(tokens), cost: Some(cost), ..Consumed::default() };
+    /// Charges the estimated input, and the output estimated from the received text in the same way. The
+    /// reservation does not bound it, as it does not bound a reported usage; the request's own maximum does.
+    fn by_received_text(&self, status: u16, output_chars: u64) -> Bill {
+        let input = self.input_estimate;
+        let output = tokens(output_chars).min(self.most_output.unwrap_or(u64::MAX));
+        let cost = self.price.map_or(0, |price| price.cost_of(input, 0, output));
+        let total = input.saturating_add(output);
         Bill {
             status,
-            taken,
+            taken: Consumed { tokens: Some(total), cost: Some(cost), ..Consumed::default() },
             input,
             cached: 0,
-            output: tokens - input,
+            output,
             images: self.demand.images,
             audio_milliseconds: self.demand.audio_milliseconds,
             cost,
@@ -319,6 +341,11 @@ impl Bill {
     fn with(self, usage_invalid: bool) -> Self {
         Self { usage_invalid, ..self }
     }
+}
+
+/// Estimated tokens of a text, as admission estimates those of a request.
+fn tokens(chars: u64) -> u64 {
+    chars.div_ceil(4)
 }
 
 const HEX: &[u8; 16] = b"0123456789abcdef";

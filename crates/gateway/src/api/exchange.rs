@@ -100,7 +100,8 @@ impl Exchange {
     }
 
     /// Reserves the request's demand, and sets the headers of the limits. Errors include these
-    /// headers.
+    /// headers. Estimated input tokens, and the most output tokens that the request allows, serve the settlement
+    /// of a response without usage.
     ///
     /// # Errors
     /// 429 when it does not fit, 503 when the limits are unavailable.
@@ -109,7 +110,7 @@ impl Exchange {
         resolved: &ResolvedModel,
         demand: Demand,
         endpoint: Endpoint,
-        input_estimate: u64,
+        (input_estimate, most_output): (u64, Option<u64>),
     ) -> Result<Account, ApiError> {
         if !self.gateway.ledger.has_room() {
             // A request that the ledger cannot record is not served.
@@ -135,6 +136,7 @@ impl Exchange {
                 request: self.request,
                 endpoint,
                 input_estimate,
+                most_output,
                 price: *price,
                 batch: self.batch,
                 trace: self.trace.take(),
@@ -153,7 +155,7 @@ impl Exchange {
         }
         let resolved = self.without_model()?;
         let demand = Demand { tokens: 1, ..Demand::default() };
-        let account = self.reserve(&resolved, demand, Endpoint::Other, 1).await?;
+        let account = self.reserve(&resolved, demand, Endpoint::Other, (1, None)).await?;
         account.close(End::Served);
         Ok(())
     }

@@ -75,7 +75,7 @@ pub(super) async fn pass(
     if api == Api::Remix {
         remix_is_deprecated(exchange);
     }
-    let account = exchange.reserve(&resolved, demand, endpoint, 1).await?;
+    let account = exchange.reserve(&resolved, demand, endpoint, (1, None)).await?;
     let outgoing = Outgoing {
         upstream: &resolved.model.upstream,
         base: &base,

@@ -83,8 +83,10 @@ async fn relayed(
         Ok(base) => base.clone(),
         Err(error) => return Err(shown(exchange, error, Some(&resolved.name)).await),
     };
-    let input = asked.input_estimate();
-    let account = exchange.reserve(&resolved, demand, generation.endpoint, input).await?;
+    let input = if counts_tokens(asked) { demand.tokens } else { asked.input_estimate() };
+    let most_output = asked.max_tokens().map(|_| asked.most_output(0));
+    let estimate = (input, most_output);
+    let account = exchange.reserve(&resolved, demand, generation.endpoint, estimate).await?;
     let (pieces, removes_usage) = edited(exchange, asked, &resolved, body);
     let outgoing = Outgoing {
         upstream: &resolved.model.upstream,
@@ -141,9 +143,13 @@ async fn check(exchange: &Exchange, asked: &RequestBody, body: &Bytes) -> Result
     exchange.owns_all(&asked.references(body)).await
 }
 
+fn counts_tokens(asked: &RequestBody) -> bool {
+    matches!(asked, RequestBody::Json(Kind::InputTokens, _))
+}
+
 /// The token estimate and the other amounts (specification: What the service does, item 6).
 fn demand(asked: &RequestBody, resolved: &ResolvedModel) -> Demand {
-    if matches!(asked, RequestBody::Json(Kind::InputTokens, _)) {
+    if counts_tokens(asked) {
         // Counting tokens is a request, but no model processes the tokens.
         return Demand { tokens: 1, ..Demand::default() };
     }

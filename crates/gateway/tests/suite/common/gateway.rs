@@ -369,9 +369,18 @@ impl TestGateway {
 
     /// Starts a streaming chat.
     pub(crate) async fn stream(&self, tenant: &Tenant, body: &Value) -> StreamingResponse {
+        self.stream_from(tenant, "/v1/chat/completions", body).await
+    }
+
+    /// The same, of any path.
+    pub(crate) async fn stream_from(
+        &self,
+        tenant: &Tenant,
+        path: &str,
+        body: &Value,
+    ) -> StreamingResponse {
         let authorization = format!("Bearer {}", tenant.key);
         let headers = [("authorization", &*authorization), ("content-type", "application/json")];
-        let path = "/v1/chat/completions";
         self.begin(Method::POST, path, &headers, body.to_string()).await.expect("a head")
     }
 

@@ -103,7 +103,7 @@ async fn a_disconnected_client_is_settled_once() {
 }
 
 #[tokio::test]
-async fn an_aborted_stream_costs_its_usage_or_at_most_the_reservation() {
+async fn an_aborted_stream_costs_its_usage_or_the_received_text() {
     for (steps, tokens) in [
         (
             vec![
@@ -113,7 +113,18 @@ async fn an_aborted_stream_costs_its_usage_or_at_most_the_reservation() {
             ],
             27,
         ),
-        (vec![delta(&"x".repeat(4000)), Step::Cut], 50),
+        // The text has more tokens than the request allows, as far as that can be estimated.
+        (vec![delta(&"x".repeat(4000)), Step::Cut], 1 + 50),
+        // A usage so far, and text after it.
+        (
+            vec![
+                delta("x"),
+                Step::Bytes(event(&json!({ "choices": [], "usage": usage(20, 7) })).into()),
+                delta("12345678"),
+                Step::Cut,
+            ],
+            27 + 2,
+        ),
         (vec![Step::Bytes(": hello\n\n".into()), Step::Cut], 1),
         // It ends properly, but not with its last event.
         (vec![delta("12345678")], 3),
@@ -125,6 +136,111 @@ async fn an_aborted_stream_costs_its_usage_or_at_most_the_reservation() {
         let (_, ended) = gateway.stream(&tenant, &body).await.rest().await;
         assert_eq!(ended, !is_cut);
         assert_eq!(used(&gateway, &tenant).await, tokens);
+    }
+}
+
+#[tokio::test]
+async fn the_received_part_is_counted_whatever_the_request_reserved() {
+    const RESPONSES: &str = "/v1/responses";
+    let text = "x".repeat(4000);
+    let chat = |delta: Value| json!({ "choices": [{ "index": 0, "delta": delta }] });
+    let second = |delta: Value| json!({ "choices": [{ "index": 1, "delta": delta }] });
+    let event_of = |kind: &str| json!({ "type": kind, "delta": text });
+    let item = json!({ "type": "function_call", "name": "f", "arguments": text });
+    let item = json!({ "type": "response.output_item.done", "item": item });
+    let call = json!({ "tool_calls": [{ "index": 0, "function": { "arguments": text } }] });
+    for (name, path, extra, events, output) in [
+        ("text", CHAT, json!({}), vec![chat(json!({ "content": text }))], 1000),
+        (
+            "a maximum",
+            CHAT,
+            json!({ "max_tokens": 600 }),
+            vec![chat(json!({ "content": text }))],
+            600,
+        ),
+        ("a call", CHAT, json!({}), vec![chat(call.clone())], 1000),
+        (
+            "an old call",
+            CHAT,
+            json!({}),
+            vec![chat(json!({ "function_call": { "arguments": text } }))],
+            1000,
+        ),
+        ("reasoning", CHAT, json!({}), vec![chat(json!({ "reasoning_content": text }))], 1000),
+        ("reasoning", CHAT, json!({}), vec![chat(json!({ "reasoning": text }))], 1000),
+        (
+            "two choices",
+            CHAT,
+            json!({ "n": 2, "max_tokens": 600 }),
+            vec![chat(json!({ "content": text })), second(json!({ "content": text }))],
+            1200,
+        ),
+        ("text", RESPONSES, json!({}), vec![event_of("response.output_text.delta")], 1000),
+        (
+            "a call",
+            RESPONSES,
+            json!({}),
+            vec![event_of("response.function_call_arguments.delta")],
+            1000,
+        ),
+        ("reasoning", RESPONSES, json!({}), vec![event_of("response.reasoning_text.delta")], 1000),
+        (
+            "summary",
+            RESPONSES,
+            json!({}),
+            vec![event_of("response.reasoning_summary_text.delta")],
+            1000,
+        ),
+        ("an item without deltas", RESPONSES, json!({}), vec![item.clone()], 1000),
+        (
+            "an item after its deltas",
+            RESPONSES,
+            json!({}),
+            vec![event_of("response.function_call_arguments.delta"), item],
+            1000,
+        ),
+    ] {
+        // The client leaves, the upstream dies, and the stream ends without a usage.
+        for last in [Some(Step::Hang), Some(Step::Cut), None] {
+            let (gateway, upstream, tenant) = limited().await;
+            let leaves = matches!(last, Some(Step::Hang));
+            let steps = events.iter().map(|value| Step::Bytes(event(value).into()));
+            upstream.script([Script::stream(steps.chain(last).collect())]);
+            let mut body = json!({ "model": "big", "stream": true });
+            match path {
+                CHAT => body["messages"] = json!([{ "content": "12345678" }]),
+                _ => body["input"] = json!("12345678"),
+            }
+            body.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+            let mut begun = gateway.stream_from(&tenant, path, &body).await;
+            if leaves {
+                let mut received = String::new();
+                while received.matches("\n\n").count() < events.len() {
+                    received += &String::from_utf8_lossy(&begun.next().await.unwrap().unwrap());
+                }
+                drop(begun);
+            } else {
+                begun.rest().await;
+            }
+            assert_eq!(used(&gateway, &tenant).await, 2 + output, "{name} {path}");
+            let counted = gateway.usage(&tenant.organization, "completions").await;
+            assert_eq!(counted, [1, 2, output], "{name} {path}");
+            assert_eq!(gateway.cost(&tenant.organization).await, 2 + output * 10, "{name} {path}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_complete_answer_without_usage_costs_at_least_its_text() {
+    let text = "x".repeat(4000);
+    let whole = json!({ "id": "c", "choices": [{ "index": 0, "message": { "content": text } }] });
+    let done = Step::Bytes("data: [DONE]\n\n".into());
+    for script in [Script::json(&whole), Script::stream(vec![delta(&text), done])] {
+        let (gateway, upstream, tenant) = limited().await;
+        upstream.script([script]);
+        gateway.post(&tenant, CHAT, &chat_with(json!({}))).await;
+        assert_eq!(used(&gateway, &tenant).await, 1 + 1000);
+        assert_eq!(gateway.usage(&tenant.organization, "completions").await, [1, 1, 1000]);
     }
 }
 
