@@ -67,8 +67,19 @@ pub(super) struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     /// # Errors
-    /// When `bytes` are not UTF-8.
+    /// When `bytes` are not UTF-8, or begin with a byte order mark.
     pub(super) fn new(bytes: &'a [u8]) -> Result<Self, Malformed> {
+        // The text looks right in every editor, so the mistake must be named.
+        let reason = match bytes {
+            [0xef, 0xbb, 0xbf, ..] => Some("a byte order mark"),
+            [0xff, 0xfe, ..] | [0xfe, 0xff, ..] | [b'{', 0, ..] | [0, b'{', ..] => {
+                Some("UTF-16 instead of UTF-8")
+            }
+            _ => None,
+        };
+        if let Some(reason) = reason {
+            return Err(Malformed { at: 0, reason });
+        }
         let ascii = bytes.is_ascii();
         if !ascii && let Err(error) = std::str::from_utf8(bytes) {
             return Err(Malformed { at: error.valid_up_to(), reason: "not UTF-8" });

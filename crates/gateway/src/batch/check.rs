@@ -9,7 +9,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::reading::Lines;
+use super::reading::{Lines, foreign_encoding};
 use crate::api::{self, LineRequest};
 use crate::state::Gateway;
 use gateway_policy::dates::seconds;
@@ -60,6 +60,15 @@ pub(crate) async fn check(
     let mut lines = Lines::new(database, &file);
     let mut number = 0;
     while let Some(line) = lines.next().await? {
+        if number == 0
+            && let Some(encoding) = foreign_encoding(&line)
+        {
+            let message = format!(
+                "The input file is {encoding} text. Please save it as UTF-8, with or without a byte order mark."
+            );
+            let error = Fault::new("invalid_file_encoding", message).param("input_file_id");
+            return fail(gateway, batch, &[error]).await;
+        }
         checking.line(number, line.freeze()).await?;
         number += 1;
         if checking.errors.len() >= MAX_ERRORS || checking.total > MAX_LINES {

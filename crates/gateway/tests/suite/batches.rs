@@ -500,3 +500,33 @@ async fn nodes_killed_at_any_point_lose_nothing() {
     assert!(fixture.upstream.received().len() <= 120 + 8 * deaths, "{deaths}");
     node.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn marks_and_line_ends_of_other_systems_are_read() {
+    let fixture = Fixture::new(chat).await;
+    let node = fixture.node("memory:", "").await;
+    let (key, _) = node.key().await;
+    let client = Client::new(&node.base, &key);
+    let (one, two) = (chat_line("m", "c0", "say 0"), chat_line("m", "c1", "say 1"));
+    let (one, two) = (one.trim_end(), two.trim_end());
+    for text in [
+        format!("\u{feff}{one}\n{two}\n"),
+        format!("\u{feff}{one}\r\n\r\n{two}"),
+        format!("\r\n \n{one}\r\n\t\r\n\u{feff}{two}\r\n\u{feff}"),
+    ] {
+        let batch = client.batch("/v1/chat/completions", &text).await;
+        let batch = client.ended(&batch).await;
+        assert_eq!(batch["status"], "completed", "{text:?}: {batch}");
+        assert_eq!(names(&client.lines(&batch["output_file_id"]).await), all(2), "{text:?}");
+    }
+    let utf16: String = format!("{one}\n").chars().flat_map(|char| [char, '\0']).collect();
+    let batch = client.batch("/v1/chat/completions", &utf16).await;
+    let batch = client.ended(&batch).await;
+    let fault = &batch["errors"]["data"][0];
+    assert_eq!(
+        (&batch["status"], &fault["code"]),
+        (&json!("failed"), &json!("invalid_file_encoding"))
+    );
+    assert!(fault["message"].as_str().unwrap().contains("UTF-16"), "{fault}");
+    node.end().await;
+}
