@@ -13,7 +13,7 @@ use zstd::stream::raw::{DParameter, Decoder as ZstdDecoder, Operation};
 pub const MAX_DECODED: u64 = 1 << 30;
 /// Largest window of zstd, as a power of two: 8 MiB, the most that HTTP allows (RFC 9659). It bounds the memory.
 const MAX_ZSTD_WINDOW: u32 = 23;
-/// How a member of gzip begins; the last byte says that its data is deflate.
+/// The beginning of a member of gzip; the last byte says that its data is deflate.
 const MAGIC: [u8; 3] = [0x1f, 0x8b, 8];
 const FIXED_HEAD: usize = 10;
 /// Longest head of gzip, in bytes, of which a server sends ten: a longer one is an error.

@@ -53,7 +53,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// The line without a byte order mark at its beginning: also after the first line, because files are joined.
+/// The line without a byte order mark at its beginning: even after the first line, because files are joined.
 fn without_mark(mut line: BytesMut) -> BytesMut {
     while line.starts_with(UTF8_MARK) {
         line.advance(UTF8_MARK.len());
