@@ -1,5 +1,8 @@
 //! Recognises shell commands that are patches: models trained on shells write `apply_patch
-//! <<'EOF'`, which means the tool and is not run.
+//! <<'EOF'`, or only the patch, which means the tool and is not run.
+
+use crate::marker::{Marker, marker};
+use crate::shell_script;
 
 /// A patch found in a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,29 +15,26 @@ pub struct Embedded {
 
 pub(crate) const NAMES: [&str; 2] = ["apply_patch", "applypatch"];
 
-const BEGIN: &str = "*** Begin Patch";
-
-/// The patch of an argument vector: `["apply_patch", TEXT]`, or a shell with a script.
+/// The patch of an argument vector: `["apply_patch", TEXT]`, a shell with a script, or the patch alone.
 pub fn embedded_argv(argv: &[String]) -> Option<Embedded> {
-    if let [name, text] = argv
-        && NAMES.contains(&name.as_str())
-    {
-        return Some(Embedded { patch: text.clone(), workdir: None });
+    match argv {
+        [text] => bare(text).map(|patch| Embedded { patch, workdir: None }),
+        [name, text] if NAMES.contains(&name.as_str()) => {
+            Some(Embedded { patch: text.clone(), workdir: None })
+        }
+        _ => embedded(script(argv)?),
     }
-    embedded(script(argv)?)
 }
 
-/// The patch of a script that consists of `apply_patch` with a heredoc or one quoted argument,
-/// optionally after `cd FOLDER &&`, and optionally inside of `sh -c`.
+/// The patch of a script that consists of `apply_patch` with a heredoc or one quoted argument, or of
+/// the patch alone, optionally after `cd FOLDER &&`, and optionally inside of `sh -c`.
 pub fn embedded(script: &str) -> Option<Embedded> {
     let mut rest = script.trim();
     if let Some((name, after)) = word(rest)
         && is_shell(&name)
     {
-        let (flag, after) = word(after.trim_start())?;
-        let (script, end) = word(after.trim_start())?;
-        let is_all =
-            is_script_flag(&flag) && end.is_empty() && !script.trim_start().starts_with(&name);
+        let (script, end) = script_word(after)?;
+        let is_all = end.trim().is_empty() && !script.trim_start().starts_with(&name);
         return if is_all { embedded(&script) } else { None };
     }
     let mut workdir = None;
@@ -44,51 +44,96 @@ pub fn embedded(script: &str) -> Option<Embedded> {
         rest = ["&&", ";", "\n"].iter().find_map(|end| after.strip_prefix(end))?.trim_start();
         workdir = Some(folder);
     }
-    let after = NAMES.iter().find_map(|name| rest.strip_prefix(name))?;
+    let patch = bare(rest).or_else(|| argument(rest))?;
+    Some(Embedded { patch, workdir })
+}
+
+/// The patch of a text that is nothing else: what follows its end are blanks, quotes and code fences.
+/// A patch without an end is one too, so that the error about it is that of the tool.
+fn bare(text: &str) -> Option<String> {
+    if let Some((quoted, rest)) = text.starts_with(['\'', '"']).then(|| word(text)).flatten() {
+        return if rest.trim().is_empty() { bare(&quoted) } else { None };
+    }
+    let is_around = |line: &str| line.trim().is_empty() || line.trim().starts_with("```");
+    let mut lines = text
+        .lines()
+        .skip_while(|line| is_around(line) || NAMES.contains(&line.trim()))
+        .map(|line| line.trim_start().trim_start_matches(['\'', '"', '`']));
+    if marker(lines.next()?) != Some(Marker::Begin) {
+        return None;
+    }
+    let lines: Vec<&str> = text.lines().collect();
+    let end = lines.iter().rposition(|line| marker(line) == Some(Marker::End));
+    let is_quote = |line: &str| line.trim().chars().all(|c| "'\"`".contains(c));
+    let after = &lines[end.map_or(lines.len(), |end| end + 1)..];
+    after.iter().all(|line| is_around(line) || is_quote(line)).then(|| text.to_owned())
+}
+
+/// The patch of `apply_patch` with a heredoc or one argument.
+fn argument(command: &str) -> Option<String> {
+    let after = NAMES.iter().find_map(|name| command.strip_prefix(name))?;
     if !after.starts_with([' ', '\t', '<']) {
         return None;
     }
     let after = after.trim_start_matches([' ', '\t']);
     let patch = match after.strip_prefix("<<") {
         Some(heredoc) => heredoc_body(heredoc)?,
-        None => {
-            let (text, rest) = word(after)?;
-            rest.trim().is_empty().then_some(text)?
-        }
+        None => match word(after) {
+            Some((text, rest)) => rest.trim().is_empty().then_some(text)?,
+            None => bare(after)?,
+        },
     };
-    patch.contains(BEGIN).then_some(Embedded { patch, workdir })
+    mentions_begin(&patch).then_some(patch)
 }
 
-/// Returns whether a script passes a patch to `apply_patch` in a form that [`embedded`] does not
-/// accept: with other commands, or with text that the shell would expand.
+/// Returns whether a script would run the lines of a patch as commands, or passes a patch to
+/// `apply_patch` in a form that [`embedded`] does not accept: with other commands, or with text that
+/// the shell would expand.
 pub fn is_mixed(script: &str) -> bool {
-    let Some((head, text)) = script.split_once("<<") else { return false };
-    let command = head.rsplit(['&', '|', ';', '\n', '(']).next().unwrap_or_default().trim();
-    NAMES.contains(&command) && text.contains(BEGIN) && embedded(script).is_none()
+    mentions_begin(script) && embedded(script).is_none() && shell_script::runs_patch(script)
 }
 
 /// As [`is_mixed`], for an argument vector.
 pub fn is_mixed_argv(argv: &[String]) -> bool {
-    script(argv).is_some_and(is_mixed)
+    argv.iter().any(|word| mentions_begin(word))
+        && embedded_argv(argv).is_none()
+        && shell_script::command_runs_patch(argv)
+}
+
+/// Returns whether a patch begins somewhere in `text`, perhaps after a quote.
+pub(crate) fn mentions_begin(text: &str) -> bool {
+    text.lines().any(|line| {
+        line.match_indices("***").any(|(at, _)| marker(&line[at..]) == Some(Marker::Begin))
+    })
 }
 
 /// The script of a shell's argument vector.
 fn script(argv: &[String]) -> Option<&str> {
-    match argv {
-        [shell, flag, script] if is_shell(shell) && is_script_flag(flag) => Some(script),
-        [shell, login, flag, script] if is_shell(shell) && login == "-l" && flag == "-c" => {
-            Some(script)
-        }
-        _ => None,
+    let (shell, rest) = argv.split_first()?;
+    let (script, flags) = rest.split_last()?;
+    let is_flag = |flag: &String| flag.starts_with('-') && !flag.starts_with("--");
+    let names_script = flags.last().is_some_and(|flag| is_script_flag(flag));
+    (is_shell(shell) && names_script && flags.iter().all(is_flag)).then_some(script)
+}
+
+/// The script after a shell's flags, and the rest.
+fn script_word(text: &str) -> Option<(String, &str)> {
+    let (mut flag, mut rest) = word(text.trim_start())?;
+    while flag.starts_with('-') && !is_script_flag(&flag) {
+        (flag, rest) = word(rest.trim_start())?;
     }
+    if is_script_flag(&flag) { word(rest.trim_start()) } else { None }
 }
 
-fn is_shell(program: &str) -> bool {
-    matches!(program.rsplit('/').next(), Some("bash" | "dash" | "ksh" | "sh" | "zsh"))
+pub(crate) fn is_shell(program: &str) -> bool {
+    let name = program.rsplit('/').next();
+    matches!(name, Some("ash" | "bash" | "dash" | "fish" | "ksh" | "mksh" | "sh" | "zsh"))
 }
 
+/// Returns whether a script follows this flag: `-c`, also among other letters, as in `-lc`.
 fn is_script_flag(flag: &str) -> bool {
-    matches!(flag, "-c" | "-lc" | "-cl")
+    let letters = flag.strip_prefix('-').unwrap_or_default();
+    letters.contains('c') && letters.chars().all(|c| c.is_ascii_alphabetic())
 }
 
 /// The body of a heredoc that ends the script. If the delimiter is not quoted, the shell would
@@ -101,7 +146,8 @@ fn heredoc_body(text: &str) -> Option<String> {
     let unquoted = line
         .strip_prefix('\'')
         .and_then(|line| line.strip_suffix('\''))
-        .or_else(|| line.strip_prefix('"').and_then(|line| line.strip_suffix('"')));
+        .or_else(|| line.strip_prefix('"').and_then(|line| line.strip_suffix('"')))
+        .or_else(|| line.strip_prefix('\\'));
     let delimiter = unquoted.unwrap_or(line);
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if delimiter.is_empty() || !delimiter.chars().all(is_name) {
@@ -123,27 +169,36 @@ fn heredoc_body(text: &str) -> Option<String> {
     (lines.all(|line| line.trim().is_empty()) && !expands).then_some(patch)
 }
 
-/// The first word of `text` and the rest. The word is plain, or in one pair of quotes, with nothing
-/// that a shell would expand.
+/// The first word of `text` and the rest. The word is plain, in quotes, or of such parts in a row,
+/// as in `'it'\''s'`, with nothing that a shell would expand.
 fn word(text: &str) -> Option<(String, &str)> {
-    if let Some(quoted) = text.strip_prefix('\'') {
-        let (word, rest) = quoted.split_once('\'')?;
-        return boundary(word, rest);
-    }
-    if let Some(quoted) = text.strip_prefix('"') {
-        let (word, rest) = quoted.split_once('"')?;
-        if word.contains(['$', '`', '\\']) {
-            return None;
+    let mut word = String::new();
+    let mut rest = text;
+    loop {
+        if let Some(quoted) = rest.strip_prefix('\'') {
+            let (part, after) = quoted.split_once('\'')?;
+            word.push_str(part);
+            rest = after;
+        } else if let Some(quoted) = rest.strip_prefix('"') {
+            let (part, after) = quoted.split_once('"')?;
+            if part.contains(['$', '`', '\\']) {
+                return None;
+            }
+            word.push_str(part);
+            rest = after;
+        } else if let Some(after) = rest.strip_prefix("\\'") {
+            word.push('\'');
+            rest = after;
+        } else {
+            let plain = |c: char| c.is_alphanumeric() || "/._-+@%:,=".contains(c);
+            let end = rest.find(|c: char| !plain(c)).unwrap_or(rest.len());
+            if end == 0 {
+                break;
+            }
+            word.push_str(&rest[..end]);
+            rest = &rest[end..];
         }
-        return boundary(word, rest);
     }
-    let end = text.find([' ', '\t', '\n', '&', ';', '|']).unwrap_or(text.len());
-    let word = &text[..end];
-    let plain = |c: char| c.is_alphanumeric() || "/._-+@%:,=".contains(c);
-    (!word.is_empty() && word.chars().all(plain)).then(|| (word.to_owned(), &text[end..]))
-}
-
-fn boundary<'a>(word: &str, rest: &'a str) -> Option<(String, &'a str)> {
-    let ends = rest.is_empty() || rest.starts_with([' ', '\t', '\n', '&', ';']);
-    ends.then(|| (word.to_owned(), rest))
+    let ends = rest.is_empty() || rest.starts_with([' ', '\t', '\n', '&', ';', '|']);
+    (rest.len() < text.len() && ends).then_some((word, rest))
 }

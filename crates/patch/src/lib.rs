@@ -15,6 +15,7 @@ mod mismatch;
 mod parse;
 mod plan;
 mod seek;
+mod shell_script;
 mod source;
 mod streamed;
 mod turn;

@@ -1,6 +1,6 @@
 //! The lines that structure a patch: `*** Begin Patch`, `*** Update File: …` and the like, as
-//! models write them. Recognised in any letter case and with any white space before, between and
-//! after the words.
+//! models write them. Recognised in any letter case, with any white space before, between and
+//! after the words, and with stars at the end as well: `*** Begin Patch ***`.
 
 pub(crate) const BEGIN: &str = "*** Begin Patch";
 pub(crate) const END: &str = "*** End Patch";
@@ -30,10 +30,10 @@ pub(crate) fn marker(line: &str) -> Option<Marker<'_>> {
     if let Some(text) = line.strip_prefix("@@") {
         return Some(Marker::Hunk(text));
     }
-    let words = line.strip_prefix("***")?.trim_start();
-    let path_after = |marker: &str| after(words, marker).map(str::trim);
+    let words = line.strip_prefix("***")?.trim_start_matches('*').trim_start();
+    let path_after = |marker: &str| after(words, marker).map(path);
     // Quotes at the end belong to the shell argument that contained the patch.
-    let plain = words.trim_end_matches(['\'', '"', '`']);
+    let plain = words.trim_end_matches(['\'', '"', '`', '*', ' ', '\t']);
     let is = |marker: &str| after(plain, marker).is_some_and(str::is_empty);
     if is(BEGIN) {
         return Some(Marker::Begin);
@@ -49,6 +49,14 @@ pub(crate) fn marker(line: &str) -> Option<Marker<'_>> {
         .or_else(|| path_after(DELETE).map(Marker::Delete))
         .or_else(|| path_after(UPDATE).map(Marker::Update))
         .or_else(|| path_after(MOVE).map(Marker::Move))
+}
+
+/// The path of a marker, without the stars that close the marker: ` ***`, after a blank.
+fn path(text: &str) -> &str {
+    let text = text.trim();
+    let open = text.trim_end_matches('*');
+    let closes = text.len() - open.len() >= 3 && (open.is_empty() || open.ends_with([' ', '\t']));
+    if closes { open.trim_end() } else { text }
 }
 
 /// The rest of `text` after the words of `marker`.
@@ -90,6 +98,16 @@ mod tests {
             ("***End Patch", Some(Marker::End)),
             ("*** End of File ", Some(Marker::EndOfFile)),
             ("*** End of Files", None),
+            ("*** Begin Patch ***", Some(Marker::Begin)),
+            ("***BEGIN PATCH***", Some(Marker::Begin)),
+            ("***** Begin Patch *****", Some(Marker::Begin)),
+            ("*** End Patch ***'", Some(Marker::End)),
+            ("*** end of file ***", Some(Marker::EndOfFile)),
+            ("*** Update File: a b ***", Some(Marker::Update("a b"))),
+            ("*** Delete File: ***", Some(Marker::Delete(""))),
+            ("*** Move to: src/*** ", Some(Marker::Move("src/***"))),
+            ("*** Add File: a **", Some(Marker::Add("a **"))),
+            ("*** Begin Patch now ***", None),
             ("  *** Update File:  a b ", Some(Marker::Update("a b"))),
             ("*** update file: a", Some(Marker::Update("a"))),
             ("*** Add File:é", Some(Marker::Add("é"))),

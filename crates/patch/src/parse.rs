@@ -276,7 +276,7 @@ fn update(reader: &mut Reader<'_>, path: String) -> Result<Operation, Error> {
         reader.skip();
     }
     let mut hunks = Vec::new();
-    while let Some(hunk) = hunk(reader)? {
+    while let Some(hunk) = hunk(reader, hunks.last_mut())? {
         hunks.push(hunk);
     }
     if hunks.is_empty() && move_to.is_none() && !reader.is_cut_off() {
@@ -286,7 +286,8 @@ fn update(reader: &mut Reader<'_>, path: String) -> Result<Operation, Error> {
     Ok(Operation::Update { path, move_to, hunks })
 }
 
-fn hunk(reader: &mut Reader<'_>) -> Result<Option<Hunk>, Error> {
+/// Reads the hunk after `previous`, if there is one.
+fn hunk(reader: &mut Reader<'_>, previous: Option<&mut Hunk>) -> Result<Option<Hunk>, Error> {
     let mut hunk = Hunk::default();
     let mut is_marked = false;
     while let Some(line) = reader.peek() {
@@ -329,6 +330,11 @@ fn hunk(reader: &mut Reader<'_>) -> Result<Option<Hunk>, Error> {
         return Ok(Some(hunk));
     }
     if is_marked && !reader.is_cut_off() {
+        // Some models close a hunk with the marker that begins one.
+        if let Some(closed) = previous.filter(|_| hunk.anchors.is_empty()) {
+            closed.at_end |= hunk.at_end;
+            return Ok(None);
+        }
         let message = "a hunk without lines; expected ` `, `-` or `+`";
         return Err(Error::empty_hunk(reader.number(), message));
     }

@@ -8,12 +8,12 @@
 use crate::parse::{Operation, parse_beginning};
 
 /// The members of the arguments' object that hold the patch.
-const MEMBERS: [&str; 2] = ["input", "patch"];
+const MEMBERS: [&str; 3] = ["input", "patch", "command"];
 /// Longest prefix of a member's name that is kept.
 const MAX_NAME: usize = 8;
 
 /// The text of a patch, taken out of arguments that stream in: the patch itself, a JSON string, or
-/// a JSON object with the member `input` or `patch`.
+/// a JSON object with the member `input`, `patch` or `command`.
 #[derive(Debug, Default)]
 pub struct StreamedPatch {
     text: String,

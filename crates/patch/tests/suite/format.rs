@@ -135,6 +135,107 @@ fn commands_that_are_patches() {
 }
 
 #[test]
+fn commands_that_are_nothing_but_a_patch() {
+    let patch = wrap("*** Add File: a\n+it's");
+    let stars = patch.replace("Begin Patch", "begin patch ***");
+    let quoted = format!("'{}'", patch.replace('\'', r"'\''"));
+    for script in [
+        patch.clone(),
+        stars.clone(),
+        format!("\n  {patch}\n\n"),
+        format!("```\n{patch}\n```"),
+        format!("apply_patch\n{patch}"),
+        format!("apply_patch {patch}"),
+        format!("apply_patch <<'EOF'\n{stars}\nEOF"),
+        format!("apply_patch <<\\EOF\n{patch}\nEOF"),
+        format!("apply_patch {quoted}"),
+        quoted.clone(),
+        format!("\"{patch}\""),
+        format!("bash -lc \"{patch}\""),
+        format!("/bin/bash -l -c \"{patch}\""),
+        format!("sh -ec {quoted}"),
+    ] {
+        let found = embedded(&script).unwrap_or_else(|| panic!("{script}"));
+        assert!(parse(&found.patch).is_ok(), "{script}: {found:?}");
+        assert_eq!(found.workdir, None, "{script}");
+        assert!(!is_mixed(&script), "{script}");
+    }
+    let found = embedded(&format!("cd src && {patch}")).unwrap();
+    assert_eq!(found.workdir.as_deref(), Some("src"));
+    // Its error is that of the tool.
+    let found = embedded("*** Begin Patch\n*** Add File: a\n+x\nls").unwrap();
+    assert!(parse(&found.patch).is_err());
+    for argv in [
+        vec![patch.as_str()],
+        vec!["apply_patch", &patch],
+        vec!["bash", "-lc", &patch],
+        vec!["bash", "-lc", &stars],
+        vec!["/bin/sh", "-l", "-c", &patch],
+        vec!["zsh", "-e", "-u", "-c", &quoted],
+    ] {
+        let argv: Vec<String> = argv.into_iter().map(str::to_owned).collect();
+        assert!(embedded_argv(&argv).is_some_and(|it| parse(&it.patch).is_ok()), "{argv:?}");
+        assert!(!is_mixed_argv(&argv), "{argv:?}");
+    }
+}
+
+#[test]
+fn commands_that_would_run_a_patch() {
+    let patch = wrap("*** Add File: a\n+x");
+    for (script, mixed) in [
+        (format!("ls\n{patch}"), true),
+        (format!("{patch}\nls"), true),
+        (format!("cd $HOME\n{patch}"), true),
+        (format!("set -e; {patch}"), true),
+        (format!("cat <<'EOF' | apply_patch\n{patch}\nEOF"), true),
+        (format!("echo '{patch}' | apply_patch"), true),
+        (format!("apply_patch \"$(cat <<'EOF'\n{patch}\nEOF\n)\""), true),
+        (format!("cat > p <<'EOF'\n{patch}\nEOF\napply_patch < p"), true),
+        (format!("if true; then apply_patch <<'EOF'\n{patch}\nEOF\nfi"), true),
+        (format!("FOO=1 apply_patch <<'EOF'\n{patch}\nEOF"), true),
+        (format!("bash <<'EOF'\n{patch}\nEOF"), true),
+        (format!("bash 2>&1 <<'EOF'\n{patch}\nEOF"), true),
+        (format!("cat <<-EOF | sudo bash -s\n\t{}\n\tEOF", patch.replace('\n', "\n\t")), true),
+        (format!("bash -lc '{patch}' && ls"), true),
+        (format!("bash -c \"{}\"", patch.replace('x', "$x")), true),
+        (format!("bash -c \"$(cat <<'EOF'\n{patch}\nEOF\n)\""), true),
+        (format!("bash -c 'sh -c \"ls; {patch}\"'"), true),
+        (format!("bash -lc apply_patch \"{patch}\""), true),
+        (format!("eval '{patch}'"), true),
+        // Texts of other commands.
+        (format!("cat > p <<'EOF'\n{patch}\nEOF"), false),
+        (format!("cat > p <<'EOF' && bash test.sh\n{patch}\nEOF"), false),
+        (format!("cat > p <<'A' && cat > q <<'B'\n{patch}\nA\n{patch}\nB\nls"), false),
+        (format!("bash <<'EOF'\ncat > p <<'P'\n{patch}\nP\nEOF"), false),
+        (format!("bash -c \"cat > p <<'EOF'\n{patch}\nEOF\""), false),
+        (format!("git commit -m '{patch}' # apply_patch"), false),
+        (format!("printf '%s' \"{patch}\" > p || bash x"), false),
+        ("grep -rn '*** Begin Patch' src | head".to_owned(), false),
+        ("rg \"apply_patch|[*]{3} Begin Patch\"".to_owned(), false),
+        ("echo *** Begin Patch".to_owned(), false),
+    ] {
+        assert_eq!(is_mixed(&script), mixed, "{script}");
+        let argv = ["bash", "-lc", &script].map(str::to_owned);
+        assert_eq!(is_mixed_argv(&argv), mixed, "{script}");
+        assert_eq!((embedded(&script), embedded_argv(&argv)), (None, None), "{script}");
+    }
+    for argv in [
+        vec!["bash", "-lc", "apply_patch", &patch],
+        vec!["apply_patch", "-p1", &patch],
+        vec!["env", "A=b", "bash", "-c", &patch],
+        vec![patch.as_str(), "x"],
+    ] {
+        let argv: Vec<String> = argv.into_iter().map(str::to_owned).collect();
+        assert!(is_mixed_argv(&argv), "{argv:?}");
+    }
+    let argv = ["git", "commit", "-m", &patch].map(str::to_owned);
+    assert!(!is_mixed_argv(&argv));
+    // Scripts in scripts are followed to a bound.
+    let deep = (0..12).fold(patch.clone(), |it, n| format!("bash <<'E{n}'\nls\n{it}\nE{n}"));
+    assert!(is_mixed(&deep));
+}
+
+#[test]
 fn commands_that_hold_more_than_a_patch() {
     let patch = wrap("*** Add File: a\n+x");
     for (script, mixed) in [
@@ -190,6 +291,8 @@ proptest! {
         let _ = parse(&wrap(&body));
         let _ = embedded(&text);
         let _ = embedded(&format!("apply_patch <<'EOF'\n{body}"));
+        let _ = is_mixed(&format!("{text}\n*** Begin Patch\n{body}"));
+        let _ = is_mixed(&format!("bash <<E {text}\n*** Begin Patch\n{body}"));
     }
 
     #[test]

@@ -11,6 +11,12 @@ fn text_around_a_patch() {
         format!("  *** Begin Patch  \n{body}\n\t*** End Patch "),
         format!("*** begin patch\n{body}\n*** END PATCH"),
         "***Begin Patch\n***  Add file:   a \n+x\n***End Patch".to_owned(),
+        format!("*** Begin Patch ***\n{body}\n*** End Patch ***"),
+        format!("***BEGIN PATCH***\n{body} ***\n***END PATCH*** \n"),
+        format!(
+            "***** Begin Patch *****\n*** Add File: a ***\n+x\n*** End of File ***\n*** End Patch *****"
+        ),
+        format!("'*** Begin Patch ***\n{body}\n*** End Patch ***'"),
         format!("\u{feff}{patch}"),
         format!("<<EOF\n{patch}\nEOF"),
         format!("<<\"EOF\"\n{patch}\nEOF\n)"),
@@ -163,6 +169,26 @@ fn headers_of_hunks() {
         "hunk 1, line 3 of the patch: `@@` names the line `class C:`, which the file does not have. The lines of the \
          hunk are in the file more than once",
     );
+}
+
+#[test]
+fn marker_after_the_last_hunk() {
+    let before = [("a", "1\n2\n"), ("b", "3\n")];
+    for body in [
+        "*** Update File: a\n@@\n 1\n-2\n+x\n@@",
+        "*** Update File: a\n@@\n 1\n-2\n+x\n@@ @@\n\n",
+        "*** Update File: a\n@@ 1 @@\n-2\n+x\n@@\n*** End of File",
+        "*** Update File: a\n@@\n 1\n-2\n+x\n@@\n@@\n",
+        "*** Update File: a\n@@ -1,2 +1,2 @@\n 1\n-2\n+x\n@@ -3,0 +3,0 @@",
+    ] {
+        check(&before[..1], body, &[("a", "1\nx\n")]);
+        let two = format!("{body}\n*** Update File: b\n@@\n-3\n+y\n@@");
+        check(&before, &two, &[("a", "1\nx\n"), ("b", "y\n")]);
+    }
+    // One with a line after it says where something changes, and nothing does.
+    for body in ["*** Update File: a\n@@", "*** Update File: a\n@@\n-2\n+x\n@@ 2"] {
+        refused(&before[..1], &wrap(body), "a hunk without lines");
+    }
 }
 
 #[test]

@@ -297,12 +297,40 @@ async fn a_patch_mismatch_names_the_line_and_the_content_of_the_file() {
 #[tokio::test]
 async fn a_command_that_holds_more_than_a_patch_is_refused_with_what_to_do() {
     let patch = "*** Begin Patch\n*** Add File: a.txt\n+x\n*** End Patch";
-    let command = format!("apply_patch <<'EOF'\n{patch}\nEOF\ntouch b.txt");
-    let env = TestEnvironment::with_responses(json!([runs(&command), says("Done.")])).await;
+    for command in [
+        format!("apply_patch <<'EOF'\n{patch}\nEOF\ntouch b.txt"),
+        format!("touch b.txt\n{patch}"),
+        format!("touch b.txt; cat <<'EOF' | apply_patch\n{patch}\nEOF"),
+    ] {
+        let env = TestEnvironment::with_responses(json!([runs(&command), says("Done.")])).await;
+        apply(&env, "never").await;
+        assert_eq!((read(&env, "a.txt"), read(&env, "b.txt")), (None, None), "{command}");
+        let output = tool_outputs(&env).remove(0);
+        assert!(output.contains("`apply_patch` is a tool, not a program"), "{output}");
+    }
+}
+
+#[tokio::test]
+async fn a_command_that_is_a_patch_is_applied_and_not_run() {
+    let patch = "*** Begin Patch ***\n*** Add File: a.txt\n+> made\n*** End Patch ***";
+    for command in [json!(patch), json!(["bash", "-lc", patch]), json!([patch])] {
+        let call = calls("exec_command", json!({ "cmd": command }));
+        let env = TestEnvironment::with_responses(json!([call, says("Done.")])).await;
+        apply(&env, "never").await;
+        let found = (read(&env, "a.txt"), read(&env, "made"));
+        assert_eq!(
+            found,
+            (Some("> made\n".to_owned()), None),
+            "{command}: {:?}",
+            tool_outputs(&env)
+        );
+    }
+    // What is wrong with it is told as by the tool.
+    let misfit = "*** Begin Patch\n*** Delete File: none\n*** End Patch\n";
+    let env = TestEnvironment::with_responses(json!([runs(misfit), says("Done.")])).await;
     apply(&env, "never").await;
-    assert_eq!((read(&env, "a.txt"), read(&env, "b.txt")), (None, None));
     let output = tool_outputs(&env).remove(0);
-    assert!(output.contains("`apply_patch` is a tool, not a program"), "{output}");
+    assert!(output.contains("`apply_patch`: the patch does not apply"), "{output}");
 }
 
 #[tokio::test]

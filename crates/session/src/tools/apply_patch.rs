@@ -14,6 +14,8 @@ use crate::port::tool_set::{PatchTool, ToolSet};
 use crate::tools::rejected::RejectedCall;
 
 const NAME: &str = "apply_patch";
+/// The member of the arguments, and its names in tools of other agents.
+const MEMBERS: [&str; 4] = ["input", "patch", "command", "cmd"];
 
 /// The format, in a word.
 macro_rules! format_text {
@@ -96,15 +98,12 @@ impl PatchCall {
             return Ok(Self { text: input.to_owned() });
         }
         let mut arguments = Arguments::read(NAME, input)?;
-        // Some models call the member `patch`.
-        match arguments.text("input")? {
-            Some(text) => Ok(Self { text }),
-            None => {
-                let patch = arguments.text("patch")?;
-                let missing = "apply_patch: `input` is missing; give the text of the patch";
-                patch.map(|text| Self { text }).ok_or_else(|| ToolError::new(missing))
+        for member in MEMBERS {
+            if let Some(text) = arguments.text_of_command(member)? {
+                return Ok(Self { text });
             }
         }
+        Err(ToolError::new("apply_patch: `input` is missing; give the text of the patch"))
     }
 }
 

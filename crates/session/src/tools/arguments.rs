@@ -77,6 +77,16 @@ impl<'n> Arguments<'n> {
         }
     }
 
+    /// A string, or the last word of a command: the text that a model passes to a program, as in
+    /// `["apply_patch", TEXT]` and `["bash", "-lc", SCRIPT]`.
+    pub(crate) fn text_of_command(&mut self, name: &str) -> Result<Option<String>, ToolError> {
+        let words = self.members.get(name).and_then(word_list);
+        match words.and_then(|mut words| words.pop()) {
+            Some(text) => Ok(Some(text)),
+            None => self.text(name),
+        }
+    }
+
     /// A required string; `wanted` describes it.
     pub(crate) fn needed_text(&mut self, name: &str, wanted: &str) -> Result<String, ToolError> {
         let missing = self.missing(name, wanted);

@@ -32,6 +32,14 @@ fn calls_are_read_as_models_write_them() {
     for (arguments, text) in [
         (r#"{"input":"*** x"}"#, "*** x"),
         (r#"{"patch":"*** x"}"#, "*** x"),
+        (r#"{"command":"*** x"}"#, "*** x"),
+        (r#"{"input":null,"command":["apply_patch","*** x"]}"#, "*** x"),
+        (
+            r#"{"command":["bash","-lc","apply_patch <<'E'\n*** x\nE"]}"#,
+            "apply_patch <<'E'\n*** x\nE",
+        ),
+        (r#"{"cmd":"apply_patch '*** x'"}"#, "apply_patch '*** x'"),
+        (r#"{"input":["*** x"]}"#, "*** x"),
         ("*** Begin Patch\n", "*** Begin Patch\n"),
         (r#""*** Begin Patch""#, "*** Begin Patch"),
         (r#""{\"input\":\"*** x\"}""#, "*** x"),

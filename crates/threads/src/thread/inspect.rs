@@ -362,7 +362,9 @@ impl Inspection {
     fn embedded(&self, call: u64, embedded: &patch::Embedded, cwd: &Path) -> Command {
         let folder = embedded.workdir.as_ref();
         let cwd = folder.map_or_else(|| cwd.to_owned(), |folder| cwd.join(folder));
-        planned(call, self.plan_patch(&embedded.patch, &cwd))
+        // The model called the shell, so the error names the tool that it reached.
+        let named = |(changes, why)| (changes, format!("`apply_patch`: {why}"));
+        planned(call, self.plan_patch(&embedded.patch, &cwd).map_err(named))
     }
 
     /// Finds where the hunks of a patch apply; changes nothing.
