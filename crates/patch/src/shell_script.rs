@@ -4,7 +4,7 @@
 use crate::embedded::{NAMES, is_shell, mentions_begin};
 use crate::marker::{Marker, marker};
 
-/// Depth of scripts within scripts that is followed. Deeper ones count as running a patch: nobody
+/// Depth of scripts within scripts that is followed. Deeper ones count as running a patch: no one
 /// writes them, and a refused command does no harm.
 const MAX_DEPTH: usize = 4;
 
