@@ -231,7 +231,7 @@ fn commands_that_would_run_a_patch() {
     let argv = ["git", "commit", "-m", &patch].map(str::to_owned);
     assert!(!is_mixed_argv(&argv));
     // Scripts in scripts are followed to a bound.
-    let deep = (0..12).fold(patch.clone(), |it, n| format!("bash <<'E{n}'\nls\n{it}\nE{n}"));
+    let deep = (0..12).fold(patch, |it, n| format!("bash <<'E{n}'\nls\n{it}\nE{n}"));
     assert!(is_mixed(&deep));
 }
 

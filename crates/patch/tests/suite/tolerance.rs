@@ -13,9 +13,7 @@ fn text_around_a_patch() {
         "***Begin Patch\n***  Add file:   a \n+x\n***End Patch".to_owned(),
         format!("*** Begin Patch ***\n{body}\n*** End Patch ***"),
         format!("***BEGIN PATCH***\n{body} ***\n***END PATCH*** \n"),
-        format!(
-            "***** Begin Patch *****\n*** Add File: a ***\n+x\n*** End of File ***\n*** End Patch *****"
-        ),
+        "***** Begin Patch *****\n*** Add File: a ***\n+x\n*** End of File ***\n*** End Patch *****".to_owned(),
         format!("'*** Begin Patch ***\n{body}\n*** End Patch ***'"),
         format!("\u{feff}{patch}"),
         format!("<<EOF\n{patch}\nEOF"),
