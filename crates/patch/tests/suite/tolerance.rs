@@ -12,7 +12,7 @@ fn text_around_a_patch() {
         format!("*** begin patch\n{body}\n*** END PATCH"),
         "***Begin Patch\n***  Add file:   a \n+x\n***End Patch".to_owned(),
         format!("*** Begin Patch ***\n{body}\n*** End Patch ***"),
-        format!("***BEGIN PATCH***\n{body} ***\n***END PATCH*** \n"),
+        "***BEGIN PATCH***\n*** Add File: a ***\n+x\n***END PATCH*** \n".to_owned(),
         "***** Begin Patch *****\n*** Add File: a ***\n+x\n*** End of File ***\n*** End Patch *****".to_owned(),
         format!("'*** Begin Patch ***\n{body}\n*** End Patch ***'"),
         format!("\u{feff}{patch}"),

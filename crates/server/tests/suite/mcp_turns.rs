@@ -149,7 +149,7 @@ async fn a_tool_is_offered_called_and_answered() {
     assert_eq!(last, ["mcp__one__fails", "mcp__one__many", "mcp__one__steps"]);
     assert!(offered.iter().all(|tools| *tools == offered[0]));
     assert_eq!(bench.output(1), "both steps");
-    assert_eq!(bench.output(2), "a picture\\u{202e}\n[resource x:y: n ]");
+    assert_eq!(bench.output(2), "a picture\\u{202e}\n[resource x:y: n ]\n{\"n\":1}");
     // The items are stored.
     let read = json!({ "threadId": thread, "includeTurns": true });
     let read = peer.call("thread/read", read).await;
