@@ -325,7 +325,7 @@ async fn a_command_that_is_a_patch_is_applied_and_not_run() {
             tool_outputs(&env)
         );
     }
-    // What is wrong with it is told as by the tool.
+    // The error is the same as that of the tool.
     let misfit = "*** Begin Patch\n*** Delete File: none\n*** End Patch\n";
     let env = TestEnvironment::with_responses(json!([runs(misfit), says("Done.")])).await;
     apply(&env, "never").await;
