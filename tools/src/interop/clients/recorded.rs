@@ -14,6 +14,10 @@ const FOLDER: &str = "crates/model/tests/streams";
 pub(super) const MALFORMED: &[(&str, &str)] = &[
     ("error-text", "the error is a text in place of an object: the Python client drops it"),
     (
+        "framing-late-type",
+        "no event names the item of the text: we infer a message, the clients drop the text",
+    ),
+    (
         "framing-no-final-blank-line",
         "the last event lacks its blank line: the JavaScript client takes it",
     ),
