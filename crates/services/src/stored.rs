@@ -18,7 +18,9 @@ use store::ThreadRecord;
 use crate::error::Error;
 
 pub(crate) use agent::{StoredAgent, StoredLimits};
-pub(crate) use extra::{StoredApproval, StoredExtra, StoredGoal, StoredSource, StoredTool};
+pub(crate) use extra::{
+    StoredApproval, StoredConcession, StoredExtra, StoredGoal, StoredSource, StoredTool,
+};
 pub(crate) use policies::StoredBound;
 pub(crate) use settings::StoredSettings;
 pub use totals::Totals;

@@ -7,42 +7,28 @@ mod rewrite;
 
 use std::collections::BTreeSet;
 
+use crate::port::concession::{Conceded, Concession};
 use crate::port::model::{Failure, FailureKind};
 use crate::port::prompt::Prompt;
 
 /// Most concessions to one thread's providers. Beyond it, refusals fail their turns.
 const MAX_CONCESSIONS: usize = 64;
 
-/// One thing that requests do without.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Concession {
-    /// Reasoning that the history had by then: so many items of it.
-    EarlierReasoning(usize),
-    /// All reasoning.
-    Reasoning,
-    /// Images become notes.
-    Images,
-    /// Tools of other types than `function`.
-    ToolTypes,
-    /// Messages of the system and the developer become part of the instructions, and later ones of the user's.
-    SystemMessages,
-    /// The ids of items.
-    Ids,
-    /// Call ids are nine letters and digits.
-    CallIds,
-    /// A member of items.
-    Member(String),
-    /// Items of a type. Calls and their outputs become text.
-    ItemType(String),
-    /// Calls of a tool, and their outputs, become text.
-    CallsOf(String),
-}
-
-/// The concessions of a thread, each to the provider with the id.
+/// The concessions of a thread to its providers.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Concessions(BTreeSet<(String, Concession)>);
+pub(crate) struct Concessions(BTreeSet<Conceded>);
 
 impl Concessions {
+    /// Those of a stored thread.
+    pub(crate) fn new(stored: Vec<Conceded>) -> Self {
+        Self(stored.into_iter().collect())
+    }
+
+    /// All of them, to be stored.
+    pub(crate) fn all(&self) -> Vec<Conceded> {
+        self.0.iter().cloned().collect()
+    }
+
     /// Learns from the refusal of `prompt`, which was made with these concessions. Returns what to tell the user
     /// if a request that differs can help.
     pub(crate) fn learn(&mut self, failure: &Failure, prompt: &Prompt) -> Option<String> {
@@ -51,26 +37,28 @@ impl Concessions {
         }
         let refused = read::Refused::new(failure, prompt);
         let provider = &prompt.provider;
-        let is_new =
-            |concession: &Concession| !self.0.contains(&(provider.clone(), concession.clone()));
+        let mut found = refused
+            .concessions()
+            .into_iter()
+            .map(|concession| Conceded { provider: provider.clone(), concession });
         // What was conceded is not in the prompt, so that it cannot be what is refused now.
-        let found = refused.concessions().into_iter().find(is_new)?;
+        let found = found.find(|conceded| !self.0.contains(conceded))?;
         let message = format!(
             "the model provider `{provider}` refused {}; this thread goes on {} ({})",
-            found.refused(),
-            found.instead(),
+            found.concession.refused(),
+            found.concession.instead(),
             failure.message
         );
-        self.0.insert((provider.clone(), found));
+        self.0.insert(found);
         Some(message)
     }
 
     /// Rewrites a request as its provider takes it.
     pub(crate) fn apply(&self, prompt: &mut Prompt) {
-        let of_provider = self.0.iter().filter(|(provider, _)| *provider == prompt.provider);
-        let concessions: Vec<&Concession> = of_provider.map(|(_, concession)| concession).collect();
-        for concession in concessions {
-            rewrite::apply(concession, prompt);
+        for Conceded { provider, concession } in &self.0 {
+            if *provider == prompt.provider {
+                rewrite::apply(concession, prompt);
+            }
         }
     }
 }

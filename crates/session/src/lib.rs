@@ -61,6 +61,7 @@ pub use port::auto_review::{
     ShownPermissions, UserAuthorization,
 };
 pub use port::bound::{BoundedSetting, Planning, PolicyBound};
+pub use port::concession::{Conceded, Concession};
 pub use port::effect::{Answer, Effect, NotSteerable, Record, Refusal, RefusalCause};
 pub use port::event::{Event, PlanStep, PlanStepStatus, Status, TurnError, TurnStatus, TurnView};
 pub use port::fragment::{Fragment, Mark};

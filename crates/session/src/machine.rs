@@ -68,7 +68,7 @@ impl Machine {
             approvals: Approvals::new(restored.approved_actions),
             outputs: Outputs::default(),
             spending,
-            concessions: Concessions::default(),
+            concessions: Concessions::new(restored.concessions),
             phase: Phase::Open,
             id: restored.thread,
             start: restored.start,

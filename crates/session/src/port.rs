@@ -6,6 +6,7 @@ pub(crate) mod agents;
 pub(crate) mod approval;
 pub(crate) mod auto_review;
 pub(crate) mod bound;
+pub(crate) mod concession;
 pub(crate) mod effect;
 pub(crate) mod event;
 pub(crate) mod fragment;

@@ -193,6 +193,7 @@ impl ThreadLoader {
             previewed: !record.preview.is_empty(),
             goal,
             approved_actions: extra.approved_actions.clone(),
+            concessions: extra.concessions.clone(),
             documents: extra.documents.clone(),
             start: match extra.agent {
                 Some(_) => ThreadStart::Agent,
@@ -334,6 +335,13 @@ impl Start {
         settings.apply(overrides);
         if !is_chosen {
             settings.model = defaults.model(config, &settings.provider);
+        }
+        if settings.model.is_empty() {
+            return Err(Error::invalid_params(format!(
+                "no model is chosen, and the models of the provider `{}` are not known",
+                settings.provider
+            ))
+            .next_step("give `model`, or set `model` in config.toml"));
         }
         let (settings, replacements) = Allowed::new(settings, config, &cwd);
         let project = (&*config.project_root, &*config.project_root_markers);

@@ -2,7 +2,7 @@
 
 use protocol::ThreadSource;
 use serde::{Deserialize, Serialize};
-use session::{ApprovedAction, DynamicTool, Goal, GoalStatus};
+use session::{ApprovedAction, Conceded, Concession, DynamicTool, Goal, GoalStatus};
 
 use super::{StoredAgent, StoredSettings};
 
@@ -26,6 +26,8 @@ pub struct StoredExtra {
     pub goal: Option<StoredGoal>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub approved_actions: Vec<StoredApproval>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub concessions: Vec<StoredConcession>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub documents: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -101,6 +103,34 @@ struct ApprovedShape {
     digest: String,
     leaves_sandbox: bool,
     until: i64,
+}
+
+/// A concession to a provider in its stored shape.
+#[derive(Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct StoredConcession(#[serde(with = "ConcededShape")] pub(crate) Conceded);
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Conceded", rename_all = "camelCase")]
+struct ConcededShape {
+    provider: String,
+    #[serde(with = "ConcessionShape")]
+    concession: Concession,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Concession", rename_all = "camelCase")]
+enum ConcessionShape {
+    EarlierReasoning(usize),
+    Reasoning,
+    Images,
+    ToolTypes,
+    SystemMessages,
+    Ids,
+    CallIds,
+    Member(String),
+    ItemType(String),
+    CallsOf(String),
 }
 
 /// A tool of a client in its stored shape.

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use config::Config;
 use protocol::ThreadSource;
-use session::{ApprovedAction, DynamicTool, Settings};
+use session::{ApprovedAction, Conceded, DynamicTool, Settings};
 use store::ThreadRecord;
 
 use crate::error::Error;
 use crate::stored::{
-    self, StoredAgent, StoredApproval, StoredExtra, StoredGoal, StoredSettings, StoredSource,
-    StoredTool,
+    self, StoredAgent, StoredApproval, StoredConcession, StoredExtra, StoredGoal, StoredSettings,
+    StoredSource, StoredTool,
 };
 use crate::thread_port::AgentIdentity;
 
@@ -28,6 +28,8 @@ pub struct Extra {
     pub goal: Option<session::Goal>,
     /// Actions that the user approved after a review refused them, and that have not run.
     pub approved_actions: Vec<ApprovedAction>,
+    /// Parts of requests that its providers refused.
+    pub concessions: Vec<Conceded>,
     /// The project documents below the working folder that the model has, by path.
     pub documents: Vec<String>,
     /// Tools that the client runs.
@@ -71,6 +73,7 @@ impl From<&Extra> for StoredExtra {
             introduced,
             goal,
             approved_actions,
+            concessions,
             documents,
             dynamic_tools,
             agent,
@@ -84,6 +87,7 @@ impl From<&Extra> for StoredExtra {
             introduced: introduced.clone().map(StoredSettings),
             goal: goal.clone().map(StoredGoal),
             approved_actions: approved_actions.iter().cloned().map(StoredApproval).collect(),
+            concessions: concessions.iter().cloned().map(StoredConcession).collect(),
             documents: documents.clone(),
             dynamic_tools: dynamic_tools.iter().cloned().map(StoredTool).collect(),
             agent: agent.as_ref().map(StoredAgent::from),
@@ -102,6 +106,7 @@ impl From<StoredExtra> for Extra {
             introduced,
             goal,
             approved_actions,
+            concessions,
             documents,
             dynamic_tools,
             agent,
@@ -118,6 +123,7 @@ impl From<StoredExtra> for Extra {
                 .into_iter()
                 .map(|StoredApproval(action)| action)
                 .collect(),
+            concessions: concessions.into_iter().map(|StoredConcession(one)| one).collect(),
             documents,
             dynamic_tools: dynamic_tools.into_iter().map(|StoredTool(tool)| tool).collect(),
             agent: agent.map(Into::into),

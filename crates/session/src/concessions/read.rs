@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::Concession;
+use crate::port::concession::Concession;
 use crate::port::model::Failure;
 use crate::port::prompt::Prompt;
 

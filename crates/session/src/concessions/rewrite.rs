@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::Concession;
 use crate::history::{message, said};
+use crate::port::concession::Concession;
 use crate::port::prompt::{Prompt, PromptInput};
 
 /// Members of ids that other members refer to: only the item's own is left out.

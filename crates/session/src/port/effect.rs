@@ -11,6 +11,7 @@ use http_client::retry::Wait;
 
 use super::approval::Ask;
 use super::auto_review::ApprovedAction;
+use super::concession::Conceded;
 use super::event::{Event, TurnStatus, TurnView};
 use super::fragment::Fragment;
 use super::goal::Goal;
@@ -186,6 +187,8 @@ pub enum Record {
     /// All actions that the user approved after a review refused them, and that have not run; comes
     /// back as `Restored::approved_actions`.
     ApprovedActions(Vec<ApprovedAction>),
+    /// All concessions to the thread's providers; comes back as `Restored::concessions`.
+    Concessions(Vec<Conceded>),
     /// The paths of all project documents of folders below the working folder that the model has;
     /// comes back as `Restored::documents`.
     ProjectDocuments(Vec<String>),

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::auto_review::ApprovedAction;
+use super::concession::Conceded;
 use super::fragment::Fragment;
 use super::goal::Goal;
 use super::hook::ThreadStart;
@@ -92,6 +93,8 @@ pub struct Restored {
     pub previewed: bool,
     /// Actions that the user approved after a review refused them, and that have not run.
     pub approved_actions: Vec<ApprovedAction>,
+    /// Parts of requests that its providers refused.
+    pub concessions: Vec<Conceded>,
     /// The project documents of folders below the working folder that the model has.
     pub documents: Vec<String>,
     /// The goal of the thread.
@@ -113,6 +116,7 @@ impl Default for Restored {
             previewed: false,
             goal: None,
             approved_actions: Vec::new(),
+            concessions: Vec::new(),
             documents: Vec::new(),
             start: ThreadStart::default(),
         }

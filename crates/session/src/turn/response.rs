@@ -9,7 +9,7 @@ use super::{Kind, Request, Turn, review};
 use crate::calls::Called;
 use crate::concessions;
 use crate::history::{self, CallKind};
-use crate::port::effect::Effect;
+use crate::port::effect::{Effect, Record};
 use crate::port::event::{Event, TurnError};
 use crate::port::fragment::Fragment;
 use crate::port::item::Change;
@@ -391,7 +391,9 @@ impl Turn {
     fn concede(&mut self, failure: &Failure, thread: &mut Thread) -> Option<String> {
         let mut refused = self.prompt(None, thread);
         thread.concessions.apply(&mut refused);
-        thread.concessions.learn(failure, &refused)
+        let message = thread.concessions.learn(failure, &refused)?;
+        thread.cx.persist(Record::Concessions(thread.concessions.all()));
+        Some(message)
     }
 
     /// Reports a failure after which the turn continues.

@@ -217,6 +217,7 @@ impl Checker {
             | Record::Preview(_)
             | Record::Goal(_)
             | Record::ApprovedActions(_)
+            | Record::Concessions(_)
             | Record::TokenUsage { .. } => {}
         }
     }

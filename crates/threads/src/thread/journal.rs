@@ -176,6 +176,7 @@ impl Journal {
             Record::Goal(goal) => self.extra.goal = goal.as_deref().cloned(),
             Record::ProjectDocuments(paths) => self.extra.documents.clone_from(paths),
             Record::ApprovedActions(actions) => self.extra.approved_actions.clone_from(actions),
+            Record::Concessions(all) => self.extra.concessions.clone_from(all),
             Record::Item { .. }
             | Record::History { .. }
             | Record::HistoryReplaced { .. }
@@ -280,7 +281,8 @@ fn changes_loaded(record: &Record) -> bool {
         | Record::Introduced(_)
         | Record::Goal(_)
         | Record::ProjectDocuments(_)
-        | Record::ApprovedActions(_) => true,
+        | Record::ApprovedActions(_)
+        | Record::Concessions(_) => true,
         Record::Item { .. }
         | Record::History { .. }
         | Record::HistoryReplaced { .. }

@@ -7,7 +7,8 @@ use tokio::time::Instant;
 /// Grace period of a thread without subscribers and without activity (specification: States).
 const UNLOAD_AFTER: Duration = Duration::from_secs(30 * 60);
 
-/// The moment at which an idle thread is unloaded. Only activity of the thread moves it.
+/// The moment at which an idle thread is unloaded. Activity of the thread moves it, and a
+/// subscriber ends it; nothing else does.
 #[derive(Default)]
 pub struct UnloadDeadline {
     /// `None` while the thread is not known to be idle.

@@ -174,17 +174,18 @@ fn is_plain(c: char) -> bool {
 
 /// JSON Schema of the answer.
 pub(super) fn schema() -> Arc<str> {
+    // A model writes the members in this order: the reasons before the verdict.
     let text = |values: &[&str]| json!({ "type": "string", "enum": values });
     json!({
         "type": "object",
         "properties": {
             "reviewId": { "type": "string" },
-            "verdict": text(&["approve", "deny"]),
+            "rationale": { "type": "string" },
             "riskLevel": text(&["low", "medium", "high", "critical"]),
             "userAuthorization": text(&["unknown", "low", "medium", "high"]),
-            "rationale": { "type": "string" },
+            "verdict": text(&["approve", "deny"]),
         },
-        "required": ["reviewId", "verdict", "riskLevel", "userAuthorization", "rationale"],
+        "required": ["reviewId", "rationale", "riskLevel", "userAuthorization", "verdict"],
         "additionalProperties": false,
     })
     .to_string()

@@ -44,7 +44,8 @@ pub(super) fn write(
         Record::Introduced(_)
         | Record::Goal(_)
         | Record::ProjectDocuments(_)
-        | Record::ApprovedActions(_) => {
+        | Record::ApprovedActions(_)
+        | Record::Concessions(_) => {
             let extra = extra.json();
             update(thread, ThreadChanges { extra: Some(Some(extra)), ..ThreadChanges::default() })
         }

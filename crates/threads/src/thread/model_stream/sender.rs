@@ -65,6 +65,9 @@ impl Sender {
         } else {
             prompt.leave_out_images();
         }
+        if matches!(configured, config::Provider::Http(http) if http.one_system_message) {
+            prompt.use_one_system_message();
+        }
         if !config.features.fast_mode {
             prompt.service_tier.take_if(|tier| tier == "fast");
         }
