@@ -44,6 +44,7 @@ const OWN_TARGETS: &[&str] = &[
     "hooks",
     "http_client",
     "images",
+    "json_schema",
     "jsonrpc",
     "logging",
     "mcp",

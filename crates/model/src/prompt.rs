@@ -1,6 +1,7 @@
 //! The body of a request to the Responses API. History consists of encoded JSON, which is copied
 //! without being parsed.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -31,6 +32,9 @@ pub struct Prompt {
     pub include_encrypted_reasoning: bool,
 }
 
+/// The JSON text of a schema as it is sent, and whether with `strict: true`.
+type StrictSchema<'a> = (Cow<'a, str>, bool);
+
 /// Reasoning options; the provider's defaults apply to absent members.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reasoning {
@@ -45,7 +49,8 @@ impl Prompt {
     /// the provider's prompt cache matches. Allocates once, with the body's size.
     #[must_use]
     pub fn encode(&self) -> Bytes {
-        let mut body = Vec::with_capacity(self.encoded_capacity());
+        let schema = self.output_schema.as_deref().map(json_schema::strict::for_request);
+        let mut body = Vec::with_capacity(self.encoded_capacity(schema.as_ref()));
         body.extend_from_slice(br#"{"model":"#);
         json::push_str(&mut body, &self.model);
         if !self.instructions.is_empty() {
@@ -58,7 +63,7 @@ impl Prompt {
             raw_member(&mut body, "parallel_tool_calls", parallel);
         }
         self.push_reasoning(&mut body);
-        self.push_text(&mut body);
+        self.push_text(&mut body, schema.as_ref());
         body.extend_from_slice(br#","store":false,"stream":true"#);
         if self.include_encrypted_reasoning {
             raw_member(&mut body, "include", r#"["reasoning.encrypted_content"]"#);
@@ -76,7 +81,7 @@ impl Prompt {
     }
 
     /// An upper bound of the encoded length: exact for the variable parts, generous for the rest.
-    fn encoded_capacity(&self) -> usize {
+    fn encoded_capacity(&self, schema: Option<&StrictSchema<'_>>) -> usize {
         const FIXED: usize = 512;
         let strings = [Some(&self.model), Some(&self.instructions), self.cache_key.as_ref()]
             .into_iter()
@@ -85,7 +90,7 @@ impl Prompt {
             .map(|text| json::escaped_len(text))
             .sum::<usize>();
         let items = self.input.iter().map(|item| item.len() + 1).sum::<usize>();
-        let schema = self.output_schema.as_ref().map_or(0, |schema| schema.len());
+        let schema = schema.map_or(0, |(text, _)| text.len());
         FIXED + strings + items + self.tools.len() + schema
     }
 
@@ -95,8 +100,8 @@ impl Prompt {
         push_object(body, "reasoning", members);
     }
 
-    fn push_text(&self, body: &mut Vec<u8>) {
-        let Some(schema) = &self.output_schema else {
+    fn push_text(&self, body: &mut Vec<u8>, schema: Option<&StrictSchema<'_>>) {
+        let Some((schema, is_strict)) = schema else {
             return push_object(body, "text", [("verbosity", &self.verbosity)]);
         };
         body.extend_from_slice(br#","text":{"#);
@@ -105,9 +110,9 @@ impl Prompt {
             json::push_str(body, verbosity);
             body.push(b',');
         }
-        body.extend_from_slice(
-            br#""format":{"type":"json_schema","name":"output","strict":true,"schema":"#,
-        );
+        body.extend_from_slice(br#""format":{"type":"json_schema","name":"output","strict":"#);
+        body.extend_from_slice(if *is_strict { b"true" } else { b"false" });
+        body.extend_from_slice(br#","schema":"#);
         body.extend_from_slice(schema.as_bytes());
         body.extend_from_slice(b"}}");
     }
@@ -192,7 +197,7 @@ mod tests {
             service_tier: Some("flex".into()),
             include_encrypted_reasoning: true,
         };
-        let format = json!({"type": "json_schema", "name": "output", "strict": true,
+        let format = json!({"type": "json_schema", "name": "output", "strict": false,
             "schema": {"type": "object"}});
         let expect = json!({"model": "gpt-5", "instructions": "Be \"brief\".\n",
             "tools": [{"type": "web_search"}], "tool_choice": "auto", "parallel_tool_calls": true,
@@ -231,7 +236,7 @@ mod tests {
                 ..Prompt::default()
             };
             let body = prompt.encode();
-            prop_assert!(body.len() <= prompt.encoded_capacity());
+            prop_assert!(body.len() <= prompt.encoded_capacity(None));
             let value: Value = serde_json::from_slice(&body).unwrap();
             prop_assert_eq!(value["prompt_cache_key"].as_str(), Some(key.as_str()));
         }

@@ -5,6 +5,7 @@ mod advice;
 mod arguments;
 mod input;
 mod output_file;
+mod piped;
 mod report;
 mod thread_events;
 
@@ -14,11 +15,12 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
+use json_schema::Validator;
 use protocol::mcp::{McpServerStatusDetail, McpServerStatusListParams};
 use protocol::{
     AskForApproval, ReviewStartParams, ReviewTarget, SandboxPolicy, ThreadListCwdFilter,
     ThreadListParams, ThreadResumeParams, ThreadSortKey, ThreadSourceKind, ThreadStartParams,
-    ThreadStartResponse, TurnStartParams, TurnStatus,
+    ThreadStartResponse, TurnStartParams, TurnStatus, UserInput,
 };
 
 use crate::commands::local::{self, LocalServer, Signals, TurnEnd};
@@ -30,7 +32,7 @@ pub(crate) use arguments::Arguments;
 use arguments::{Task, Thread};
 use input::Input;
 use output_file::OutputFile;
-use report::{Events, Progress, Report};
+use report::{Answer, Events, Progress, Report};
 use thread_events::ThreadEvents;
 
 /// Most lines of a command's output that are shown.
@@ -38,8 +40,12 @@ const OUTPUT_LINES: usize = 12;
 /// Most lines of a file's diff that are shown on a terminal.
 const DIFF_LINES: usize = 60;
 
+/// The exit code when the final message does not follow the schema, also not when asked again.
+const BROKEN_SCHEMA: u8 = 4;
+
 /// Runs the subcommand. Exit codes: 0 the turn completed, 1 it failed, 2 the arguments or the
-/// configuration are invalid, 130 and 143 ended by an interrupt or a termination.
+/// configuration are invalid, 4 the final message breaks its schema, 130 and 143 ended by an interrupt or
+/// a termination.
 pub(crate) async fn run(
     mut arguments: Arguments,
     mut environment: Environment,
@@ -102,13 +108,12 @@ pub(crate) async fn run(
         }
         Err(error) => Err(error),
     };
-    if let Ok((_, TurnEnd::AtOnce(code))) = outcome {
+    if let Ok(Conversation { ended: TurnEnd::AtOnce(code), .. }) = outcome {
         return Ok(ExitCode::from(code));
     }
     local.close().await;
-    let (thread, ended) = outcome?;
-    let output = output.as_ref();
-    conclude(&arguments, output, &thread, &ended, &mut report)
+    let conversation = outcome?;
+    conclude(&arguments, output.as_ref(), &conversation, &mut report)
 }
 
 /// Resolves the folders of the arguments, and reads the configuration.
@@ -162,13 +167,34 @@ impl Work {
     ) -> anyhow::Result<Self> {
         let cwd = &environment.cwd;
         let target = match task {
-            Task::Turn(prompt) => return Ok(Self::Turn(Input::read(arguments, prompt, cwd)?)),
+            Task::Turn(prompt) => {
+                let mut input = Input::read(arguments, prompt, cwd)?;
+                if prompt.is_some_and(|prompt| prompt != "-")
+                    && let Some(block) = piped::block()?
+                {
+                    input.append(block);
+                }
+                return Ok(Self::Turn(input));
+            }
+            Task::Review(ReviewTarget::Custom { instructions }) => {
+                let block = piped::block()?;
+                let appended = block.map(|block| input::appended(&instructions, &block));
+                ReviewTarget::Custom { instructions: appended.unwrap_or(instructions) }
+            }
             Task::Review(target) => target,
             Task::ReviewOfInput => ReviewTarget::Custom { instructions: input::prompt_of_input()? },
         };
         server::check_review(&target, cwd, &environment.variables)?;
         Ok(Self::Review(target))
     }
+}
+
+/// The end of the work.
+struct Conversation {
+    thread: ThreadStartResponse,
+    ended: TurnEnd,
+    /// Why the final message does not follow its schema.
+    broken_schema: Option<String>,
 }
 
 async fn converse(
@@ -178,17 +204,33 @@ async fn converse(
     local: &mut LocalServer,
     report: &mut Report,
     signals: &mut Signals,
-) -> anyhow::Result<(ThreadStartResponse, TurnEnd)> {
+) -> anyhow::Result<Conversation> {
     report.opened(&thread)?;
     let thread_id = thread.thread.id.clone();
+    let mut broken_schema = None;
     let ended = match work {
         Work::Turn(input) => {
-            let params = TurnStartParams {
-                output_schema: input.schema,
+            let (value, validator) = match input.schema {
+                Some(schema) => (Some(schema.value), Some(schema.validator)),
+                None => (None, None),
+            };
+            let mut params = TurnStartParams {
+                output_schema: value,
                 sandbox_policy: policy,
                 ..local::turn_start(&thread_id, input.parts)
             };
-            local.turn(&params, report, signals).await?
+            let mut ended = local.turn(&params, report, signals).await?;
+            broken_schema = broken(validator.as_ref(), &ended, report);
+            if let Some(why) = &broken_schema {
+                eprint(format_args!(
+                    "agentd: the final message does not follow the schema ({why}); the model is asked once more"
+                ));
+                params.input = vec![correction(why)];
+                report.answer = Answer::default();
+                ended = local.turn(&params, report, signals).await?;
+                broken_schema = broken(validator.as_ref(), &ended, report);
+            }
+            ended
         }
         Work::Review(target) => {
             let params = ReviewStartParams { thread_id: thread_id.clone(), target, delivery: None };
@@ -196,7 +238,29 @@ async fn converse(
             local.turn_end(thread_id, started.turn, report, signals).await?
         }
     };
-    Ok((thread, ended))
+    Ok(Conversation { thread, ended, broken_schema })
+}
+
+/// Why the final message of a completed turn does not follow the schema.
+fn broken(validator: Option<&Validator>, ended: &TurnEnd, report: &Report) -> Option<String> {
+    let answer = report.answer.text().filter(|_| is_completed(ended))?;
+    match serde_json::from_str(answer) {
+        Ok(value) => validator?.check(&value).err(),
+        Err(error) => validator.map(|_| format!("it is not JSON: {error}")),
+    }
+}
+
+fn is_completed(ended: &TurnEnd) -> bool {
+    matches!(ended, TurnEnd::Turn(turn) if turn.status == TurnStatus::Completed)
+}
+
+/// The next question to the model after a final message that does not follow the schema.
+fn correction(why: &str) -> UserInput {
+    let text = format!(
+        "Your last message does not follow the JSON Schema that was required: {why}\nGive the same answer again \
+         as JSON that follows the schema, and nothing else."
+    );
+    UserInput::Text { text, text_elements: Vec::new() }
 }
 
 /// The thread's sandbox with the folders of `--add-dir`; `None` when it stays as it is.
@@ -293,12 +357,10 @@ fn resumed(id: &str, params: ThreadStartParams) -> ThreadResumeParams {
 fn conclude(
     arguments: &Arguments,
     output: Option<&OutputFile>,
-    thread: &ThreadStartResponse,
-    ended: &TurnEnd,
+    Conversation { thread, ended, broken_schema }: &Conversation,
     report: &mut Report,
 ) -> anyhow::Result<ExitCode> {
-    let is_completed = matches!(ended, TurnEnd::Turn(turn) if turn.status == TurnStatus::Completed);
-    report.finish(is_completed);
+    report.finish(is_completed(ended));
     if report.has_declined {
         eprint(format_args!("agentd: {}", advice::declined(thread)));
     }
@@ -319,6 +381,12 @@ fn conclude(
                 return Ok(ExitCode::FAILURE);
             }
             deliver(arguments, output, report.answer.text())?;
+            if let Some(why) = broken_schema {
+                eprint(format_args!(
+                    "agentd: the final message does not follow the schema, also not when asked again: {why}"
+                ));
+                return Ok(ExitCode::from(BROKEN_SCHEMA));
+            }
             return Ok(ExitCode::SUCCESS);
         }
         TurnStatus::Interrupted => {

@@ -122,6 +122,31 @@ fn the_schema_reaches_the_model() {
 }
 
 #[test]
+fn an_answer_that_breaks_its_schema_is_asked_for_once_more() {
+    let env = TestEnvironment::new();
+    let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}},
+        "required": ["n"], "additionalProperties": false});
+    std::fs::write(env.work().join("schema.json"), schema.to_string()).unwrap();
+    let check = |answers: [&str; 2], why: &str, code: i32| {
+        let script = env.script(&json!([
+            {"steps": [{"message": answers[0]}]},
+            {"expect": {"user_text_contains": why, "equals": {"/text/format/schema": schema}},
+                "steps": [{"message": answers[1]}]},
+        ]));
+        let output = env
+            .run(&exec(&script, &["--output-schema", "schema.json", "-o", "answer", "name one"]));
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), Some(code), "{text}");
+        assert_eq!(stdout(&output), format!("{}\n", answers[1]));
+        assert_eq!(std::fs::read_to_string(env.work().join("answer")).unwrap(), answers[1]);
+        assert_eq!(text.contains("also not when asked again"), code == 4, "{text}");
+    };
+    check([r#"{"n":"x"}"#, r#"{"n":1}"#], "at /n: \"x\" is not of type", 0);
+    check(["One.", r#"{"n":1}"#], "it is not JSON", 0);
+    check(["{}", "[]"], "\"n\" is a required property", 4);
+}
+
+#[test]
 fn a_failing_model_is_a_failure_with_advice() {
     let check = |steps: Value, expect: &[&str]| {
         let env = TestEnvironment::new();
@@ -148,7 +173,10 @@ fn the_prompt_is_read_from_standard_input() {
     };
     check(&["-"], "from a pipe\n", 0, "from a pipe\n", "");
     check(&[], "from a pipe", 0, "from a pipe\n", "");
-    check(&["from arguments"], "from a pipe", 0, "from arguments\n", "");
+    let both = "from arguments\n\n<stdin>\nfrom a pipe\n</stdin>\n";
+    check(&["from arguments"], "from a pipe", 0, both, "");
+    check(&["from arguments"], "", 0, "from arguments\n", "");
+    check(&["resume", "--last", "again"], "more", 0, "again\n\n<stdin>\nmore\n</stdin>\n", "");
     check(&["-"], " \n", 2, "", "the prompt is empty");
 }
 
@@ -231,7 +259,8 @@ fn an_interrupt_ends_the_turn_and_keeps_the_thread() {
     for (signal, code) in [("INT", 130), ("TERM", 143)] {
         let env = TestEnvironment::new();
         let script = env.script(&json!([{"steps": ["idle"]}, message("Again.")]));
-        let running = Running::start(&mut env.agentd(&exec(&script, &["--json", "wait"])));
+        let mut running = Running::start(&mut env.agentd(&exec(&script, &["--json", "wait"])));
+        running.close_input();
         let started = running.notification("turn/started");
         running.signal(signal);
         let ended = running.notification("turn/completed");

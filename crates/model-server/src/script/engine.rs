@@ -75,6 +75,9 @@ impl Engine {
                 return Answer::Refusal(Refusal::error(400, "invalid_json", &message));
             }
         };
+        if let Some(message) = request.refused_schema() {
+            return Answer::Refusal(Refusal::error(400, "invalid_json_schema", &message));
+        }
         let (scripted, given) = match self.choose(&request, body, headers) {
             Ok(chosen) => chosen,
             Err(refusal) => return Answer::Refusal(refusal),

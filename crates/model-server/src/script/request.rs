@@ -15,6 +15,27 @@ pub(crate) struct RequestBody<'a> {
     prompt_cache_key: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
     input: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    text: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    tools: Option<&'a RawValue>,
+}
+
+/// A part of a request that may have a schema: a function, or the format of the answer.
+#[derive(Deserialize)]
+struct WithSchema<'a> {
+    #[serde(borrow, default)]
+    name: Option<Cow<'a, str>>,
+    #[serde(default)]
+    strict: Option<bool>,
+    #[serde(borrow, default, alias = "parameters")]
+    schema: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct TextOptions<'a> {
+    #[serde(borrow, default)]
+    format: Option<WithSchema<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -37,6 +58,22 @@ impl<'a> RequestBody<'a> {
     /// The conversation that the request belongs to.
     pub(crate) fn conversation(&self) -> &str {
         self.prompt_cache_key.as_deref().unwrap_or_default()
+    }
+
+    /// Why a provider refuses the request: a schema that it is to be strict about, and that is not strict.
+    pub(crate) fn refused_schema(&self) -> Option<String> {
+        let text =
+            self.text.and_then(|text| serde_json::from_str::<TextOptions<'_>>(text.get()).ok());
+        let tools = self.tools.and_then(|tools| serde_json::from_str(tools.get()).ok());
+        let tools: Vec<WithSchema<'_>> = tools.unwrap_or_default();
+        let mut strict = text.and_then(|text| text.format).into_iter().chain(tools);
+        strict.find_map(|of| {
+            let schema = of.schema.filter(|_| of.strict == Some(true))?;
+            let schema = serde_json::from_str(schema.get()).ok()?;
+            let why = json_schema::strict::violation(&schema)?;
+            let name = of.name.as_deref().unwrap_or_default();
+            Some(format!("invalid schema for `{name}` with `strict`: {why}"))
+        })
     }
 
     /// Text of the last user message; empty without one.
@@ -107,6 +144,35 @@ fn text_of(content: &Value) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn strict_schemas_are_checked_as_providers_do() {
+        let open = json!({"type": "object", "properties": {}});
+        let closed = json!({"type": "object", "properties": {}, "additionalProperties": false});
+        let tool = |strict: bool, schema: &Value| {
+            json!({"tools": [{"type": "web_search"}, {"type": "function", "name": "f", "strict": strict,
+                "parameters": schema}]})
+        };
+        let format = |strict: bool, schema: &Value| {
+            json!({"text": {"verbosity": "low", "format": {"type": "json_schema", "name": "f",
+                "strict": strict, "schema": schema}}})
+        };
+        for body in [tool(true, &open), format(true, &open)] {
+            let body = body.to_string();
+            let why = RequestBody::parse(body.as_bytes()).unwrap().refused_schema().unwrap();
+            assert!(why.contains("`f`") && why.contains("additionalProperties"), "{why}");
+        }
+        for body in
+            [tool(true, &closed), tool(false, &open), format(true, &closed), format(false, &open)]
+        {
+            let body = body.to_string();
+            assert_eq!(
+                RequestBody::parse(body.as_bytes()).unwrap().refused_schema(),
+                None,
+                "{body}"
+            );
+        }
+    }
 
     #[test]
     fn the_last_matching_text_is_found() {

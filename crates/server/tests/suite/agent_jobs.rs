@@ -198,7 +198,7 @@ async fn reports_that_do_not_fit_are_refused_and_the_first_good_one_counts() {
     let (_, worker) = &stored(&environment)["row-1"];
     let returned = outputs(&environment, worker.as_deref().unwrap());
     for (output, expected) in returned.iter().zip([
-        "`result.n` is string, not integer; correct it and report again",
+        "at /n: \"1\" is not of type \"integer\"; correct it and report again",
         "`job_id` is `other`, but yours is",
         "`item_id` is `row-2`, but yours is `row-1`",
         "`result` is `[1]`; give an object",
@@ -351,7 +351,8 @@ async fn bad_calls_say_why_and_start_nothing() {
         (call("output_csv_path", json!("same.csv")), "is the input"),
         (call("output_csv_path", json!("linked/out.csv")), "no approval can be requested"),
         (call("output_schema", json!("x")), "give an object"),
-        (call("output_schema", json!({ "pattern": "x" })), "`pattern`, which is not checked"),
+        (call("output_schema", json!({ "pattern": "(" })), "`output_schema`: "),
+        (call("output_schema", json!({ "$ref": "https://x.test/a" })), "`output_schema`: "),
         (call("max_concurrency", json!(0)), "give 1 to 64"),
         (call("max_concurrency", json!("many")), "not negative"),
         (call("max_runtime_seconds", json!(0)), "give 1 or more"),

@@ -87,6 +87,8 @@ mod requirements;
 mod reviews;
 mod rules;
 #[cfg(unix)]
+mod schema_order;
+#[cfg(unix)]
 mod skill_needs;
 #[cfg(unix)]
 mod skills;

@@ -19,7 +19,6 @@ mod progress;
 mod result;
 mod rows;
 mod run;
-mod schema;
 mod storing;
 mod table;
 mod template;

@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use json_schema::Validator;
 use protocol::UserInput;
 use serde_json::Value;
 
@@ -24,7 +25,14 @@ pub(super) const NO_PROMPT: &str = "the prompt is missing. Give it as an argumen
 #[derive(Debug)]
 pub(super) struct Input {
     pub(super) parts: Vec<UserInput>,
-    pub(super) schema: Option<Value>,
+    pub(super) schema: Option<Schema>,
+}
+
+/// The schema that the final message must follow.
+#[derive(Debug)]
+pub(super) struct Schema {
+    pub(super) value: Value,
+    pub(super) validator: Validator,
 }
 
 impl Input {
@@ -56,6 +64,19 @@ impl Input {
         parts.extend(images);
         Ok(Self { parts, schema })
     }
+
+    /// Appends a block to the prompt.
+    pub(super) fn append(&mut self, block: String) {
+        match self.parts.first_mut() {
+            Some(UserInput::Text { text, .. }) => *text = appended(text, &block),
+            _ => self.parts.insert(0, UserInput::Text { text: block, text_elements: Vec::new() }),
+        }
+    }
+}
+
+/// A prompt with a block after it.
+pub(super) fn appended(prompt: &str, block: &str) -> String {
+    format!("{prompt}\n\n{block}")
 }
 
 /// Returns whether the prompt would be read from a terminal without an invitation to type.
@@ -99,14 +120,17 @@ fn prompt(input: impl Read) -> anyhow::Result<String> {
     Ok(text)
 }
 
-fn schema(file: &Path) -> anyhow::Result<Value> {
+fn schema(file: &Path) -> anyhow::Result<Schema> {
     let text = files::read_argument(file, MAX_SCHEMA).context("--output-schema")?;
-    let schema: Value = serde_json::from_str(&text)
+    let value: Value = serde_json::from_str(&text)
         .with_context(|| format!("--output-schema: {} is not JSON", file.display()))?;
-    if !schema.is_object() {
+    if !value.is_object() {
         bail!("--output-schema: {} does not hold a JSON Schema object", file.display());
     }
-    Ok(schema)
+    let validator = Validator::new(&value).map_err(|why| {
+        anyhow::anyhow!("--output-schema: {} is not a valid JSON Schema: {why}", file.display())
+    })?;
+    Ok(Schema { value, validator })
 }
 
 fn image(file: &Path) -> anyhow::Result<UserInput> {
@@ -141,6 +165,7 @@ mod tests {
         std::fs::write(dir.path().join("schema.json"), r#"{"type":"object"}"#).unwrap();
         std::fs::write(dir.path().join("list.json"), "[]").unwrap();
         std::fs::write(dir.path().join("no.json"), "{").unwrap();
+        std::fs::write(dir.path().join("odd.json"), r#"{"type":"text"}"#).unwrap();
         let fails = |line: &[&str], expect: &str| {
             let error = format!("{:#}", read(dir.path(), line).unwrap_err());
             assert!(error.contains(expect), "{line:?}: {error}");
@@ -148,6 +173,7 @@ mod tests {
         fails(&[" "], "the prompt is empty");
         fails(&["p", "--output-schema", "list.json"], "does not hold a JSON Schema object");
         fails(&["p", "--output-schema", "no.json"], "no.json is not JSON: EOF");
+        fails(&["p", "--output-schema", "odd.json"], "odd.json is not a valid JSON Schema: ");
         fails(&["p", "--output-schema", "none.json"], "none.json: No such file");
         fails(&["p", "--ephemeral", "--resume", "t"], "cannot be used with");
         fails(&["resume", "t", " "], "the prompt is empty");
@@ -163,7 +189,7 @@ mod tests {
         let input =
             read(dir.path(), &["p", "--output-schema", "schema.json", "-i", "a.png", "-i", b]);
         let input = input.unwrap();
-        assert_eq!(input.schema.unwrap()["type"], "object");
+        assert_eq!(input.schema.unwrap().value["type"], "object");
         assert!(read(dir.path(), &["", "-i", "a.png"]).unwrap().parts.len() == 1);
         let [
             UserInput::Text { text, .. },

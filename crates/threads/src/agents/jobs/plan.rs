@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use json_schema::Validator;
 use sandbox::Resolved;
 use sandbox::files::{Action, Change};
 use serde_json::{Value, json};
@@ -11,7 +12,6 @@ use sha2::{Digest, Sha256};
 
 use super::NAME;
 use super::outputs::WrittenOutputs;
-use super::schema::Schema;
 use super::table::{MAX_BYTES, Table, TableRow};
 use super::template::Template;
 
@@ -20,7 +20,7 @@ pub(super) struct JobPlan {
     /// The names of the table's columns.
     pub(super) header: Vec<String>,
     pub(super) template: Template,
-    pub(super) schema: Option<Schema>,
+    pub(super) schema: Option<Validator>,
     /// The schema as JSON, for the workers.
     pub(super) schema_text: Option<String>,
     /// Where the results go.
@@ -56,7 +56,8 @@ impl JobPlan {
         let shown = given.display().to_string();
         let Table { header, rows } = Table::read(&bytes, &shown, job.id_column.as_deref())?;
         let template = Template::parse(&job.instruction, &header)?;
-        let schema = job.output_schema.as_ref().map(Schema::parse).transpose()?;
+        let schema = job.output_schema.as_ref().map(Validator::new).transpose();
+        let schema = schema.map_err(|why| failed(format!("`output_schema`: {why}")))?;
         let schema_text = job.output_schema.as_ref().map(ToString::to_string);
         let fingerprint = fingerprint(job, &input, &bytes);
         let output = match &job.output_csv_path {
