@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::environment::Environment;
 use crate::error::{Error, Origin};
 use crate::key_path::join;
-use crate::table::{Keys, ModelProvider, OssProvider, SECRET_VARIABLES};
+use crate::table::{Keys, ModelProvider, OssProvider, SECRET_VARIABLES, ToolType};
 use crate::value::{Table, Value};
 
 /// Environment variables with the credential of the built-in `default` provider; the first one that
@@ -116,6 +116,10 @@ pub struct HttpProvider {
     pub tls: TlsFiles,
     /// True if the provider is tried over a WebSocket first.
     pub supports_websockets: bool,
+    /// Types of tools that it takes, besides functions.
+    pub tool_types: Vec<ToolType>,
+    /// True if it takes one system message, at the beginning.
+    pub one_system_message: bool,
     /// The kind of server, if it is one of the two on the user's machine.
     pub local: Option<OssProvider>,
 }
@@ -159,6 +163,14 @@ impl fmt::Debug for Secret {
     }
 }
 
+impl HttpProvider {
+    /// Returns whether it is the default provider, or another one that is known to serve the same models.
+    #[must_use]
+    pub fn serves_default_models(&self) -> bool {
+        self.requires_default_auth || serves_hosted_api(&self.base_url)
+    }
+}
+
 impl Provider {
     pub fn id(&self) -> &str {
         match self {
@@ -167,11 +179,13 @@ impl Provider {
         }
     }
 
-    /// Returns whether it carries out web searches itself: neither the offline model nor a model
-    /// server of the user's machine does.
+    /// Returns whether it takes tools of a type. The offline model takes all, and searches nothing itself.
     #[must_use]
-    pub fn has_web_search(&self) -> bool {
-        matches!(self, Provider::Http(http) if http.local.is_none())
+    pub fn takes(&self, tool: ToolType) -> bool {
+        match self {
+            Provider::Offline => tool != ToolType::WebSearch,
+            Provider::Http(http) => http.tool_types.contains(&tool),
+        }
     }
 
     /// Checks that a turn can use this provider now.
@@ -270,6 +284,8 @@ fn default_provider(keys: &Keys, environment: &Environment<'_>) -> HttpProvider 
         compress_requests: keys.features.enable_request_compression,
         tls: TlsFiles::default(),
         supports_websockets: false,
+        tool_types: ALL_TOOL_TYPES.to_vec(),
+        one_system_message: false,
         local: None,
     }
 }
@@ -292,8 +308,26 @@ fn local_provider(local: &LocalServer, environment: &Environment<'_>) -> HttpPro
         compress_requests: false,
         tls: TlsFiles::default(),
         supports_websockets: false,
+        tool_types: Vec::new(),
+        one_system_message: false,
         local: Some(local.kind),
     }
+}
+
+const ALL_TOOL_TYPES: &[ToolType] = &[ToolType::Custom, ToolType::WebSearch, ToolType::ToolSearch];
+/// Hosts that serve the hosted API: this one and, with a point in front, those below.
+const HOSTS_OF_HOSTED_API: &[&str] = &["api.openai.com", ".openai.azure.com"];
+
+/// Returns whether an address is known to serve the hosted API, with all its types of tools.
+fn serves_hosted_api(base_url: &str) -> bool {
+    let rest = base_url.split_once("://").map_or(base_url, |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let host = host.split(':').next().unwrap_or_default().to_ascii_lowercase();
+    HOSTS_OF_HOSTED_API.iter().any(|known| match known.starts_with('.') {
+        true => host.ends_with(known),
+        false => host == *known,
+    })
 }
 
 const REQUEST_MAX_RETRIES: u32 = 4;
@@ -339,6 +373,12 @@ fn http_provider(
         compress_requests: false,
         tls: tls(id, keys, origin)?,
         supports_websockets: keys.supports_websockets,
+        tool_types: match &keys.tool_types {
+            Some(types) => types.clone(),
+            None if uses_default_auth || serves_hosted_api(base_url) => ALL_TOOL_TYPES.to_vec(),
+            None => Vec::new(),
+        },
+        one_system_message: keys.one_system_message,
         local: LOCAL.iter().map(|local| local.kind).find(|kind| kind.as_str() == id),
     })
 }

@@ -159,6 +159,8 @@ pub struct Catalog {
     /// The first one whose names match applies.
     families: Vec<Family>,
     models: Vec<ModelInfo>,
+    /// Models of which facts are known, and that no picker lists: whether the provider has them is not known.
+    unlisted: Vec<ModelInfo>,
 }
 
 impl ModelInfo {
@@ -229,11 +231,15 @@ impl Catalog {
     /// [`ModelInfo`], which is not [known](ModelInfo::is_known).
     #[must_use]
     pub fn find(&self, id: &str) -> ModelInfo {
-        if let Some(model) = self.models.iter().find(|model| &*model.id == id) {
+        let named = |id: &str| {
+            let mut models = self.models.iter().chain(&self.unlisted);
+            models.find(|model| &*model.id == id)
+        };
+        if let Some(model) = named(id) {
             return model.clone();
         }
         let plain = names::undated(names::base(id));
-        if let Some(model) = self.models.iter().find(|model| &*model.id == plain) {
+        if let Some(model) = named(plain) {
             return ModelInfo {
                 id: id.into(),
                 display_name: id.into(),
@@ -257,11 +263,28 @@ impl Catalog {
         Entry { family: id, ..entry }.over(&base).resolve(is_known)
     }
 
+    /// The same facts for a provider of which it is not known what models it has: none is listed, or the default.
+    #[must_use]
+    pub fn without_listing(&self) -> Self {
+        let mut catalog = self.clone();
+        let unlisted = catalog.models.drain(..).map(|model| ModelInfo {
+            is_default: false,
+            hidden: false,
+            upgrade: None,
+            upgrade_info: None,
+            availability_nux: None,
+            ..model
+        });
+        catalog.unlisted.extend(unlisted);
+        catalog
+    }
+
     /// Tokens and prices of another provider's models are not known: the same names may cost more.
     #[must_use]
     pub fn without_prices(&self) -> Self {
         let mut catalog = self.clone();
-        catalog.models.iter_mut().for_each(|model| model.prices = None);
+        let models = catalog.models.iter_mut().chain(&mut catalog.unlisted);
+        models.for_each(|model| model.prices = None);
         catalog.families.iter_mut().for_each(|family| family.0.prices = None);
         catalog
     }

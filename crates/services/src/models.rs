@@ -7,8 +7,9 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
+use config::HttpProvider;
 use model::Provider;
-use model::catalog::{Catalog, ModelInfo};
+use model::catalog::{Catalog, ListedModel, ModelInfo};
 
 use crate::error::Error;
 pub(crate) use listings::DueListing;
@@ -76,7 +77,18 @@ impl Models {
         }
         drop(files);
         let listed = self.listings.catalog(&http.id, &http.base_url);
-        listed.unwrap_or_else(|| built_in(&http.id, &http.base_url))
+        listed.unwrap_or_else(|| built_in(http))
+    }
+
+    /// The models of a provider for a picker: of one that has not reported any, the one that is configured.
+    pub fn listed(&self, config: &config::Config, provider: &str) -> Arc<Catalog> {
+        let catalog = self.catalog(config, provider);
+        match &config.model {
+            Some(model) if catalog.models().is_empty() && config.provider.id() == provider => {
+                Arc::new(catalog.with_listing(&[ListedModel::named(model)]))
+            }
+            _ => catalog,
+        }
     }
 
     /// A provider that is to be asked for its models now. The caller carries it out in the background.
@@ -89,12 +101,16 @@ impl Models {
     }
 }
 
-/// The built-in catalog. Its prices are those of the default provider.
-fn built_in(provider: &str, base_url: &str) -> Arc<Catalog> {
+/// The built-in catalog. Its prices are those of the default provider, and so are its models: of another one's
+/// only what their families say is known, until it reports them.
+fn built_in(http: &HttpProvider) -> Arc<Catalog> {
     static UNPRICED: LazyLock<Arc<Catalog>> =
         LazyLock::new(|| Arc::new(Catalog::hosted().without_prices()));
-    match provider == "default" && base_url == Provider::DEFAULT_BASE_URL {
+    static UNLISTED: LazyLock<Arc<Catalog>> =
+        LazyLock::new(|| Arc::new(UNPRICED.without_listing()));
+    match http.id == "default" && http.base_url == Provider::DEFAULT_BASE_URL {
         true => Catalog::hosted(),
-        false => UNPRICED.clone(),
+        false if http.serves_default_models() => UNPRICED.clone(),
+        false => UNLISTED.clone(),
     }
 }

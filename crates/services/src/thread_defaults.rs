@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use config::Config;
+use config::table::ToolType;
 use files::Pool;
 use model::catalog::{self, ModelInfo};
 use protocol::permission::PermissionProfileSelectionParams;
@@ -249,11 +250,12 @@ fn read_parts(
 fn tools(config: &Config, info: &ModelInfo, provider: &str) -> ToolSet {
     let features = &config.features;
     let provider = config.providers.get(provider);
-    let may_search = info.supports_web_search && provider.is_some_and(|it| it.has_web_search());
+    let takes = |tool| provider.is_some_and(|it| it.takes(tool));
+    let may_search = info.supports_web_search && takes(ToolType::WebSearch);
     ToolSet {
         patch: match info.patch_tool {
-            catalog::PatchTool::Custom => PatchTool::Custom,
-            catalog::PatchTool::Function => PatchTool::Function,
+            catalog::PatchTool::Custom if takes(ToolType::Custom) => PatchTool::Custom,
+            catalog::PatchTool::Custom | catalog::PatchTool::Function => PatchTool::Function,
             catalog::PatchTool::Shell => PatchTool::Shell,
         },
         commands: match (features.shell_tool, features.unified_exec, info.command_tool) {
@@ -272,8 +274,8 @@ fn tools(config: &Config, info: &ModelInfo, provider: &str) -> ToolSet {
         dynamic: Arc::default(),
         server_tools: Arc::default(),
         search: match info.tool_search {
-            catalog::SearchTool::Native => SearchTool::Native,
-            catalog::SearchTool::Function => SearchTool::Function,
+            catalog::SearchTool::Native if takes(ToolType::ToolSearch) => SearchTool::Native,
+            catalog::SearchTool::Native | catalog::SearchTool::Function => SearchTool::Function,
         },
         deferred_from: None,
         withheld: info.withheld_tools.clone(),

@@ -83,7 +83,7 @@ impl TestEnvironment {
         created.write_config(&format!(
             "model = \"gpt-5\"\nmodel_provider = \"scripted\"\n\n[model_providers.scripted]\n\
              name = \"Scripted\"\nbase_url = \"{}\"\nrequest_max_retries = 0\n\
-             stream_max_retries = 0\n",
+             stream_max_retries = 0\ntool_types = [\"custom\", \"web_search\", \"tool_search\"]\n",
             created.model.base_url(),
         ));
         created

@@ -50,6 +50,17 @@ choices! {
     WireApi { Responses = "responses" }
 }
 choices! {
+    /// `model_providers.<id>.tool_types`: a type of tool other than a function.
+    ToolType {
+        /// `apply_patch` with free text.
+        Custom = "custom",
+        /// The provider's own search.
+        WebSearch = "web_search",
+        /// The search of deferred tools.
+        ToolSearch = "tool_search",
+    }
+}
+choices! {
     /// `oss_provider`: a model server on this machine.
     OssProvider { Ollama = "ollama", LmStudio = "lmstudio" }
 }
@@ -84,6 +95,12 @@ options! {
         requires_default_auth: bool = false, ANY, Effect::Active;
         /// The provider can stream over a WebSocket.
         supports_websockets: bool = false, ANY, Effect::Active;
+        /// Types of tools that the provider takes, besides functions. By default all for providers that are known
+        /// to serve the hosted API, and none for others.
+        tool_types: Option<Vec<ToolType>>, ANY, Effect::Active;
+        /// The provider takes one system message, at the beginning of a request: the chat templates of many model
+        /// servers do.
+        one_system_message: bool = false, ANY, Effect::Active;
         /// The protocol that the provider speaks.
         wire_api: WireApi = WireApi::Responses, ANY, Effect::Active;
         /// TLS certificates, beyond those that `AGENT_CA_CERTIFICATE` and `SSL_CERT_FILE` name.

@@ -33,6 +33,14 @@ pub struct ListedModel {
     pub context_window: Option<u64>,
 }
 
+impl ListedModel {
+    /// A model of which only the name is known.
+    #[must_use]
+    pub fn named(id: &str) -> Self {
+        Self { id: id.into(), display_name: None, description: None, context_window: None }
+    }
+}
+
 /// The models of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listing {
@@ -136,7 +144,10 @@ impl Catalog {
         }
         let known: HashSet<&str> = self.models.iter().map(|model| &*model.id).collect();
         let added = listed.iter().filter(|model| !known.contains(&*model.id)).map(|model| {
-            let mut info = self.of_family(Entry { id: model.id.clone(), ..Entry::default() });
+            let mut info = match self.unlisted.is_empty() {
+                true => self.of_family(Entry { id: model.id.clone(), ..Entry::default() }),
+                false => self.find(&model.id),
+            };
             info.hidden = is_of_provider;
             info.display_name = model.display_name.clone().unwrap_or(info.display_name);
             info.description = model.description.clone().unwrap_or(info.description);
@@ -263,6 +274,25 @@ mod tests {
         assert_eq!((qwen.context_window, qwen.max_output, qwen.is_known), (8000, 2000, false));
         assert_eq!(merged.find("gpt-oss:20b").family.as_deref(), Some("gpt-oss"));
         assert_eq!(&*merged.default_model().unwrap().id, "qwen");
+    }
+
+    #[test]
+    fn models_of_the_catalog_are_listed_for_another_provider_only_when_it_reports_them() {
+        let elsewhere = Catalog::hosted().without_prices().without_listing();
+        assert!(elsewhere.models().is_empty() && elsewhere.default_model().is_none());
+        let known = Catalog::hosted().find("gpt-5-mini");
+        let found = elsewhere.find("gpt-5-mini");
+        assert_eq!((found.context_window, found.is_known), (known.context_window, true));
+        assert!(!elsewhere.find("qwen").is_known);
+        let merged = elsewhere.with_listing(&listed(&["qwen", "gpt-5-mini"]));
+        let all: Vec<(&str, bool)> =
+            merged.models().iter().map(|model| (&*model.id, model.hidden)).collect();
+        assert_eq!(all, [("qwen", false), ("gpt-5-mini", false)]);
+        assert_eq!(merged.find("gpt-5-mini").context_window, known.context_window);
+        assert_eq!(&*merged.default_model().unwrap().id, "qwen");
+        let own = elsewhere.with_listing(&[ListedModel::named("gpt-5-mini")]);
+        assert_eq!(own.models().len(), 1);
+        assert_eq!(own.models()[0].supported_efforts, known.supported_efforts);
     }
 
     proptest! {

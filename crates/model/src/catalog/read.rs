@@ -93,7 +93,7 @@ pub fn parse(text: &str) -> Result<Catalog, String> {
     families.iter().try_for_each(|family| check(&family.0))?;
     check_default(&models)?;
     check_upgrades(&models)?;
-    Ok(Catalog { families, models })
+    Ok(Catalog { families, models, unlisted: Vec::new() })
 }
 
 /// A model with what it inherits.

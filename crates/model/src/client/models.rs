@@ -1,5 +1,6 @@
 //! Asks a provider for the list of its models.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -7,7 +8,7 @@ use http_body_util::BodyExt;
 use http_client::error_chain;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
-use hyper::{Method, StatusCode};
+use hyper::{Method, StatusCode, Uri};
 use tokio::time;
 
 use super::Client;
@@ -31,15 +32,29 @@ pub enum ModelsAnswer {
 }
 
 impl Provider {
-    /// Returns whether it is asked for its models: so are a provider on the network that is sent a
-    /// credential, and a server on this machine.
+    /// Returns whether it is asked for its models: so are a provider that is sent a credential, and one
+    /// without a key on this machine or a private network.
     #[must_use]
     pub fn lists_models(&self) -> bool {
         let has_key = matches!(self.api_key, KeySource::Value(_) | KeySource::Account(_));
         let mut headers = self.http_headers.keys();
         let has_header = headers.any(|name| name.eq_ignore_ascii_case("authorization"));
-        let is_asked = has_key || has_header || self.local.is_some();
+        let is_near = matches!(self.api_key, KeySource::NotNeeded) && is_private(&self.base_url);
+        let is_asked = has_key || has_header || self.local.is_some() || is_near;
         self.transport == Transport::Http && is_asked
+    }
+}
+
+/// Returns whether an address is one of this machine or of a private network.
+fn is_private(base_url: &str) -> bool {
+    let uri = base_url.parse::<Uri>();
+    let Some(host) = uri.as_ref().ok().and_then(Uri::host) else { return false };
+    match host.trim_matches(['[', ']']).parse() {
+        Ok(IpAddr::V4(ip)) => ip.is_loopback() || ip.is_private() || ip.is_link_local(),
+        Ok(IpAddr::V6(ip)) => {
+            ip.is_loopback() || ip.is_unique_local() || ip.is_unicast_link_local()
+        }
+        Err(_) => host.eq_ignore_ascii_case("localhost") || host.ends_with(".localhost"),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use config::Config;
+use config::table::ToolType;
 use model::catalog::{self, ModelInfo};
 use protocol::common::Empty;
 use protocol::{
@@ -30,7 +31,7 @@ impl ModelMethods<Caller> for Server {
             // The answer does not wait for it: the next one has what the provider reports.
             tokio::spawn(due.refresh());
         }
-        let catalog = models.catalog(&config, provider);
+        let catalog = models.listed(&config, provider);
         let includes_hidden = params.include_hidden.unwrap_or(false);
         let mut models: Vec<&ModelInfo> = catalog.models().iter().collect();
         models.retain(|model| includes_hidden || !model.hidden);
@@ -65,7 +66,7 @@ impl ModelMethods<Caller> for Server {
             image_generation: false,
             // A namespace becomes part of a tool's name, so that every provider takes it.
             namespace_tools: true,
-            web_search: config.provider.has_web_search(),
+            web_search: config.provider.takes(ToolType::WebSearch),
         })
     }
 }

@@ -157,3 +157,72 @@ async fn the_requests_of_a_thread_share_a_websocket() {
     assert!(requests[1]["previous_response_id"].is_string());
     assert_eq!(requests[1]["input"].as_array().unwrap().len(), 1, "{}", requests[1]["input"]);
 }
+
+// Effect of `model_providers.<id>.tool_types`.
+#[tokio::test]
+async fn a_provider_of_which_nothing_is_known_is_offered_functions_alone() {
+    for (keys, custom, search) in [
+        ("", false, false),
+        ("tool_types = []", false, false),
+        ("tool_types = [\"custom\"]", true, false),
+        ("tool_types = [\"web_search\"]", false, true),
+        ("requires_default_auth = true\nexperimental_bearer_token = \"key\"", true, true),
+    ] {
+        let env = TestEnvironment::with_responses(json!([says("Hello.")])).await;
+        let base_url = env.model().base_url();
+        use_provider(&env, "acme", "gpt-5", &format!("base_url = \"{base_url}\"\n{keys}"));
+        assert_eq!(failed(&env).await, "", "{keys}");
+        let requests = env.model().requests();
+        let tools = requests[0]["tools"].as_array().unwrap();
+        let has = |kind: &str| tools.iter().any(|tool| tool["type"] == kind);
+        assert_eq!((has("custom"), has("web_search")), (custom, search), "{keys}");
+        assert!(tools.iter().any(|tool| tool["name"] == "apply_patch"), "{keys}");
+    }
+}
+
+// Effect of `model_providers.<id>.one_system_message`.
+#[tokio::test]
+async fn a_provider_that_takes_one_system_message_gets_one() {
+    for (keys, is_one) in [("", false), ("one_system_message = true", true)] {
+        let env = TestEnvironment::with_responses(json!([says("Hello.")])).await;
+        let base_url = env.model().base_url();
+        use_provider(&env, "acme", "gpt-5", &format!("base_url = \"{base_url}\"\n{keys}"));
+        assert_eq!(failed(&env).await, "", "{keys}");
+        let requests = env.model().requests();
+        let input = requests[0]["input"].as_array().unwrap();
+        let is_system = |role: &serde_json::Value| role == "developer" || role == "system";
+        assert_eq!(input.iter().any(|item| is_system(&item["role"])), !is_one, "{keys}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_provider_refused_is_left_out_after_a_restart_and_of_a_compaction() {
+    let refusal = json!({ "status": 400, "message": "'type' of tool must be 'function'" });
+    let env = TestEnvironment::with_responses(json!([
+        { "steps": [{ "error": refusal }] },
+        says("First."),
+        says("Second."),
+        says("A summary."),
+    ]))
+    .await;
+    let is_warning = |line: &&String| line.contains("this thread goes on with functions only");
+    let server = env.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    assert_eq!(peer.run_turn(&thread, "One.").await["status"], "completed");
+    assert_eq!(peer.raw_lines().iter().filter(is_warning).count(), 1);
+    server.stop().await;
+    let server = env.start();
+    let mut peer = server.connect().await;
+    peer.call("thread/resume", json!({ "threadId": thread })).await;
+    assert_eq!(peer.run_turn(&thread, "Two.").await["status"], "completed");
+    peer.call("thread/compact/start", json!({ "threadId": thread })).await;
+    peer.expect("turn/completed").await;
+    assert_eq!(peer.raw_lines().iter().filter(is_warning).count(), 0);
+    let requests = env.model().requests();
+    assert_eq!(requests.len(), 4, "one more than there are turns");
+    for request in &requests[1..] {
+        let tools = request["tools"].as_array().into_iter().flatten();
+        assert!(tools.into_iter().all(|tool| tool["type"] == "function"), "{request}");
+    }
+}

@@ -47,6 +47,8 @@ struct Known {
 pub struct DueListing {
     listings: Listings,
     provider: Arc<Provider>,
+    /// The catalog of the provider as long as it reports nothing.
+    built_in: Arc<Catalog>,
 }
 
 impl Listings {
@@ -71,6 +73,7 @@ impl Listings {
         config: &config::Config,
         configured: &config::Provider,
     ) -> Option<DueListing> {
+        let config::Provider::Http(http) = configured else { return None };
         let provider = provider(config, configured, None, &self.accounts);
         if !provider.lists_models() {
             return None;
@@ -89,7 +92,7 @@ impl Listings {
         let not_before_ms = now.saturating_add(INTERVAL_MS);
         known.insert(provider.id.clone(), Known { base_url, not_before_ms, catalog });
         drop(known);
-        Some(DueListing { listings: self.clone(), provider })
+        Some(DueListing { listings: self.clone(), provider, built_in: built_in(http) })
     }
 
     fn known(&self) -> MutexGuard<'_, HashMap<String, Known>> {
@@ -97,8 +100,8 @@ impl Listings {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take(&self, provider: &Provider, listing: &CachedListing) {
-        let catalog = built_in(&provider.id, &provider.base_url).with_listing(&listing.models);
+    fn take(&self, (provider, built_in): (&Provider, &Catalog), listing: &CachedListing) {
+        let catalog = built_in.with_listing(&listing.models);
         let mut known = self.known();
         if let Some(known) = known.get_mut(&provider.id)
             && known.base_url == provider.base_url
@@ -117,11 +120,11 @@ impl Listings {
 impl DueListing {
     /// Asks, unless another server of this home did a short time ago. Returns whether it asked.
     pub async fn refresh(self) -> bool {
-        let Self { listings, provider } = &self;
+        let Self { listings, provider, built_in } = &self;
         let now = listings.options.clock.now_ms();
         let cached = self.cached().await;
         if let Some(cached) = &cached {
-            listings.take(provider, cached);
+            listings.take((provider, built_in), cached);
             // A time in the future is of a clock that was wrong.
             if (0..INTERVAL_MS).contains(&now.saturating_sub(cached.checked_at_ms)) {
                 return false;
@@ -149,7 +152,7 @@ impl DueListing {
                 return true;
             }
         };
-        listings.take(provider, &listing);
+        listings.take((provider, built_in), &listing);
         self.keep(listing).await;
         true
     }

@@ -90,15 +90,17 @@ fn find_model(
             Err(error) => return models_unknown(app, &model, effort, &error.message),
         };
         let is_listed = list.data.iter().any(|it| it.model == model || it.id == model);
+        // Of a provider that has not reported its models, the list has at most the one that is used.
+        let says_nothing = is_first && list.data.iter().all(|it| it.model == app.session.model);
         match list.next_cursor {
-            _ if is_listed || is_first && list.data.is_empty() => {
+            _ if is_listed || says_nothing => {
                 switch_model(app, &model, effort);
             }
             Some(cursor) => find_model(app, model, effort, Some(cursor)),
             None => {
                 app.warning(&format!(
-                    "The models of {} have no {model:?}: /model lists them. The same command again uses \
-                     it all the same.",
+                    "{model:?} is not in the list of the models of {} (/model shows it). The same command \
+                     again uses it all the same.",
                     app.login.provider(),
                 ));
                 app.notices.doubt_model(model);

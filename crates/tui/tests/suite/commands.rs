@@ -264,7 +264,11 @@ fn a_model_that_is_not_listed_is_used_when_the_user_insists() {
     let params = bench.answer("model/list", listed_models(&["a"], json!("more")));
     assert_eq!(params["includeHidden"], true);
     bench.answer("model/list", listed_models(&["b"], Value::Null));
-    assert!(bench.printed.contains("have no \"nope\": /model lists them."), "{}", bench.printed);
+    assert!(
+        bench.printed.contains("\"nope\" is not in the list of the models of"),
+        "{}",
+        bench.printed
+    );
     assert!(!bench.printed.contains("From the next turn on"), "{}", bench.printed);
     bench.send("/model nope high");
     assert!(bench.printed.contains("From the next turn on: nope high"), "{}", bench.printed);
@@ -277,6 +281,10 @@ fn a_model_that_is_not_listed_is_used_when_the_user_insists() {
         let expected = format!("From the next turn on: {model}\n");
         assert!(bench.printed.contains(&expected), "{}", bench.printed);
     }
+    // A list of the model in use alone says nothing of others.
+    bench.send("/model e");
+    bench.answer("model/list", listed_models(&["c"], Value::Null));
+    assert!(bench.printed.contains("From the next turn on: e\n"), "{}", bench.printed);
     bench.send("/model d");
     bench.refuse("model/list", "no connection");
     assert!(bench.printed.contains("! Whether it exists is not known"), "{}", bench.printed);
