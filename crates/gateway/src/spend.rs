@@ -1,6 +1,7 @@
 //! Keeps the spend meters of the limits in step with the ledger: before the first decision of a
 //! month they are set to the ledger's sums, so that losing the state of the limits refunds nothing.
-//! Logs when a soft limit is exceeded, once per month and again after a restart.
+//! The limits themselves are decided with the others, in `ratelimit`. Logs when a soft limit is
+//! exceeded, once per month and again after a restart.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -9,8 +9,8 @@
 //! whose [`Definition`] of it is the same: transport, values of variables, filters, time limits. A
 //! server's task (`run.rs`) starts it in the background, lists its tools, starts it again with
 //! growing pauses, and ends it a minute after its last holder has left, or at once when its
-//! configuration changed. The server's `mcp_servers.rs` makes definitions from the configuration
-//! (after trust and requirements), starts programs through `sandbox`, under full access and with
+//! configuration changed. `services/src/mcp_servers.rs` makes definitions from the configuration (after
+//! trust and requirements), starts programs through `sandbox`, under full access and with
 //! an environment that consists of a few variables and those that the entry names, and passes
 //! questions and states to the clients of the holders. Nothing waits for a server but requests for
 //! it, and the start of a thread for those that are `required`.

@@ -380,7 +380,8 @@ impl ItemKind {
     }
 }
 
-/// Returns the items as Markdown, in their order, below `title`. Their texts are put into fences that they cannot end.
+/// Returns the items as Markdown, in their order, below `title`. What commands and
+/// tools wrote is put into fences that it cannot end.
 #[must_use]
 pub fn markdown(title: Option<&str>, items: &[ThreadItem]) -> String {
     let mut page = Page::default();

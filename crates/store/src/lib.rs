@@ -10,7 +10,7 @@
 //! It provides what [`Store`] does: `commit` of a few kinds of [`Write`], which checks the lease of
 //! the thread and the owner of the turn in the same transaction; `open_thread`, `write_unloaded` and
 //! `release`; `claim_orphaned_turns`; and a dozen paged reads. No other part of the program knows
-//! SQLite, except `agentd doctor`.
+//! the tables, except `agentd doctor`.
 
 mod cursor;
 mod error;

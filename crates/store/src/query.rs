@@ -30,9 +30,9 @@ pub struct ListQuery {
     pub limit: u32,
     /// A cursor of another page, after which this one starts in `direction`.
     pub cursor: Option<String>,
-    /// Order.
+    /// The time that rows are ordered by.
     pub sort: SortKey,
-    /// Order.
+    /// Newest or oldest first.
     pub direction: Direction,
     /// True to list archived threads or the others.
     pub archived: bool,
