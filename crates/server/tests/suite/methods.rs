@@ -102,6 +102,7 @@ async fn parameters_of_the_wrong_type_are_refused_by_name() {
 #[tokio::test]
 async fn models_are_listed_in_pages() {
     let env = TestEnvironment::with_responses(json!([says("Hello.")])).await;
+    env.write_config("model_provider = \"default\"\n");
     let server = env.start();
     let mut peer = server.connect().await;
     let all = peer.call("model/list", json!({ "includeHidden": true })).await;
