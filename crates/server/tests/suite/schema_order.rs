@@ -133,8 +133,7 @@ async fn parameters_of_the_tools_of_a_client_keep_their_order() {
 
 #[tokio::test]
 async fn parameters_of_the_tools_of_an_mcp_server_keep_their_order() {
-    let schemas = schemas();
-    for chunk in schemas.chunks(schemas.len() / 4) {
+    for chunk in schemas().chunks(AT_ONCE) {
         let numbered = chunk.iter().enumerate();
         let tools: Vec<Value> = numbered
             .map(|(n, schema)| {
