@@ -3,6 +3,7 @@
 //! before the call returns.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -175,12 +176,21 @@ fn connect(file: &Path) -> Result<Connection, Error> {
     open().map_err(|error| sqlite_error(error).at(file))
 }
 
-/// Waits before the next attempt to take a lock, after `attempts` failed ones; gives up after [`BUSY`].
+/// Waits before the next attempt to take a lock, after `attempts` failed ones; gives up after [`BUSY`], however long
+/// the single waits take: a call that ends later than its caller waits would be carried out unseen.
 /// SQLite's own handler waits longer each time, up to 100 ms, so that a process that commits all the
 /// time starves the other.
 fn wait_for_lock(attempts: i32) -> bool {
+    thread_local! {
+        static FIRST: Cell<Option<Instant>> = const { Cell::new(None) };
+    }
+    let first = match FIRST.get() {
+        Some(first) if attempts > 0 => first,
+        _ => Instant::now(),
+    };
+    FIRST.set(Some(first));
     std::thread::sleep(LOCK_POLL);
-    u32::try_from(attempts).is_ok_and(|attempts| LOCK_POLL * attempts < BUSY)
+    first.elapsed() < BUSY
 }
 
 /// Changes a new file to WAL mode. SQLite does not wait for the lock here when another process
