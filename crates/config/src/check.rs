@@ -1,28 +1,35 @@
 //! Checks a parsed layer against the option table. Wrong types are errors; unknown, pending and
 //! deprecated keys are warnings. Moves renamed keys to their new names and removes keys that the
-//! layer may not set.
+//! layer may not set. Names every mistake, and leaves the layer without their values.
 
 use crate::error::{Error, Origin, Warning, WarningKind};
+use crate::foreign::{self, Meaning, RENAMED_KEYS};
 use crate::key_path::{self, join};
-use crate::kind::{Effect, Kind, MAX_NICKNAME, OptionEntry, Section, scope, wrong_type};
+use crate::kind::{Effect, Kind, MAX_NICKNAME, OptionEntry, Section, invalid, scope};
 use crate::layer_name::LayerName;
 use crate::suggest::closest;
-use crate::table::{DEPRECATED, Keys, RENAMED};
+use crate::table::{Agents, DEPRECATED, Keys, RENAMED};
 use crate::value::{Node, Table, Value};
 
+/// The findings of a check.
+pub(crate) struct Checked {
+    pub(crate) warnings: Vec<Warning>,
+    /// In the order of the lines.
+    pub(crate) error: Option<Error>,
+}
+
 /// Checks a whole layer of `config.toml`, profiles included.
-pub(crate) fn check_layer(root: &mut Table, layer: &LayerName) -> Result<Vec<Warning>, Error> {
-    let mut checker =
-        Checker { path: Vec::new(), profile: 0, layer: Some(layer), warnings: Vec::new() };
-    checker.root(root)?;
-    Ok(checker.warnings)
+pub(crate) fn check_layer(root: &mut Table, layer: &LayerName) -> Checked {
+    let mut checker = Checker { layer: Some(layer), ..Checker::default() };
+    checker.root(root);
+    checker.checked()
 }
 
 /// Checks a table that is not a layer of `config.toml`, such as `requirements.toml`.
-pub(crate) fn check_section(root: &mut Table, section: &Section) -> Result<Vec<Warning>, Error> {
-    let mut checker = Checker { path: Vec::new(), profile: 0, layer: None, warnings: Vec::new() };
-    checker.table(root, section)?;
-    Ok(checker.warnings)
+pub(crate) fn check_section(root: &mut Table, section: &Section) -> Checked {
+    let mut checker = Checker::default();
+    checker.table(root, section);
+    checker.checked()
 }
 
 /// Keys of `config.toml` that grant or restrict permissions, including all keys below them.
@@ -35,7 +42,11 @@ const PERMISSION_KEYS: [&str; 6] = [
     "sandbox_workspace_write",
 ];
 
+/// Tables whose entries are used one by one: a mistake in an entry that is not used is a warning.
+const TABLES_OF_PARTS: [&str; 3] = ["mcp_servers", "model_providers", "profiles"];
+
 /// Walks through a layer.
+#[derive(Default)]
 struct Checker<'w> {
     /// The key being checked.
     path: Vec<String>,
@@ -44,14 +55,51 @@ struct Checker<'w> {
     /// `None` for a file other than `config.toml`.
     layer: Option<&'w LayerName>,
     warnings: Vec<Warning>,
+    errors: Vec<Error>,
 }
 
 impl Checker<'_> {
-    fn root(&mut self, table: &mut Table) -> Result<(), Error> {
+    fn checked(self) -> Checked {
+        Checked { warnings: self.warnings, error: Error::of_all(self.errors) }
+    }
+
+    fn root(&mut self, table: &mut Table) {
         for renamed in RENAMED {
             self.rename(table, renamed.old, renamed.new);
         }
-        self.table(table, Keys::SECTION)
+        for (old, new) in RENAMED_KEYS {
+            self.rename(table, old, new);
+        }
+        self.built_in_profile(table);
+        self.table(table, Keys::SECTION);
+    }
+
+    /// Replaces a built-in permission profile by the sandbox mode that it stands for.
+    fn built_in_profile(&mut self, table: &mut Table) {
+        const KEY: &str = "default_permissions";
+        let Some(Node { value: Value::Text(name), origin }) = table.get(KEY) else { return };
+        let Some(mode) = foreign::sandbox_mode(name) else { return };
+        let message = format!("`{name}` is understood as `sandbox_mode = \"{mode}\"`; write that");
+        let origin = origin.clone();
+        self.path.push(KEY.to_owned());
+        self.warn(WarningKind::Note, &origin, message);
+        self.path.pop();
+        table.insert(KEY.to_owned(), Node { value: Value::Unset, origin: origin.clone() });
+        let mode = Node { value: Value::Text(mode.to_owned()), origin };
+        table.insert("sandbox_mode".to_owned(), mode);
+    }
+
+    /// Returns whether the layer is a file that people may have brought along from another program.
+    fn is_file(&self) -> bool {
+        matches!(
+            self.layer,
+            Some(LayerName::System { .. } | LayerName::User { .. } | LayerName::Project { .. })
+        )
+    }
+
+    /// The key without the profile that contains it.
+    fn key(&self) -> &[String] {
+        self.path.get(self.profile..).unwrap_or_default()
     }
 
     fn rename(&mut self, table: &mut Table, old: &str, new: &str) {
@@ -75,15 +123,18 @@ impl Checker<'_> {
         at.entry(last.clone()).or_insert(node);
     }
 
-    fn table(&mut self, table: &mut Table, section: &Section) -> Result<(), Error> {
+    fn table(&mut self, table: &mut Table, section: &Section) {
+        if matches!(self.key(), [providers, _] if providers == "model_providers") {
+            self.rename(table, "requires_openai_auth", "requires_default_auth");
+        }
         let names: Vec<String> = table.keys().cloned().collect();
         for name in names {
             let Some(node) = table.get_mut(&name) else { continue };
             self.path.push(name);
             let keep = match section.entry(self.path.last().map_or("", String::as_str)) {
-                Some(entry) => self.entry(node, entry)?,
+                Some(entry) => self.entry(node, entry),
                 None => {
-                    self.unknown(node, section)?;
+                    self.unknown(node, section);
                     true
                 }
             };
@@ -92,13 +143,18 @@ impl Checker<'_> {
                 table.remove(&name);
             }
         }
-        Ok(())
     }
 
     /// Checks the value of one key; returns whether to keep it.
-    fn entry(&mut self, node: &mut Node, entry: &OptionEntry) -> Result<bool, Error> {
+    fn entry(&mut self, node: &mut Node, entry: &OptionEntry) -> bool {
         if node.value == Value::Unset {
-            return Ok(true);
+            return true;
+        }
+        let is_role = entry.name.starts_with('<') && self.key().len() == 2;
+        if is_role && self.key()[0] == "agents" && !matches!(node.value, Value::Table(_)) {
+            // A setting of another program, and no role.
+            self.unknown(node, Agents::SECTION);
+            return false;
         }
         if self.profile > 0
             && self.path.len() == self.profile + 1
@@ -106,7 +162,7 @@ impl Checker<'_> {
         {
             let message = "a profile cannot select or hold profiles; remove it".to_owned();
             self.warn(WarningKind::Ignored, &node.origin.at_key(), message);
-            return Ok(false);
+            return false;
         }
         let outsider = match self.layer {
             Some(LayerName::Project { .. }) => Some("a project's file"),
@@ -118,67 +174,63 @@ impl Checker<'_> {
                 "ignored, because {outsider} cannot set this key; set it in your own `config.toml`"
             );
             self.warn(WarningKind::Ignored, &node.origin.at_key(), message);
-            return Ok(false);
+            return false;
         }
-        self.value(node, &entry.kind)?;
-        self.warn_about_effect(node, entry);
-        Ok(true)
+        let keep = self.value(node, &entry.kind);
+        if keep {
+            self.warn_about_effect(node, entry);
+        }
+        keep
     }
 
-    /// Checks a value, and the values inside of it, against a kind.
-    fn value(&mut self, node: &mut Node, kind: &Kind) -> Result<(), Error> {
-        match kind {
-            Kind::Either(kinds) => {
-                let fitting = kinds.iter().find(|kind| same_shape(&node.value, kind));
-                match fitting {
-                    Some(kind) => self.value(node, kind),
-                    None => Err(self.misfit(node, kind)),
+    /// Checks a value, and the values inside of it, against a kind; returns whether to keep it.
+    fn value(&mut self, node: &mut Node, kind: &Kind) -> bool {
+        match (kind, &mut node.value) {
+            (Kind::Either(kinds), value) => {
+                match kinds.iter().find(|kind| same_shape(value, kind)) {
+                    Some(kind) => return self.value(node, kind),
+                    None => return self.misfit(node, kind),
                 }
             }
-            Kind::Table(section) => match &mut node.value {
-                Value::Table(table) => self.table(table, section),
-                _ => Err(self.misfit(node, kind)),
-            },
-            Kind::Profile => match &mut node.value {
-                Value::Table(table) => {
-                    let outer = std::mem::replace(&mut self.profile, self.path.len());
-                    let checked = self.root(table);
-                    self.profile = outer;
-                    checked
-                }
-                _ => Err(self.misfit(node, kind)),
-            },
-            Kind::Map(_, of) => {
-                let Value::Table(table) = &mut node.value else {
-                    return Err(self.misfit(node, kind));
-                };
-                for (name, inner) in table.iter_mut() {
-                    if inner.value == Value::Unset {
-                        continue;
-                    }
+            (Kind::Table(section), Value::Table(table)) => self.table(table, section),
+            (Kind::Profile, Value::Table(table)) => {
+                let outer = std::mem::replace(&mut self.profile, self.path.len());
+                self.root(table);
+                self.profile = outer;
+            }
+            (Kind::Map(_, of), Value::Table(table)) => {
+                table.retain(|name, inner| {
                     self.path.push(name.clone());
-                    self.value(inner, of)?;
+                    let keep = inner.value == Value::Unset || self.value(inner, of);
                     self.path.pop();
-                }
-                Ok(())
+                    keep
+                });
             }
-            Kind::List(of) => {
-                let Value::Array(all) = &mut node.value else {
-                    return Err(self.misfit(node, kind));
-                };
-                for (index, inner) in all.iter_mut().enumerate() {
+            (Kind::List(of), Value::Array(all)) => {
+                let mut index = 0_usize;
+                all.retain_mut(|inner| {
                     self.path.push(index.to_string());
-                    self.value(inner, of)?;
+                    let keep = self.value(inner, of);
                     self.path.pop();
-                }
-                Ok(())
+                    index += 1;
+                    keep
+                });
             }
-            leaf if leaf_fits(&node.value, leaf) => Ok(()),
-            leaf => Err(self.misfit(node, leaf)),
+            (leaf, value) if leaf_fits(value, leaf) => {
+                // TOML and JSON have one kind of number: `30.0` is the 30 that every layer then holds.
+                if let (Kind::Whole { .. } | Kind::Time { .. }, Value::Other(_)) = (leaf, &*value)
+                    && let Some(whole) = value.whole().and_then(|n| i64::try_from(n).ok())
+                {
+                    *value = Value::Integer(whole);
+                }
+            }
+            _ => return self.misfit(node, kind),
         }
+        true
     }
 
-    fn misfit(&self, node: &Node, kind: &Kind) -> Error {
+    /// Decides about a value that its key does not accept; returns whether to keep the key.
+    fn misfit(&mut self, node: &mut Node, kind: &Kind) -> bool {
         let names: Vec<&str> = match kind {
             Kind::Choice(names, _) => names.to_vec(),
             Kind::Either(kinds) => kinds
@@ -192,12 +244,42 @@ impl Checker<'_> {
             Value::Text(text) => closest(text, names.into_iter()),
             _ => None,
         };
-        wrong_type(node, &join(&self.path), &expected(kind), near.map(str::to_owned))
+        let key = join(&self.path);
+        let invalid = invalid(node, &key, &expected(kind), near.map(str::to_owned));
+        let meaning = self.is_file().then(|| foreign::meaning(self.key(), &node.value, kind));
+        match meaning.flatten() {
+            Some(Meaning::As(value)) => {
+                let (found, meant) = (node.value.describe(), value.describe());
+                let message = format!("{found} is understood as {meant}; write that");
+                self.warn(WarningKind::Note, &node.origin, message);
+                node.value = value;
+                true
+            }
+            Some(Meaning::LeftOut) => {
+                let message = format!("{}; it is left out", invalid.mistake());
+                self.warn(WarningKind::LeftOut, &node.origin, message);
+                false
+            }
+            None if self.is_file() && self.is_in_part() => {
+                let value = std::mem::replace(&mut node.value, Value::Unset);
+                node.value = Value::Wrong(Box::new((value, invalid)));
+                true
+            }
+            None => {
+                self.errors.push(Error::Invalid(Box::new(invalid)));
+                false
+            }
+        }
+    }
+
+    /// Returns whether the key is in an entry of [`TABLES_OF_PARTS`].
+    fn is_in_part(&self) -> bool {
+        self.path.len() > 1 && TABLES_OF_PARTS.contains(&self.path[0].as_str())
     }
 
     /// Warns about a key that does not exist. In a thread's overrides, a misspelled permission is
     /// an error: the thread would be allowed more than its client intends.
-    fn unknown(&mut self, node: &Node, section: &Section) -> Result<(), Error> {
+    fn unknown(&mut self, node: &Node, section: &Section) {
         let (last, parents) = self.path.split_last().expect("an unknown key has a name");
         let renamed = RENAMED.iter().map(|renamed| renamed.old).filter(|_| parents.is_empty());
         let names = section.entries.iter().map(|entry| entry.name).chain(renamed);
@@ -215,10 +297,10 @@ impl Checker<'_> {
             && intended.is_some_and(|key| PERMISSION_KEYS.contains(&key))
         {
             let message = format!("there is no such key; {hint}");
-            return Err(Error::refused(&node.origin.at_key(), join(&self.path), message));
+            self.errors.push(Error::refused(&node.origin.at_key(), join(&self.path), message));
+            return;
         }
         self.warn(WarningKind::Unknown, &node.origin.at_key(), hint);
-        Ok(())
     }
 
     fn warn_about_effect(&mut self, node: &Node, entry: &OptionEntry) {
@@ -263,8 +345,17 @@ fn leaf_fits(value: &Value, kind: &Kind) -> bool {
     match (value, kind) {
         (Value::Boolean(_), Kind::Boolean) | (Value::Text(_), Kind::Text) => true,
         (Value::Text(path), Kind::Path) => !path.is_empty() && !path.contains('\0'),
-        (Value::Integer(n), Kind::Whole { min, max }) => {
-            u64::try_from(*n).is_ok_and(|n| (*min..=*max).contains(&n))
+        (Value::Integer(_) | Value::Other(_), Kind::Whole { min, max }) => {
+            value.whole().is_some_and(|n| (*min..=*max).contains(&n))
+        }
+        (Value::Integer(_) | Value::Other(_), Kind::Time { min, max, .. }) => {
+            match (value.whole(), value.float()) {
+                (Some(n), _) => (*min..=*max).contains(&n),
+                // Bounds are small enough to be floats.
+                #[allow(clippy::cast_precision_loss)]
+                (None, Some(n)) => (*min as f64..=*max as f64).contains(&n),
+                (None, None) => false,
+            }
         }
         (Value::Text(name), Kind::Choice(names, also)) => {
             names.contains(&name.as_str()) || also.contains(&name.as_str())
@@ -409,6 +500,7 @@ pub(crate) fn expected(kind: &Kind) -> String {
             format!("a whole number of at least {min}")
         }
         Kind::Whole { min, max } => format!("a whole number from {min} to {max}"),
+        Kind::Time { min, max, .. } => format!("a number from {min} to {max}"),
         Kind::Text => "a string".to_owned(),
         Kind::Url => "a string with an address that starts with `https://` or `http://`".to_owned(),
         Kind::Uuid => "a string with a UUID".to_owned(),

@@ -78,7 +78,7 @@ fn collect_entry(
 pub fn sample(kind: &Kind) -> Json {
     match kind {
         Kind::Boolean => true.into(),
-        Kind::Whole { max, .. } => (*max).into(),
+        Kind::Whole { max, .. } | Kind::Time { max, .. } => (*max).into(),
         Kind::Text | Kind::Nickname => "a".into(),
         Kind::Url => "https://host.example/v1".into(),
         Kind::Uuid => "01234567-89ab-cdef-0123-456789abcdef".into(),

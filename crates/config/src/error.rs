@@ -206,6 +206,12 @@ pub enum Error {
     /// A value has the wrong type or is out of bounds.
     #[error(transparent)]
     Invalid(Box<Invalid>),
+    /// Several mistakes, in the order of the files and lines.
+    #[error("{}", summary(errors))]
+    Several {
+        /// At least two.
+        errors: Vec<Error>,
+    },
     /// A value matches its key and still cannot be used.
     #[error("{origin}: `{key}`: {message}")]
     Refused {
@@ -273,9 +279,43 @@ impl Error {
         Error::Refused { origin: origin.clone(), key, message: message.into() }
     }
 
+    /// One error for all of these; `None` if there are none.
+    pub fn of_all(errors: impl IntoIterator<Item = Error>) -> Option<Self> {
+        let mut errors: Vec<Error> = errors.into_iter().flat_map(Error::each).collect();
+        let place = |error: &Error| {
+            let range = error.origin().and_then(Origin::range);
+            (error.origin().map(Origin::layer), range.map(|range| range.start))
+        };
+        errors.sort_by_key(place);
+        match errors.len() {
+            0 | 1 => errors.pop(),
+            _ => Some(Self::Several { errors }),
+        }
+    }
+
+    /// The single mistakes.
+    pub fn each(self) -> Vec<Error> {
+        match self {
+            Self::Several { errors } => errors,
+            one => vec![one],
+        }
+    }
+
+    /// The key and the mistake without its place, to recognize the mistake in a changed file.
+    pub fn gist(&self) -> (Option<&str>, String) {
+        match self {
+            Self::Invalid(invalid) => {
+                (Some(&invalid.key), format!("{} {}", invalid.expected, invalid.found))
+            }
+            Self::Refused { key, message, .. } => (Some(key), message.clone()),
+            other => (None, other.to_string()),
+        }
+    }
+
     /// Where the mistake was written, if it was written somewhere.
     pub fn origin(&self) -> Option<&Origin> {
         match self {
+            Error::Several { errors } => errors.first()?.origin(),
             Error::Syntax { origin, .. }
             | Error::Refused { origin, .. }
             | Error::Requirements { origin, .. } => Some(origin),
@@ -306,8 +346,22 @@ impl Error {
 
     /// The message, followed by the line of the file with a mark under the mistake.
     pub fn diagnostic(&self) -> String {
-        diagnostic(&self.to_string(), self.origin())
+        match self {
+            Self::Several { errors } => {
+                let all: Vec<String> = errors.iter().map(Error::diagnostic).collect();
+                all.join("\n\n")
+            }
+            one => diagnostic(&one.to_string(), one.origin()),
+        }
     }
+}
+
+/// The first of several mistakes, and how many more there are.
+fn summary(errors: &[Error]) -> String {
+    let first = errors.first().map(ToString::to_string).unwrap_or_default();
+    let more = errors.len().saturating_sub(1);
+    let noun = if more == 1 { "mistake" } else { "mistakes" };
+    format!("{first} (and {more} more {noun}; `agentd config check` names them all)")
 }
 
 /// Why a key that does not exist is an error and not a warning.
@@ -349,7 +403,7 @@ fn next_step(kind: std::io::ErrorKind) -> &'static str {
 }
 
 /// A value that its key does not accept.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{origin}: `{key}` must be {expected}, found {found}{}", hint(suggestion.as_deref()))]
 pub struct Invalid {
     /// Where the value was written.
@@ -362,6 +416,14 @@ pub struct Invalid {
     pub found: String,
     /// A known name or key that resembles what was written.
     pub suggestion: Option<String>,
+}
+
+impl Invalid {
+    /// The mistake without its place and key.
+    pub(crate) fn mistake(&self) -> String {
+        let Self { expected, found, suggestion, .. } = self;
+        format!("must be {expected}, found {found}{}", hint(suggestion.as_deref()))
+    }
 }
 
 /// A mistake that does not prevent the start.
@@ -390,6 +452,8 @@ pub enum WarningKind {
     Ignored,
     /// A requirement replaced the value.
     Replaced,
+    /// The value cannot be used and is left out, or the part of the file that contains it is.
+    LeftOut,
     /// Anything else.
     Note,
 }

@@ -18,6 +18,8 @@ const MAX_FILES: usize = 1024;
 /// Reads and caches configuration files. All threads of a server share one.
 #[derive(Debug, Default)]
 pub struct FileCache {
+    /// True if a file with mistakes counts without them.
+    usable_parts: bool,
     generation: AtomicU64,
     layers: Mutex<HashMap<LayerName, Cached<Layer>>>,
     requirements: Mutex<HashMap<LayerName, Cached<RequirementsLayer>>>,
@@ -50,7 +52,23 @@ impl FileCache {
     /// The file has never been valid. For one that became invalid, this returns its last valid
     /// content, and [`FileCache::broken`] the error.
     pub fn layer(&self, name: &LayerName) -> Result<Option<Arc<Layer>>, Error> {
-        cached(&self.layers, name, &self.generation, Layer::read)
+        if !self.usable_parts {
+            let read = |name| Layer::read(name).map(|layer| (layer, None));
+            return cached(&self.layers, name, &self.generation, read);
+        }
+        let read = |name| match Layer::read_usable(name)? {
+            Some((layer, error)) => Ok((Some(layer), error)),
+            None => Ok((None, None)),
+        };
+        // An error is kept for `broken`.
+        Ok(cached(&self.layers, name, &self.generation, read).unwrap_or_default())
+    }
+
+    /// A cache in which the mistakes of a file do not keep the rest of it from being used:
+    /// [`FileCache::broken`] has them all.
+    #[must_use]
+    pub fn of_usable_parts() -> Self {
+        Self { usable_parts: true, ..Self::default() }
     }
 
     /// As [`FileCache::layer`], for a requirements file.
@@ -58,7 +76,8 @@ impl FileCache {
         &self,
         name: &LayerName,
     ) -> Result<Option<Arc<RequirementsLayer>>, Error> {
-        cached(&self.requirements, name, &self.generation, RequirementsLayer::read)
+        let read = |name| RequirementsLayer::read(name).map(|layer| (layer, None));
+        cached(&self.requirements, name, &self.generation, read)
     }
 
     /// Increments the generation if one of these files changed since it was read. Reads only their
@@ -112,7 +131,7 @@ fn cached<T>(
     all: &Mutex<HashMap<LayerName, Cached<T>>>,
     name: &LayerName,
     generation: &AtomicU64,
-    read: impl Fn(LayerName) -> Result<Option<T>, Error>,
+    read: impl Fn(LayerName) -> Result<(Option<T>, Option<Error>), Error>,
 ) -> Result<Option<Arc<T>>, Error> {
     let Some(path) = name.file() else { return Ok(None) };
     // Taken before reading, so that a later write is noticed the next time.
@@ -131,7 +150,7 @@ fn cached<T>(
     }
     generation.fetch_add(1, Ordering::Relaxed);
     let (content, broken) = match read {
-        Ok(content) => (content.map(Arc::new), None),
+        Ok((content, broken)) => (content.map(Arc::new), broken),
         Err(error) => (all.get(name).and_then(|last| last.content.clone()), Some(error)),
     };
     let cached = Cached { stamp, content, broken };

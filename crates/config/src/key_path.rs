@@ -57,6 +57,11 @@ pub(crate) fn split_assignment(text: &str) -> Option<(&str, &str)> {
     None
 }
 
+/// The usual form of a dotted key; a text that is none stays as it is.
+pub fn canonical(key: &str) -> String {
+    parse(key).map_or_else(|_| key.to_owned(), |parts| join(&parts))
+}
+
 /// Joins parts into the form that [`parse`] reads.
 pub fn join<S: AsRef<str>>(parts: &[S]) -> String {
     let mut joined = String::new();

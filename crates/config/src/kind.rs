@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde_json::Value as Json;
 
@@ -58,6 +59,16 @@ pub enum Kind {
     Boolean,
     /// A whole number within these bounds, both included.
     Whole {
+        /// Smallest.
+        min: u64,
+        /// Largest.
+        max: u64,
+    },
+    /// A time in a unit of so many milliseconds, within these bounds in that unit, both included. It
+    /// may have a fraction, which is kept to the millisecond.
+    Time {
+        /// Milliseconds of the unit.
+        unit_ms: u64,
         /// Smallest.
         min: u64,
         /// Largest.
@@ -183,6 +194,43 @@ impl<const MIN: u64, const MAX: u64> Deref for Whole<MIN, MAX> {
     }
 }
 
+/// A time, written as a number of units of `UNIT_MS` milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Time<const UNIT_MS: u64, const MIN: u64, const MAX: u64>(u64);
+
+impl<const UNIT_MS: u64, const MIN: u64, const MAX: u64> Time<UNIT_MS, MIN, MAX> {
+    /// `n` units, clamped to the bounds.
+    pub const fn new(n: u64) -> Self {
+        Self(Whole::<MIN, MAX>::new(n).0 * UNIT_MS)
+    }
+
+    /// The time.
+    pub const fn duration(self) -> Duration {
+        Duration::from_millis(self.0)
+    }
+
+    /// The time in milliseconds.
+    pub const fn milliseconds(self) -> u64 {
+        self.0
+    }
+}
+
+/// The milliseconds of a checked number of units. A fraction of a millisecond is rounded up: a time
+/// that is not zero never becomes none.
+fn milliseconds(value: &Value, unit_ms: u64) -> Option<u64> {
+    match value {
+        Value::Integer(n) => u64::try_from(*n).ok()?.checked_mul(unit_ms),
+        // At most a few weeks, far below the 2^53 up to which a float is exact. A product such as
+        // 2.3 * 1000 may end a little above the whole number.
+        #[allow(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss
+        )]
+        value => value.float().map(|n| (n * unit_ms as f64 - 1e-6).ceil().max(0.0) as u64),
+    }
+}
+
 /// Defines a type for strings of a certain form.
 macro_rules! formed {
     ($(#[$doc:meta])* $name:ident, $kind:expr) => {
@@ -269,6 +317,23 @@ impl<const MIN: u64, const MAX: u64> Setting for Whole<MIN, MAX> {
 
     fn show(&self) -> Option<Json> {
         Some(self.0.into())
+    }
+}
+
+impl<const UNIT_MS: u64, const MIN: u64, const MAX: u64> Setting for Time<UNIT_MS, MIN, MAX> {
+    const KIND: Kind = Kind::Time { unit_ms: UNIT_MS, min: MIN, max: MAX };
+
+    fn read(node: &Node, _: &ReadContext<'_>) -> Result<Self, Error> {
+        milliseconds(&node.value, UNIT_MS).map(Self).ok_or_else(|| unexpected_value(node))
+    }
+
+    fn show(&self) -> Option<Json> {
+        if self.0.is_multiple_of(UNIT_MS) {
+            return Some((self.0 / UNIT_MS).into());
+        }
+        // Bounds keep it far below 2^53.
+        #[allow(clippy::cast_precision_loss)]
+        Some((self.0 as f64 / UNIT_MS as f64).into())
     }
 }
 
@@ -377,21 +442,24 @@ pub(crate) fn table(node: &Node) -> Result<&Table, Error> {
 /// The error about a value of the wrong kind. Layers are checked before they are read, so a file
 /// cannot cause it.
 pub(crate) fn unexpected_value(node: &Node) -> Error {
-    wrong_type(node, "", "a value of its key's kind", None)
+    if let Value::Wrong(wrong) = &node.value {
+        return Error::Invalid(Box::new(wrong.1.clone()));
+    }
+    Error::Invalid(Box::new(invalid(node, "", "a value of its key's kind", None)))
 }
 
-/// The error about `node`, a value that `key` does not accept.
-pub(crate) fn wrong_type(
+/// Says that `key` does not accept the value of `node`.
+pub(crate) fn invalid(
     node: &Node,
     key: &str,
     expected: &str,
     suggestion: Option<String>,
-) -> Error {
-    Error::Invalid(Box::new(Invalid {
+) -> Invalid {
+    Invalid {
         origin: node.origin.clone(),
         key: key.to_owned(),
         expected: expected.to_owned(),
         found: node.value.describe(),
         suggestion,
-    }))
+    }
 }

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::check::{check_layer, check_section};
+use crate::check::{Checked, check_layer, check_section};
 use crate::error::{Error, Origin, SourceFile, SourceRange, Warning};
 use crate::key_path;
 use crate::kind::Section;
@@ -36,10 +36,23 @@ impl Layer {
     /// # Errors
     /// The file cannot be read, is not TOML, or has a value that its key does not accept.
     pub fn read(name: LayerName) -> Result<Option<Layer>, Error> {
+        match Layer::read_usable(name)? {
+            Some((_, Some(error))) => Err(error),
+            Some((layer, None)) => Ok(Some(layer)),
+            None => Ok(None),
+        }
+    }
+
+    /// As [`Layer::read`], but without the values that their keys do not accept, and the error about
+    /// these.
+    ///
+    /// # Errors
+    /// The file cannot be read or is not TOML.
+    pub(crate) fn read_usable(name: LayerName) -> Result<Option<(Layer, Option<Error>)>, Error> {
         let Some(path) = name.file() else { return Ok(None) };
         let Some(bytes) = read_file(&path)? else { return Ok(None) };
         match String::from_utf8(bytes) {
-            Ok(text) => Layer::parse(name, text).map(Some),
+            Ok(text) => Layer::parse_usable(name, text).map(Some),
             Err(error) => Err(not_utf8(name, path, error)),
         }
     }
@@ -49,10 +62,24 @@ impl Layer {
     /// # Errors
     /// As for [`Layer::read`].
     pub fn parse(name: LayerName, text: impl Into<String>) -> Result<Layer, Error> {
+        let (layer, error) = Layer::parse_usable(name, text)?;
+        error.map_or(Ok(layer), Err)
+    }
+
+    /// As [`Layer::parse`], but without the values that their keys do not accept, and the error about
+    /// these.
+    ///
+    /// # Errors
+    /// The text is not TOML.
+    pub fn parse_usable(
+        name: LayerName,
+        text: impl Into<String>,
+    ) -> Result<(Layer, Option<Error>), Error> {
         let (mut root, text) = parse_file(&name, text.into())?;
         let raw = table_to_json(&root);
-        let warnings = check_layer(&mut root, &name)?;
-        Ok(Layer { version: version(text.text.as_bytes()), name, root, raw, warnings })
+        let Checked { warnings, error } = check_layer(&mut root, &name);
+        let version = version(text.text.as_bytes());
+        Ok((Layer { version, name, root, raw, warnings }, error))
     }
 
     /// Parses `-c key=value` arguments; later ones override earlier ones, and a value that is not
@@ -126,9 +153,9 @@ impl Layer {
 
     fn from_table(name: LayerName, mut root: Table) -> Result<Layer, Error> {
         let raw = table_to_json(&root);
-        let warnings = check_layer(&mut root, &name)?;
+        let Checked { warnings, error } = check_layer(&mut root, &name);
         let version = version(raw.to_string().as_bytes());
-        Ok(Layer { name, root, raw, version, warnings })
+        error.map_or(Ok(Layer { name, root, raw, version, warnings }), Err)
     }
 }
 
@@ -146,8 +173,8 @@ pub(crate) fn read_section(
     let Some(bytes) = read_file(&path)? else { return Ok(None) };
     let text = String::from_utf8(bytes).map_err(|error| not_utf8(name.clone(), path, error))?;
     let (mut root, _) = parse_file(&name, text)?;
-    let warnings = check_section(&mut root, section)?;
-    Ok(Some((root, warnings)))
+    let Checked { warnings, error } = check_section(&mut root, section);
+    error.map_or(Ok(Some((root, warnings))), Err)
 }
 
 fn read_file(path: &Path) -> Result<Option<Vec<u8>>, Error> {

@@ -23,6 +23,7 @@ pub mod edit;
 mod environment;
 mod error;
 mod file_cache;
+mod foreign;
 mod key_path;
 pub mod kind;
 mod layer;
@@ -40,6 +41,7 @@ mod stack;
 mod suggest;
 pub mod table;
 mod trust;
+mod unused_parts;
 mod value;
 
 pub use environment::Environment;
@@ -47,7 +49,7 @@ pub use error::{
     Error, Invalid, Origin, SourceFile, SourceRange, Strictness, Warning, WarningKind,
 };
 pub use file_cache::FileCache;
-pub use key_path::join as dotted_key;
+pub use key_path::{canonical as canonical_key, join as dotted_key};
 pub use layer::{Layer, MAX_FILE_BYTES, value_of_argument, version};
 pub use layer_name::LayerName;
 pub use permissions::PermissionProfile;

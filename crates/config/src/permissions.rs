@@ -84,11 +84,23 @@ impl RuleKey<'_> {
         Error::refused(&origin(self.root, &self.path), join(&self.path), message)
     }
 
+    /// Refuses a pattern: it would be taken for the name of one file, and restrict no other.
+    fn refuse_pattern(&self, text: &str) -> Result<(), Error> {
+        if !text.contains(['*', '?']) {
+            return Ok(());
+        }
+        Err(self.refused(format!(
+            "`{text}` is a pattern, and patterns have no effect here; name each file or folder"
+        )))
+    }
+
     fn base(&self, text: &str, cx: &ReadContext<'_>) -> Result<Location, Error> {
+        self.refuse_pattern(text)?;
         Ok(match text {
             ":root" => Location::Root,
             ":minimal" => Location::Minimal,
-            ":project_roots" => Location::ProjectRoots,
+            // The second is the name of another agent for it.
+            ":project_roots" | ":workspace_roots" => Location::ProjectRoots,
             ":tmpdir" => Location::Tmpdir,
             ":slash_tmp" => Location::SlashTmp,
             _ if text.starts_with(':') => {
@@ -129,6 +141,7 @@ impl RuleKey<'_> {
         if text == "." {
             return Ok(None);
         }
+        self.refuse_pattern(text)?;
         let path = Path::new(text);
         let inside =
             path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));

@@ -209,17 +209,22 @@ impl Provider {
 pub(crate) struct Providers {
     pub(crate) by_id: BTreeMap<String, Provider>,
     pub(crate) secret_variables: Vec<String>,
+    /// Those that are not selected and have a mistake.
+    pub(crate) broken: Vec<(String, Error)>,
 }
 
-/// Reads `model_providers` and `default_provider_base_url`.
+/// Reads `model_providers` and `default_provider_base_url`. Adds the mistakes in the selected provider
+/// to `errors`.
 pub(crate) fn providers(
     root: &Table,
     keys: &Keys,
     environment: &Environment<'_>,
-) -> Result<Providers, Error> {
+    errors: &mut Vec<Error>,
+) -> Providers {
     let mut found = Providers {
         by_id: BTreeMap::from([("offline".to_owned(), Provider::Offline)]),
         secret_variables: DEFAULT_ENV_KEYS.map(str::to_owned).to_vec(),
+        broken: Vec::new(),
     };
     let default = default_provider(keys, environment);
     for local in &LOCAL {
@@ -228,17 +233,27 @@ pub(crate) fn providers(
     }
     for (id, configured) in &keys.model_providers {
         let origin = origin(root, id);
-        refuse_built_in(id, &origin)?;
-        let http = http_provider(id, configured, &origin, &default, environment)?;
-        found.secret_variables.extend(http.env_key.clone());
+        // No command sees the credential of a provider, even of one that cannot be used.
+        found.secret_variables.extend(configured.env_key.clone());
         found.secret_variables.extend(configured.env_http_headers.values().cloned());
-        found.by_id.insert(id.clone(), Provider::Http(Arc::new(http)));
+        if let Err(error) = refuse_built_in(id, &origin) {
+            errors.push(error);
+            continue;
+        }
+        match http_provider(id, configured, &origin, &default, environment) {
+            Ok(http) => {
+                found.secret_variables.extend(http.env_key.clone());
+                found.by_id.insert(id.clone(), Provider::Http(Arc::new(http)));
+            }
+            Err(error) if *id == keys.model_provider => errors.push(error),
+            Err(error) => found.broken.push((id.clone(), error)),
+        }
     }
     found.by_id.insert("default".to_owned(), Provider::Http(Arc::new(default)));
     found.secret_variables.extend(SECRET_VARIABLES.map(str::to_owned));
     found.secret_variables.sort_unstable();
     found.secret_variables.dedup();
-    Ok(found)
+    found
 }
 
 fn origin(root: &Table, id: &str) -> Origin {
@@ -367,7 +382,7 @@ fn http_provider(
         query_params: keys.query_params.clone(),
         request_max_retries: retries(*keys.request_max_retries, REQUEST_MAX_RETRIES),
         stream_max_retries: retries(*keys.stream_max_retries, STREAM_MAX_RETRIES),
-        stream_idle_timeout: Duration::from_millis(*keys.stream_idle_timeout_ms),
+        stream_idle_timeout: keys.stream_idle_timeout_ms.duration(),
         requires_default_auth: uses_default_auth,
         uses_default_credential: uses_default_auth && !has_own,
         compress_requests: false,

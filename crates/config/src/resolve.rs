@@ -11,7 +11,7 @@ use serde_json::Value as Json;
 use crate::environment::Environment;
 use crate::error::{Error, Origin, Warning, WarningKind};
 use crate::key_path::{self, join};
-use crate::kind::Setting;
+use crate::kind::{Setting, unexpected_value};
 use crate::layer::Layer;
 use crate::layer_name::LayerName;
 use crate::pending;
@@ -24,6 +24,7 @@ use crate::suggest::closest;
 use crate::table::{
     AgentRole, ApprovalsReviewer, Features, Keys, Stage, WebSearch, WebSearchTool, stage,
 };
+use crate::unused_parts;
 use crate::value::{Node, Table, Value, merge, table_to_json};
 
 /// Name of the file of hooks, in the home and in a project's configuration folder.
@@ -71,6 +72,8 @@ pub struct Config {
     pub plugin_parts: Arc<[PluginParts]>,
     /// Roles of `agents.<name>` whose file cannot be used, each with the reason.
     pub broken_roles: BTreeMap<String, String>,
+    /// Providers of `model_providers` that cannot be used and are not selected, each with the reason.
+    pub broken_providers: BTreeMap<String, String>,
     /// Real paths of the folders that the user trusts. Commands must not write to their `.agent`
     /// folders.
     pub trusted_folders: Vec<PathBuf>,
@@ -267,10 +270,14 @@ pub fn resolve(stack: &Stack, environment: &Environment<'_>) -> Result<Resolved,
     let Merged { mut root, profile } = merge_layers(&layers)?;
     let cx = environment.read_context();
     let mut warnings = stack.warnings.clone();
+    let unused = unused_parts::leave_out(&mut root, profile.as_deref(), &mut warnings)?;
     warnings.extend(stack.requirements.constrain(&mut root, &cx)?);
-    let mut config = typed(&root, profile, stack, environment)?;
+    let mut config = typed(&root, profile, stack, environment, &mut warnings)?;
+    config.broken_providers.extend(unused.mistakes);
+    config.secret_variables.extend(unused.secret_variables);
     constrain_permissions(&mut config, &root, &mut warnings);
     unstable_features(&config, &root, &mut warnings);
+    networks_without_effect(&config, &root, &mut warnings);
     let layers =
         layers.iter().map(|layer| (layer.name().clone(), layer.version().to_owned())).collect();
     Ok(Resolved { config, warnings, layers, root })
@@ -313,6 +320,10 @@ fn profile_table<'t>(merged: &'t Table, name: &str) -> Result<&'t Table, Error> 
     if let Some(Node { value: Value::Table(table), .. }) = profiles.and_then(|all| all.get(name)) {
         return Ok(table);
     }
+    if let Some(node @ Node { value: Value::Wrong(_), .. }) = profiles.and_then(|all| all.get(name))
+    {
+        return Err(unexpected_value(node));
+    }
     let known: Vec<&str> =
         profiles.into_iter().flat_map(|all| all.keys()).map(String::as_str).collect();
     Err(PROFILES.undefined(merged, name, &known))
@@ -354,25 +365,42 @@ fn typed(
     profile: Option<String>,
     stack: &Stack,
     environment: &Environment<'_>,
+    warnings: &mut Vec<Warning>,
 ) -> Result<Config, Error> {
     let cx = environment.read_context();
     let keys = Keys::from_table(root, &cx)?;
-    let Providers { by_id, secret_variables } = providers(root, &keys, environment)?;
-    let Some(provider) = by_id.get(&keys.model_provider).cloned() else {
+    let mut errors = Vec::new();
+    let Providers { by_id, secret_variables, broken } =
+        providers(root, &keys, environment, &mut errors);
+    let mut broken_providers = BTreeMap::new();
+    for (id, error) in broken {
+        warnings.push(unused_parts::warning(&["model_providers", &id], &error));
+        broken_providers.insert(id, error.to_string());
+    }
+    let provider = by_id.get(&keys.model_provider).cloned();
+    if provider.is_none() && errors.is_empty() {
         let known: Vec<&str> = by_id.keys().map(String::as_str).collect();
-        return Err(PROVIDERS.undefined(root, &keys.model_provider, &known));
-    };
+        errors.push(PROVIDERS.undefined(root, &keys.model_provider, &known));
+    }
     let mut permission_profiles = BTreeMap::new();
     for (name, permissions) in &keys.permissions {
-        let profile = permissions::profile(name, permissions, root, &cx)?;
-        permission_profiles.insert(name.clone(), profile);
+        match permissions::profile(name, permissions, root, &cx) {
+            Ok(profile) => drop(permission_profiles.insert(name.clone(), profile)),
+            Err(error) => errors.push(error),
+        }
     }
     let permission_profile = match &keys.default_permissions {
-        None => None,
-        Some(name) => Some(permission_profiles.get(name).cloned().ok_or_else(|| {
+        Some(name) if !keys.permissions.contains_key(name) => {
             let known: Vec<&str> = permission_profiles.keys().map(String::as_str).collect();
-            PERMISSIONS.undefined(root, name, &known)
-        })?),
+            errors.push(PERMISSIONS.undefined(root, name, &known));
+            None
+        }
+        named => named.as_ref().and_then(|name| permission_profiles.get(name).cloned()),
+    };
+    let provider = match (provider, Error::of_all(errors)) {
+        (Some(provider), None) => provider,
+        (_, Some(error)) => return Err(error),
+        (None, None) => unreachable!("a provider that is not found is an error"),
     };
     Ok(Config {
         provider,
@@ -393,6 +421,7 @@ fn typed(
         trusted_folders: stack.trusted_folders.clone(),
         plugin_parts: Arc::default(),
         broken_roles: BTreeMap::new(),
+        broken_providers,
         keys,
     })
 }
@@ -450,6 +479,23 @@ fn unstable_features(config: &Config, root: &Table, warnings: &mut Vec<Warning>)
                 kind: WarningKind::Note,
             });
         }
+    }
+}
+
+/// Warns about profiles whose network has rules and is off.
+fn networks_without_effect(config: &Config, root: &Table, warnings: &mut Vec<Warning>) {
+    for (name, permissions) in &config.keys.permissions {
+        if permissions.network.enabled || !permissions.network.needs_proxy() {
+            continue;
+        }
+        let path = ["permissions", name, "network"].map(str::to_owned);
+        let origin = find(root, &path).map_or(Origin::Process, |node| node.origin.clone());
+        warnings.push(Warning {
+            origin,
+            key: join(&path),
+            message: "has no effect while `enabled` is false; add `enabled = true`".to_owned(),
+            kind: WarningKind::Note,
+        });
     }
 }
 

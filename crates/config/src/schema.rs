@@ -95,6 +95,7 @@ fn schema_of_kind(kind: &Kind, path: &str) -> Json {
     match kind {
         Kind::Boolean => json!({ "type": "boolean" }),
         Kind::Whole { min, max } => json!({ "type": "integer", "minimum": min, "maximum": max }),
+        Kind::Time { min, max, .. } => json!({ "type": "number", "minimum": min, "maximum": max }),
         Kind::Text => json!({ "type": "string" }),
         Kind::Url => json!({ "type": "string", "pattern": "^https?://[^/?#:\\s][^\\s]*$" }),
         Kind::Uuid => json!({

@@ -115,12 +115,16 @@ impl Stack {
         let layers: Vec<StackLayer> = layers.collect();
         let from_layers = layers.iter().flat_map(|layer| layer.layer.warnings());
         let mut warnings: Vec<Warning> = from_layers.cloned().chain(warnings).collect();
-        if let Some(at) =
-            warnings.iter().position(|w| overrides.strict && w.kind == WarningKind::Unknown)
-        {
-            return Err(Error::UnknownKey {
-                warning: Box::new(warnings.swap_remove(at)),
-                strictness: Strictness::Option,
+        let is_strict = |w: &Warning| {
+            overrides.strict && matches!(w.kind, WarningKind::Unknown | WarningKind::LeftOut)
+        };
+        if let Some(at) = warnings.iter().position(is_strict) {
+            let warning = Box::new(warnings.swap_remove(at));
+            return Err(match warning.kind {
+                WarningKind::LeftOut => {
+                    Error::refused(&warning.origin, warning.key, warning.message)
+                }
+                _ => Error::UnknownKey { warning, strictness: Strictness::Option },
             });
         }
         Ok(Self {
@@ -139,43 +143,19 @@ impl Stack {
         })
     }
 
-    /// The stack as it would be if the file of a layer had this text.
-    ///
-    /// # Errors
-    /// The text is not a valid configuration.
-    pub fn with_text(&self, name: &LayerName, text: &str) -> Result<Self, Error> {
-        let layer = StackLayer::enabled(Arc::new(Layer::parse(name.clone(), text)?));
-        let mut stack = self.clone();
-        match stack.layers.iter().position(|layer| layer.layer.name() == name) {
-            Some(at) => stack.layers[at] = layer,
+    /// The stack as it would be with this layer in place of the one of the same name.
+    #[must_use]
+    pub fn with_layer(mut self, layer: Layer) -> Self {
+        let name = layer.name().clone();
+        let layer = StackLayer::enabled(Arc::new(layer));
+        match self.layers.iter().position(|layer| *layer.layer.name() == name) {
+            Some(at) => self.layers[at] = layer,
             None => {
-                let at = stack.layers.partition_point(|layer| layer.layer.name() < name);
-                stack.layers.insert(at, layer);
+                let at = self.layers.partition_point(|layer| *layer.layer.name() < name);
+                self.layers.insert(at, layer);
             }
         }
-        Ok(stack)
-    }
-
-    /// The warning about the first unknown key of the layer `name` that one of `edited` sets.
-    pub fn unknown_keys<'k>(
-        &self,
-        name: &LayerName,
-        edited: impl Iterator<Item = &'k str> + Clone,
-    ) -> Option<Warning> {
-        let layer = self.layers.iter().find(|layer| layer.layer.name() == name)?;
-        let touches = |warning: &&Warning| {
-            warning.kind == WarningKind::Unknown
-                && edited.clone().any(|key| {
-                    let key =
-                        crate::key_path::parse(key).map(|parts| crate::key_path::join(&parts));
-                    key.is_ok_and(|key| {
-                        warning.key == key
-                            || warning.key.starts_with(&format!("{key}."))
-                            || key.starts_with(&format!("{}.", warning.key))
-                    })
-                })
-        };
-        layer.layer.warnings().iter().find(touches).cloned()
+        self
     }
 
     /// The layers in use, in ascending precedence.

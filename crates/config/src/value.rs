@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::error::{Origin, SourceFile, SourceRange};
+use crate::error::{Invalid, Origin, SourceFile, SourceRange};
 
 pub(crate) type Table = BTreeMap<String, Node>;
 
@@ -22,14 +22,20 @@ pub(crate) struct Node {
 pub(crate) enum Value {
     Boolean(bool),
     Integer(i64),
-    /// A number that is not a 64-bit integer, or a date. No key accepts one; kept for messages.
+    /// A number that is not a 64-bit integer, or a date, as written.
     Other(String),
     Text(String),
     Array(Vec<Node>),
     Table(Table),
     /// JSON `null`: removes the value of lower layers.
     Unset,
+    /// A value that its key does not accept, in a part that may be unused: an error only where it is
+    /// read.
+    Wrong(Box<(Value, Invalid)>),
 }
+
+/// Up to here each whole number has a float of its own.
+const EXACT: f64 = 9_007_199_254_740_992.0;
 
 impl Value {
     /// The value as JSON; one that JSON does not have is a string.
@@ -44,12 +50,36 @@ impl Value {
             Value::Array(all) => all.iter().map(|one| one.value.to_json()).collect(),
             Value::Table(table) => table_to_json(table),
             Value::Unset => Json::Null,
+            Value::Wrong(wrong) => wrong.0.to_json(),
         }
     }
 
     /// Returns whether the value equals this JSON text.
     pub(crate) fn is_json(&self, text: &str) -> bool {
         serde_json::from_str::<Json>(text).is_ok_and(|json| json == self.to_json())
+    }
+
+    /// The number that was written with a point or an exponent.
+    pub(crate) fn float(&self) -> Option<f64> {
+        match self {
+            Value::Other(text) => text.replace('_', "").parse().ok(),
+            _ => None,
+        }
+    }
+
+    /// The number without its fraction.
+    pub(crate) fn floor(&self) -> Option<u64> {
+        let n = self.float().filter(|n| (0.0..=EXACT).contains(n))?;
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        Some(n as u64)
+    }
+
+    /// The number as an integer, if it has no fraction: `30.0` is 30.
+    pub(crate) fn whole(&self) -> Option<u64> {
+        match self {
+            Value::Integer(n) => u64::try_from(*n).ok(),
+            _ => self.float().filter(|n| n.fract() == 0.0).and_then(|_| self.floor()),
+        }
     }
 
     /// Describes the value in "found …".
@@ -62,6 +92,7 @@ impl Value {
             Value::Array(_) => "an array".to_owned(),
             Value::Table(_) => "a table".to_owned(),
             Value::Unset => "null".to_owned(),
+            Value::Wrong(wrong) => wrong.0.describe(),
         }
     }
 }

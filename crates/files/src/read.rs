@@ -23,6 +23,36 @@ pub fn read_text(path: &Path, max_bytes: u64) -> Result<String, Error> {
     text(path, read(path, max_bytes)?)
 }
 
+/// As [`read_text`], for a text that a person wrote, in whatever encoding their editor stores: see
+/// [`decoded`].
+///
+/// # Errors
+/// See [`Error`].
+pub fn read_prose(path: &Path, max_bytes: u64) -> Result<String, Error> {
+    decoded(read(path, max_bytes)?).map_err(|_| Error::NotText(path.to_owned()))
+}
+
+/// The text of these bytes: UTF-8 with or without a byte order mark, or UTF-16 with one. The mark is no
+/// part of the text.
+///
+/// # Errors
+/// The bytes, if they are none of these.
+pub fn decoded(mut bytes: Vec<u8>) -> Result<String, Vec<u8>> {
+    let utf16 = |unit: fn([u8; 2]) -> u16| {
+        let units = bytes[2..].chunks_exact(2).map(|pair| unit([pair[0], pair[1]]));
+        let chars = char::decode_utf16(units);
+        // The last unit can be cut off where only the start of a file is read.
+        chars.map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
+    };
+    match bytes.as_slice() {
+        [0xff, 0xfe, ..] => return Ok(utf16(u16::from_le_bytes)),
+        [0xfe, 0xff, ..] => return Ok(utf16(u16::from_be_bytes)),
+        [0xef, 0xbb, 0xbf, ..] => drop(bytes.drain(..3)),
+        _ => {}
+    }
+    String::from_utf8(bytes).map_err(std::string::FromUtf8Error::into_bytes)
+}
+
 /// The first `max_bytes` of a regular file, which may be longer.
 ///
 /// # Errors

@@ -19,6 +19,28 @@ fn fifo(path: &Path) {
 }
 
 #[test]
+fn texts_of_people_are_decoded() {
+    let le = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
+    let be = |text: &str| text.encode_utf16().flat_map(u16::to_be_bytes).collect::<Vec<u8>>();
+    for (bytes, expect) in [
+        (b"plain \xc3\xa9".to_vec(), Some("plain \u{e9}")),
+        ("\u{feff}marked".into(), Some("marked")),
+        (le("\u{feff}Grüße 🦀\r\n"), Some("Grüße 🦀\r\n")),
+        (be("\u{feff}Grüße 🦀"), Some("Grüße 🦀")),
+        // Cut off within a character.
+        (le("\u{feff}ab")[..5].to_vec(), Some("a")),
+        (le("\u{feff}🦀")[..4].to_vec(), Some("\u{fffd}")),
+        (vec![0xff, 0xfe], Some("")),
+        (Vec::new(), Some("")),
+        (vec![0xff], None),
+        (le("ab"), Some("a\0b\0")),
+        (b"caf\xe9".to_vec(), None),
+    ] {
+        assert_eq!(files::decoded(bytes.clone()).ok().as_deref(), expect, "{bytes:?}");
+    }
+}
+
+#[test]
 fn only_regular_files_are_read_and_refusals_name_the_kind() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);

@@ -156,7 +156,7 @@ impl ActiveCall {
                 done = &mut work => return done,
                 _ = asking.changed() => {}
                 () = tokio::time::sleep(left), if !is_asking => {
-                    let seconds = limit.as_secs();
+                    let seconds = limit.as_secs_f64();
                     let message = format!(
                         "the server did not answer within {seconds} s (`tool_timeout_sec`); the \
                          request was cancelled"

@@ -42,9 +42,8 @@ pub(crate) fn bytes(root: &Path, path: &Path, most: u64) -> Result<Option<Vec<u8
 /// The text of a file, without a byte order mark.
 pub(crate) fn text(root: &Path, path: &Path) -> Result<Option<String>, Error> {
     let Some(bytes) = bytes(root, path, TEXT_BYTES)? else { return Ok(None) };
-    let text =
-        String::from_utf8(bytes).map_err(|_| Error::contents(path, "it is not UTF-8 text"))?;
-    Ok(Some(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text)))
+    let text = files::decoded(bytes).map_err(|_| Error::contents(path, "it is not UTF-8 text"))?;
+    Ok(Some(text))
 }
 
 /// The value in a file of JSON, which must be an object and have no member twice: which one counts would be a

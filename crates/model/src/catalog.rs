@@ -5,6 +5,7 @@
 
 mod cache;
 mod entry;
+mod foreign;
 mod listing;
 mod names;
 mod read;

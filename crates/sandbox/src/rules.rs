@@ -31,13 +31,14 @@ mod propose;
 mod repository;
 mod resolver;
 mod scan;
+mod statement;
 #[cfg(test)]
 mod tests;
 mod word;
 
 pub use actions::Action;
 pub use context::{Context, Invocation};
-pub use file::{MAX_RULES_FILE, parse_rules, rule_text};
+pub use file::{MAX_RULES_FILE, RulesFile, parse_rules, rule_text};
 pub use file_words::{FileWord, file_words};
 pub use invocation::commands_of_exec;
 pub use parse::{Command, Joint, MAX_COMMANDS, MAX_SCRIPT, normal_form, parse};

@@ -34,7 +34,7 @@ impl BudgetLimits {
             tokens: agents
                 .max_total_tokens
                 .map(|tokens| i64::try_from(*tokens).unwrap_or(i64::MAX)),
-            time: agents.max_total_seconds.map(|seconds| Duration::from_secs(*seconds)),
+            time: agents.max_total_seconds.map(|limit| limit.duration()),
         }
     }
 }

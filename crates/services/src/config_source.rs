@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use config::edit::Edit;
 use config::{
     Environment, Error, FileCache, Layer, LayerName, Overrides, Resolved, Stack, Strictness,
+    WarningKind,
 };
 use serde_json::{Map, Value};
 use tokio::sync::watch;
@@ -153,8 +154,9 @@ impl ConfigSource {
         self.files.broken()
     }
 
-    /// Checks that the user's file could have this text; keys of `edits` that do not exist are
-    /// refused.
+    /// Checks that the user's file could have this text: `edits` set no key that does not exist, no
+    /// value that its key does not accept, and cause no mistake. Those that the file has already stay
+    /// possible, so that they can be corrected one by one.
     pub fn check_text(&self, text: &str, edits: &[Edit]) -> Result<(), Error> {
         let options = &self.options;
         let env = |name: &str| options.variable(name);
@@ -164,17 +166,54 @@ impl ConfigSource {
             cwd: &options.cwd,
             variable: &env,
         };
-        let name = LayerName::User { file: options.home.join(config::CONFIG_FILE) };
+        let file = options.home.join(config::CONFIG_FILE);
+        let (layer, wrong) = Layer::parse_usable(LayerName::User { file }, text)?;
         let flags = self.flags.clone()?;
         let given = Overrides { flags: Some(&flags), projects: false, ..Overrides::default() };
-        let stack = Stack::load(&self.files, given, &environment)?.with_text(&name, text)?;
-        if let Some(unknown) = stack.unknown_keys(&name, edits.iter().map(|edit| &*edit.key_path)) {
-            return Err(Error::UnknownKey {
-                warning: Box::new(unknown),
-                strictness: Strictness::Edit,
-            });
-        }
-        config::resolve(&stack, &environment).map(|_| ())
+        let files = FileCache::of_usable_parts();
+        let stack = Stack::load(&files, given, &environment)?;
+        let unresolved = config::resolve(&stack, &environment).err();
+        let before = files.broken().into_iter().chain(unresolved).flat_map(Error::each);
+        let before: Vec<Error> = before.collect();
+        let resolved = config::resolve(&stack.with_layer(layer.clone()), &environment);
+        let touches = |key: &str| edits.iter().any(|edit| overlap(key, &edit.key_path));
+        let odd = layer.warnings().iter().find(|warning| {
+            matches!(warning.kind, WarningKind::Unknown | WarningKind::LeftOut)
+                && touches(&warning.key)
+        });
+        let left_out = resolved.iter().flat_map(|resolved| &resolved.warnings);
+        let odd = odd.or_else(|| {
+            left_out
+                .into_iter()
+                .find(|warning| warning.kind == WarningKind::LeftOut && touches(&warning.key))
+        });
+        let odd = odd.cloned().map(|warning| match warning.kind {
+            WarningKind::LeftOut => Error::Refused {
+                origin: warning.origin,
+                key: warning.key,
+                message: warning.message,
+            },
+            _ => Error::UnknownKey { warning: Box::new(warning), strictness: Strictness::Edit },
+        });
+        let after = wrong.into_iter().chain(resolved.err()).flat_map(Error::each);
+        let caused = after.filter(|error| {
+            let gist = error.gist();
+            gist.0.is_some_and(touches) || !before.iter().any(|known| known.gist() == gist)
+        });
+        Error::of_all(odd.into_iter().chain(caused)).map_or(Ok(()), Err)
+    }
+
+    /// The mistakes in all files, and the configuration unless they make it unusable.
+    pub(crate) fn mistakes(options: &Options) -> (Vec<Error>, Option<Loaded>) {
+        let source =
+            Self { files: FileCache::of_usable_parts(), ..Self::new(Arc::new(options.clone())) };
+        let loaded = source.load(&options.cwd, None);
+        let (loaded, error) = match loaded {
+            Ok(loaded) => (Some(loaded), None),
+            Err(error) => (None, Some(error)),
+        };
+        let all = Error::of_all(source.files.broken().into_iter().chain(error));
+        (all.map(Error::each).unwrap_or_default(), loaded)
     }
 
     /// Makes every thread read its configuration again before its next turn.
@@ -209,7 +248,16 @@ pub fn configuration_here(options: &Options) -> Result<(Resolved, Vec<PathBuf>),
     Ok((loaded.resolved, loaded.files))
 }
 
-/// Checks that the user's file could have this text; keys of `edits` that do not exist are refused.
+/// Returns whether one of two dotted keys contains the other.
+fn overlap(one: &str, other: &str) -> bool {
+    let is_within = |inner: &str, outer: &str| {
+        inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    let other = config::canonical_key(other);
+    is_within(one, &other) || is_within(&other, one)
+}
+
+/// Checks that the user's file could have this text; see [`ConfigSource::check_text`].
 ///
 /// # Errors
 /// What makes it unusable.

@@ -15,6 +15,7 @@ pub mod budget;
 pub mod command_checks;
 pub mod command_environment;
 pub mod command_runner;
+pub mod config_check;
 pub mod config_source;
 mod config_watch;
 pub mod configurations;

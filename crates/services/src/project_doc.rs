@@ -1,5 +1,6 @@
-//! The project's own documents for agents: `AGENTS.md` from the project's root down to the
-//! working folder; [`nested`] reads those below it.
+//! The documents for agents: the user's own `AGENTS.md` in the agent's home, and the project's from its
+//! root down to the working folder; [`nested`] reads those below it. In each folder,
+//! `AGENTS.override.md` takes the place of `AGENTS.md`.
 
 pub mod nested;
 
@@ -7,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use config::Config;
 
-/// The main file name; the configuration may add others.
-const NAME: &str = "AGENTS.md";
+/// The file names, the first of which counts; the configuration may add others.
+const NAMES: [&str; 2] = ["AGENTS.override.md", "AGENTS.md"];
 
 /// The documents found: the text for the model and its sources.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -19,10 +20,12 @@ pub struct ProjectDoc {
     pub problems: Vec<String>,
 }
 
-/// Reads the documents that apply in `cwd`, outermost first, up to the configured size. `check_read`
-/// returns where a path leads, or why the thread may not read it. Waits for the file system.
+/// Reads the documents that apply in `cwd`, that of `home` and then the outermost first, up to the
+/// configured size. `check_read` returns where a path of the project leads, or why the thread may not
+/// read it. Waits for the file system.
 pub fn read(
     config: &Config,
+    home: &Path,
     cwd: &Path,
     check_read: impl Fn(&Path) -> Result<PathBuf, String>,
 ) -> ProjectDoc {
@@ -34,11 +37,21 @@ pub fn read(
     }
     let folders = folders(config, cwd);
     let Ok(root) = folders[0].canonicalize() else { return found };
-    for folder in folders {
+    let own = (!folders.iter().any(|folder| folder == home)).then(|| home.to_owned());
+    // The user's own document can be anywhere, such as among the user's dotfiles.
+    let anywhere =
+        |path: &Path| path.canonicalize().map_err(|error| format!("{}: {error}", path.display()));
+    for folder in own.into_iter().chain(folders) {
         let problems = &mut found.problems;
+        let is_own = folder == home;
         let read = |path: PathBuf| {
             // One more byte, to see whether there is room for all of it.
-            match document(&path, &root, left.saturating_add(1), &check_read)? {
+            let most = left.saturating_add(1);
+            let document = match is_own {
+                true => document(&path, Path::new("/"), most, anywhere),
+                false => document(&path, &root, most, &check_read),
+            };
+            match document? {
                 Ok(text) => Some((path, text)),
                 Err(why) => {
                     problems.push(why);
@@ -46,8 +59,8 @@ pub fn read(
                 }
             }
         };
-        let Some((path, mut part)) = names(config).map(|name| folder.join(name)).find_map(read)
-        else {
+        let names = names(config).take(if is_own { NAMES.len() } else { usize::MAX });
+        let Some((path, mut part)) = names.map(|name| folder.join(name)).find_map(read) else {
             continue;
         };
         if part.trim_end().len() > left {
@@ -73,7 +86,7 @@ pub fn read(
 
 /// The names that a folder's document may have; the first that exists counts.
 fn names(config: &Config) -> impl Iterator<Item = &str> {
-    std::iter::once(NAME).chain(config.project_doc_fallback_filenames.iter().map(String::as_str))
+    NAMES.into_iter().chain(config.project_doc_fallback_filenames.iter().map(String::as_str))
 }
 
 /// From the project's root to `cwd`; only `cwd` where the root is no folder above it.
@@ -106,9 +119,13 @@ fn document(
                 root.display()
             ));
         }
-        let bytes =
-            files::read_start(&real, max_bytes as u64).map_err(|error| error.to_string())?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
+        // Twice as much, since UTF-16 needs two bytes for what is one here.
+        let most = (max_bytes as u64).saturating_mul(2);
+        let bytes = files::read_start(&real, most).map_err(|error| error.to_string())?;
+        let mut text = files::decoded(bytes)
+            .unwrap_or_else(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        text.truncate(text.floor_char_boundary(max_bytes));
+        Ok(text)
     };
     Some(text().map_err(|why| format!("a project document is left out: {why}")))
 }

@@ -14,7 +14,7 @@ use config::table::RequiredDecision;
 use sandbox::Resolved;
 use sandbox::rules::{
     Assessment, Context, Decision, Invocation, MAX_RULES_FILE, Origin, PathResolver, PrefixRule,
-    Rules, Token, Verdict, amendment, assess, parse_rules, rule_text,
+    Rules, RulesFile, Token, Verdict, amendment, assess, parse_rules, rule_text,
 };
 use session::SandboxPolicy;
 
@@ -51,6 +51,8 @@ struct Ready {
     rules: Rules,
     /// The number of rules in each file, or the reason why it cannot be used.
     files: Vec<(PathBuf, Result<usize, Error>)>,
+    /// The statements that are left out or read in part, each with its place.
+    problems: Vec<String>,
 }
 
 /// A file and its metadata when it was read last, or why they cannot be read.
@@ -80,14 +82,11 @@ impl CommandRules {
         assess(invocation, &Context { cwd, resolver }, &self.ready(config).rules)
     }
 
-    /// The files that cannot be used, and why.
+    /// The files that cannot be used, and the statements that cannot, each with the reason.
     pub fn problems(&self, config: &Config) -> Vec<String> {
         let ready = self.ready(config);
-        ready
-            .files
-            .iter()
-            .filter_map(|(_, read)| read.as_ref().err().map(ToString::to_string))
-            .collect()
+        let broken = ready.files.iter().filter_map(|(_, read)| read.as_ref().err());
+        broken.map(ToString::to_string).chain(ready.problems.iter().cloned()).collect()
     }
 
     fn ready(&self, config: &Config) -> Arc<Ready> {
@@ -122,19 +121,20 @@ impl CommandRules {
             // The configuration refuses invalid rules.
             debug_assert!(rule.is_ok(), "{rule:?}");
         }
-        let mut files = Vec::new();
+        let (mut files, mut problems) = (Vec::new(), Vec::new());
         for source in sources {
             let (path, read) = match source {
                 Source::File { path, .. } => (path, read_rules(path)),
-                Source::Broken { path, why } => (path, Err(Error::failed(why.clone()))),
-            };
-            let counted = match read {
-                Ok(read) => {
-                    let count = read.len();
-                    read.into_iter().for_each(|rule| rules.add(rule));
-                    Ok(count)
+                Source::Broken { path, why } => {
+                    (path, ReadFile::broken(Error::failed(why.clone())))
                 }
-                Err(error) => {
+            };
+            let count = read.rules.len();
+            read.rules.into_iter().for_each(|rule| rules.add(rule));
+            problems.extend(read.problems);
+            let counted = match read.broken {
+                None => Ok(count),
+                Some(error) => {
                     let error = error.within(
                         "the command rules cannot be read, so every command needs approval until \
                          they are fixed",
@@ -145,7 +145,7 @@ impl CommandRules {
             };
             files.push((path.clone(), counted));
         }
-        Ready { rules, files }
+        Ready { rules, files, problems }
     }
 
     /// Allows a command prefix from now on.
@@ -163,7 +163,10 @@ impl CommandRules {
             .map_err(|error| Error::invalid_params(error.to_string()))?;
         let _one_at_a_time = self.appending.lock().unwrap_or_else(PoisonError::into_inner);
         let known = match self.user_file.symlink_metadata() {
-            Ok(_) => read_rules(&self.user_file)?,
+            Ok(_) => {
+                let read = read_rules(&self.user_file);
+                read.broken.map_or(Ok(read.rules), Err)?
+            }
             Err(_) => Vec::new(),
         };
         let is_known = |rule: &PrefixRule| {
@@ -208,20 +211,40 @@ fn sources(folder: &Path) -> Vec<Source> {
     paths.into_iter().map(seen).collect()
 }
 
-fn read_rules(path: &Path) -> Result<Vec<PrefixRule>, Error> {
+/// The contents of a file, with its path in all places.
+#[derive(Default)]
+struct ReadFile {
+    rules: Vec<PrefixRule>,
+    problems: Vec<String>,
+    broken: Option<Error>,
+}
+
+impl ReadFile {
+    fn broken(error: Error) -> Self {
+        Self { broken: Some(error), ..Self::default() }
+    }
+}
+
+fn read_rules(path: &Path) -> ReadFile {
     // One byte over the limit, so that the parser reports the file as too large.
     let most = u64::try_from(MAX_RULES_FILE).unwrap_or(u64::MAX).saturating_add(1);
-    let bytes = files::read_start(path, most)
-        .map_err(|error| Error::failed(error.to_string()).with_source(error))?;
-    let text = String::from_utf8(bytes)
-        .map_err(|_| Error::failed(files::Error::NotText(path.to_owned()).to_string()))?;
+    let bytes = match files::read_start(path, most) {
+        Ok(bytes) => bytes,
+        Err(error) => return ReadFile::broken(Error::failed(error.to_string()).with_source(error)),
+    };
+    let Ok(text) = files::decoded(bytes) else {
+        return ReadFile::broken(Error::failed(files::Error::NotText(path.to_owned()).to_string()));
+    };
     let file: Arc<Path> = path.into();
-    let rules =
-        parse_rules(&text).map_err(|error| Error::failed(format!("{}:{error}", path.display())))?;
+    let RulesFile { rules, problems, broken } = parse_rules(&text);
     let place = |(line, rule): (usize, PrefixRule)| {
         rule.at(Origin { file: file.clone(), line: Some(line) })
     };
-    Ok(rules.into_iter().map(place).collect())
+    ReadFile {
+        rules: rules.into_iter().map(place).collect(),
+        problems: problems.iter().map(|why| format!("{}:{why}", path.display())).collect(),
+        broken: broken.map(|error| Error::failed(format!("{}:{error}", path.display()))),
+    }
 }
 
 fn append(path: &Path, rule: &str) -> std::io::Result<()> {
@@ -305,6 +328,8 @@ pub struct Explained {
     pub proposed: Option<Vec<String>>,
     /// The files of rules that hold here: how many rules each has, or why it cannot be used.
     pub files: Vec<(PathBuf, Result<usize, Error>)>,
+    /// The statements in them that are left out or read in part, each with its place.
+    pub problems: Vec<String>,
 }
 
 /// Explains how a command in the working folder would be treated under the configuration there.
@@ -329,5 +354,6 @@ pub fn explain_command(
         dangerous: assessed.dangerous,
         proposed: assessed.proposed_amendment,
         files: ready.files.clone(),
+        problems: ready.problems.clone(),
     })
 }

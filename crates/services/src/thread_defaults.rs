@@ -60,7 +60,7 @@ pub struct Parts {
 }
 
 /// Largest file of instructions that the configuration names.
-const MAX_INSTRUCTIONS_BYTES: u64 = 1 << 20;
+pub(crate) const MAX_INSTRUCTIONS_BYTES: u64 = 1 << 20;
 
 impl ThreadDefaults {
     pub fn new(options: Arc<Options>, models: Arc<Models>, files: Pool) -> Self {
@@ -379,7 +379,7 @@ fn project_doc(options: &Options, config: &Config, settings: &Allowed<Settings>)
         let confinement = settings.sandbox().confinement(cwd);
         Resolved::new(&confinement, command_tmpdir(options, config).as_deref()).settle()
     });
-    project_doc::read(config, cwd, |path| match &policy {
+    project_doc::read(config, &options.home, cwd, |path| match &policy {
         Some(policy) => policy.check_read(path).map_err(|denied| denied.to_string()),
         None => path.canonicalize().map_err(|error| format!("{}: {error}", path.display())),
     })
@@ -397,7 +397,7 @@ fn compact_prompt(config: &Config) -> Result<Option<Arc<str>>, Error> {
 
 /// The text of a file that the configuration names.
 fn from_file(key: &str, path: Option<&Path>) -> Result<Option<String>, Error> {
-    let read = path.map(|path| files::read_text(path, MAX_INSTRUCTIONS_BYTES)).transpose();
+    let read = path.map(|path| files::read_prose(path, MAX_INSTRUCTIONS_BYTES)).transpose();
     read.map_err(|error| Error::invalid_params(format!("`{key}`: {error}")).with_source(error))
 }
 
@@ -415,7 +415,7 @@ fn limits(config: &Config, provider: &str, window: u64) -> Limits {
     }
     limits.reviewer_leaves_sandbox = Allowed::reviewer_leaves_sandbox(config);
     limits.project_doc_bytes = usize::try_from(*config.project_doc_max_bytes).unwrap_or(usize::MAX);
-    limits.max_poll_ms = *config.background_terminal_max_timeout;
+    limits.max_poll_ms = config.background_terminal_max_timeout.milliseconds();
     let configured = config.model_auto_compact_token_limit.map(|tokens| *tokens);
     limits.compact_at_tokens = Some(configured.unwrap_or(window / 100 * COMPACT_AT_PERCENT));
     limits

@@ -83,6 +83,9 @@ pub(crate) fn run(arguments: Arguments, environment: Environment) -> anyhow::Res
     if let Some((key, value)) = written {
         return write(&home.join(config::CONFIG_FILE), key, value, &options);
     }
+    if let Command::Check = arguments.command {
+        return check(&options);
+    }
     let (resolved, files) = match server::configuration_here(&options) {
         Ok(loaded) => loaded,
         Err(error) => {
@@ -91,7 +94,6 @@ pub(crate) fn run(arguments: Arguments, environment: Environment) -> anyhow::Res
         }
     };
     match arguments.command {
-        Command::Check => check(&resolved)?,
         Command::Show { json: true, secrets, .. } => {
             let shown = masked(resolved.to_json(), secrets);
             print(format_args!("{shown:#}"))?;
@@ -108,21 +110,30 @@ pub(crate) fn run(arguments: Arguments, environment: Environment) -> anyhow::Res
                 print(format_args!("{}{state}", file.display()))?;
             }
         }
-        Command::Set { .. } | Command::Unset { .. } | Command::Schema { .. } => {}
+        Command::Check | Command::Set { .. } | Command::Unset { .. } | Command::Schema { .. } => {}
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn check(resolved: &Resolved) -> std::io::Result<()> {
-    for warning in &resolved.warnings {
+/// Names every mistake and every warning.
+fn check(options: &server::Options) -> anyhow::Result<ExitCode> {
+    let (errors, warnings) = server::check_configuration(options);
+    for warning in &warnings {
         eprint(format_args!("warning: {}\n", warning.diagnostic()));
     }
-    let count = resolved.warnings.len();
-    match count {
-        0 => print(format_args!("the configuration is valid")),
-        1 => print(format_args!("the configuration is valid, with 1 warning")),
-        _ => print(format_args!("the configuration is valid, with {count} warnings")),
+    for (index, error) in errors.iter().enumerate() {
+        let gap = if index + 1 < errors.len() { "\n" } else { "" };
+        eprint(format_args!("{}{gap}", error.diagnostic()));
     }
+    if !errors.is_empty() {
+        return Ok(ExitCode::from(2));
+    }
+    match warnings.len() {
+        0 => print(format_args!("the configuration is valid"))?,
+        1 => print(format_args!("the configuration is valid, with 1 warning"))?,
+        count => print(format_args!("the configuration is valid, with {count} warnings"))?,
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Returns the set values, one line each: `key = value`, its key whole.

@@ -95,6 +95,9 @@ fn rules(page: &mut Page, environment: &Environment) {
             Err(why) => page.bad("rules", format_args!("{why}")),
         }
     }
+    for problem in explained.problems {
+        page.good("rules", format_args!("warning: {problem}"));
+    }
 }
 
 /// The layers of the sandbox. One that does not work is a problem only when what is left cannot

@@ -113,6 +113,9 @@ fn page(explained: &Explained) -> String {
             Err(why) => text.push_str(&format!("PROBLEM {why}\n")),
         }
     }
+    for problem in &explained.problems {
+        text.push_str(&format!("warning: {problem}\n"));
+    }
     text
 }
 
@@ -139,5 +142,6 @@ fn object(explained: &Explained) -> Value {
         "dangerous": explained.dangerous,
         "proposed": explained.proposed,
         "files": files.collect::<Vec<_>>(),
+        "problems": explained.problems,
     })
 }

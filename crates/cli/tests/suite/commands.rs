@@ -88,7 +88,11 @@ fn rules_are_explained() {
     assert_eq!(found["dangerous"], true, "{found}");
     let safe = stdout(&env.run(&["rules", "check", "ls"]));
     assert!(safe.starts_with("no rule decides\nit only reads"), "{safe}");
-    std::fs::write(folder.join("b.rules"), "rule()").unwrap();
+    std::fs::write(folder.join("b.rules"), "host_executable(name='git')").unwrap();
+    let odd = env.run(&["rules", "check", "git push"]);
+    assert!(odd.status.success(), "{}", stdout(&odd));
+    assert!(stdout(&odd).contains("warning: "), "{}", stdout(&odd));
+    std::fs::write(folder.join("b.rules"), "rule(").unwrap();
     let broken = env.run(&["rules", "check", "ls"]);
     assert_eq!(broken.status.code(), Some(1));
     assert!(stdout(&broken).contains("b.rules:1:1"), "{}", stdout(&broken));

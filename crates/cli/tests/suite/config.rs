@@ -74,6 +74,58 @@ fn values_are_set_shown_and_removed() {
 }
 
 #[test]
+fn all_mistakes_are_named_and_can_be_corrected_one_by_one() {
+    let env = env(
+        "# mine\n\nnotify = 5\nmodel = true\nfile_opener = \"vscode\"\n[tui]\nanimations = 1\n",
+    );
+    let text = stderr(&env.run(&["config", "check"]));
+    let places: Vec<usize> =
+        [":3:10: `notify`", ":4:9: `model`", ":5:15: `file_opener`", ":7:14: `tui.animations`"]
+            .map(|place| text.find(place).unwrap_or_else(|| panic!("{place}: {text}")))
+            .to_vec();
+    assert!(places[0] < places[1] && places[1] < places[3], "{text}");
+    // Another mistake is not made meanwhile.
+    assert_eq!(env.run(&["config", "set", "hide_agent_reasoning", "1"]).status.code(), Some(2));
+    assert_eq!(env.run(&["config", "set", "notify", "6"]).status.code(), Some(2));
+    for arguments in [
+        &["config", "set", "model", "b"][..],
+        &["config", "unset", "notify"],
+        &["config", "set", "tui.animations", "true"],
+    ] {
+        assert_eq!(env.run(&["config", "check"]).status.code(), Some(2), "{arguments:?}");
+        let output = env.run(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", stderr(&output));
+    }
+    let output = env.run(&["config", "check"]);
+    assert_eq!(stdout(&output), "the configuration is valid, with 1 warning\n");
+    let file = std::fs::read_to_string(env.home().join("config.toml")).unwrap();
+    assert!(file.starts_with("# mine\n\nmodel = \"b\""), "{file}");
+}
+
+#[test]
+fn files_that_a_first_turn_reads_are_checked() {
+    let env = env("model_catalog_json = \"models.json\"\nmodel_instructions_file = \"gone.md\"\n\
+         [mcp_servers.both]\ncommand = \"x\"\nurl = \"http://h\"\n[mcp_servers.none]\nrequired = true\n");
+    std::fs::write(env.home().join("models.json"), "[{ \"id\": \"a\", \"colour\": 1 }]").unwrap();
+    let output = env.run(&["config", "check"]);
+    assert_eq!(output.status.code(), Some(2));
+    let text = stderr(&output);
+    for expected in [
+        "config.toml:1:22: `model_catalog_json`: ",
+        "unknown field `colour`",
+        "config.toml:2:27: `model_instructions_file`: ",
+        "has both `command` and `url`",
+        "has neither `command` nor `url`",
+    ] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    std::fs::write(env.home().join("models.json"), "[{ \"slug\": \"a\", \"colour\": 1 }]").unwrap();
+    std::fs::write(env.home().join("gone.md"), "Be brief.").unwrap();
+    let output = env.run(&["config", "check"]);
+    assert_eq!(stdout(&output), "the configuration is valid, with 2 warnings\n");
+}
+
+#[test]
 fn secrets_are_shown_on_request_only() {
     let env = env(
         "[model_providers.x]\nbase_url = \"http://h\"\nexperimental_bearer_token = \"tell-nobody\"\n\

@@ -28,7 +28,7 @@ pub fn apply(text: &str, edits: &[Edit]) -> Result<String, Error> {
         let pending = PendingEdit { edit, parts: &parts };
         pending.put(document.as_table_mut(), false, &parts, &edit.value)?;
     }
-    let written = document.to_string();
+    let written = with_head_of(body, document.to_string());
     Ok(format!("{mark}{}", with_line_ends_like(body, written, edits)))
 }
 
@@ -258,6 +258,15 @@ fn value_to_json(value: &Toml) -> Option<Json> {
             all.collect::<Option<_>>().map(Json::Object)
         }
     }
+}
+
+/// `new` with the comments at the beginning of `old`, among them the line that names a schema: they
+/// are about the file, and not about its first key, with which they would be removed.
+fn with_head_of(old: &str, new: String) -> String {
+    let is_head = |line: &&str| line.trim().is_empty() || line.trim_start().starts_with('#');
+    let head: String = old.split_inclusive('\n').take_while(is_head).collect();
+    let head = head.replace("\r\n", "\n");
+    if new.replace("\r\n", "\n").starts_with(&head) { new } else { head + &new }
 }
 
 /// `new` with the line ends of `old`, unless a new value contains line ends.

@@ -8,6 +8,7 @@ use crate::error::Error;
 use crate::kind::scope::{ANY, USER};
 use crate::kind::{Effect, Kind, ReadContext, Setting, Whole, unexpected_value};
 use crate::options::{choices, options};
+use crate::table::Seconds;
 use crate::value::{Node, Value};
 
 choices! {
@@ -69,7 +70,7 @@ options! {
     /// `memories`: see `features.memories`.
     pub struct Memories {
         /// Seconds that a thread rests after a turn before it leaves its notes.
-        rest_after_seconds: Whole<1, 1_200> = Whole::new(300), USER, Effect::Active;
+        rest_after_seconds: Seconds<1, 1_200> = Seconds::new(300), USER, Effect::Active;
         /// Largest size of a file of notes, and of the notes that a thread gets, in bytes; the oldest
         /// notes are removed first.
         max_bytes: Whole<1_024, 262_144> = Whole::new(16 * 1024), USER, Effect::Active;

@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use crate::kind::scope::ANY;
-use crate::kind::{Effect, Url, Whole};
+use crate::kind::{Effect, Time, Url, Whole};
 use crate::options::{choices, options};
 
 /// Milliseconds, at most a day, so that a sum of two cannot overflow.
-pub type Milliseconds = Whole<0, 86_400_000>;
+pub type Milliseconds = Time<1, 0, 86_400_000>;
+/// Seconds, perhaps with a fraction.
+pub type Seconds<const MIN: u64, const MAX: u64> = Time<1_000, MIN, MAX>;
 /// Retries; a higher bound would only hide that a provider is down.
 pub type Retries = Whole<0, 100>;
 /// Tokens.

@@ -11,6 +11,7 @@ use crate::kind::{
     Country, Effect, Host, Kind, Nickname, ReadContext, Setting, TimeZone, Url, Whole,
 };
 use crate::options::{choices, options};
+use crate::table::{Milliseconds, Seconds};
 use crate::value::{Node, Value};
 
 choices! {
@@ -151,13 +152,13 @@ options! {
         /// Largest nesting depth of sub-agents; the thread itself has depth 0.
         max_depth: Whole<0, 100> = Whole::new(1), ANY, Effect::Active;
         /// Time limit of one worker of a CSV job, in seconds.
-        job_max_runtime_seconds: Whole<1, 604_800> = Whole::new(1800), ANY,
+        job_max_runtime_seconds: Seconds<1, 604_800> = Seconds::new(1800), ANY,
             Effect::Active;
         /// Most tokens, input and output, that a turn and all agents that it starts may use
         /// together.
         max_total_tokens: Option<Whole<1, 1_000_000_000_000>>, ANY, Effect::Active;
         /// Longest duration of a turn and of all agents that it starts, in seconds.
-        max_total_seconds: Option<Whole<1, 604_800>>, ANY, Effect::Active;
+        max_total_seconds: Option<Seconds<1, 604_800>>, ANY, Effect::Active;
         rest {
             /// A role for sub-agents.
             roles as "<name>": AgentRole, ANY, Effect::Group;
@@ -272,11 +273,11 @@ options! {
         /// Its tools, by name.
         tools: BTreeMap<String, McpTool>, ANY, Effect::Group;
         /// Time limit of the server's start, in seconds; 10 by default.
-        startup_timeout_sec: Option<Whole<0, 86_400>>, ANY, Effect::Active;
+        startup_timeout_sec: Option<Seconds<0, 86_400>>, ANY, Effect::Active;
         /// The same in milliseconds; has precedence if both are set.
-        startup_timeout_ms: Option<Whole<0, 86_400_000>>, ANY, Effect::Active;
+        startup_timeout_ms: Option<Milliseconds>, ANY, Effect::Active;
         /// Time limit of a tool call, in seconds.
-        tool_timeout_sec: Whole<0, 86_400> = Whole::new(60), ANY, Effect::Active;
+        tool_timeout_sec: Seconds<0, 86_400> = Seconds::new(60), ANY, Effect::Active;
         /// OAuth scopes to request; when empty, those that the server asks for.
         scopes: Vec<String>, ANY, Effect::Active;
         /// The `resource` parameter of RFC 8707 at login; when unset, what the server's metadata name.

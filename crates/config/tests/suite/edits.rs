@@ -79,6 +79,23 @@ fn edits_keep_comments_and_layout() {
             "model = 'a'\r\n[t]\r\nx = 1\r\n",
         ),
         ("\u{feff}model = 'a'\n", vec![replace("model", json!("b"))], "\u{feff}model = \"b\"\n"),
+        // Comments at the beginning are about the file.
+        (
+            "#:schema ./s.json\n# Mine.\n\n# The model\nmodel = 'a'\nprofile = 'p'\n",
+            vec![replace("model", Value::Null)],
+            "#:schema ./s.json\n# Mine.\n\n# The model\nprofile = 'p'\n",
+        ),
+        (
+            "\u{feff}# Mine.\r\n[t]\r\na = 1\r\n",
+            vec![replace("t", Value::Null)],
+            "\u{feff}# Mine.\r\n",
+        ),
+        (
+            "# Mine.\nt = 1\n# other\nb = 2\n",
+            vec![replace("t", json!({ "a": 1 })), replace("b", Value::Null)],
+            "# Mine.\nt = { a = 1 }\n",
+        ),
+        ("# Mine.\na.b = 1\n[c]\n", vec![replace("a", Value::Null)], "# Mine.\n[c]\n"),
         (
             "",
             vec![replace("l", json!([1, 2.5, "x", { "k": "v" }]))],

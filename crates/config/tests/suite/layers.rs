@@ -116,7 +116,7 @@ fn renamed_and_deprecated_keys_work_and_warn() {
         assert!(home.warnings()[0].contains(&format!("write `{key}`")), "{:?}", home.warnings());
     }
     let home = TestHome::with("background_terminal_timeout = 7\n");
-    assert_eq!(*home.config().background_terminal_max_timeout, 7);
+    assert_eq!(home.config().background_terminal_max_timeout.milliseconds(), 7);
     let home =
         TestHome::with("experimental_use_unified_exec_tool = false\ntools_view_image = false\n");
     let config = home.config();

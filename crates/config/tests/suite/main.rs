@@ -5,6 +5,7 @@ mod diagnostics;
 mod edits;
 mod file_cache;
 mod layers;
+mod people;
 mod plugins;
 mod properties;
 mod providers;
@@ -18,7 +19,10 @@ mod trust;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use config::{Config, Environment, Error, FileCache, Layer, LayerName, Overrides, Resolved, Stack};
+use config::{
+    Config, Environment, Error, FileCache, Layer, LayerName, Overrides, Resolved, Stack, Warning,
+    WarningKind,
+};
 use tempfile::TempDir;
 
 /// The folders of an administrator, a user and a project.
@@ -135,4 +139,28 @@ impl TestHome {
 /// Parses a user's file that does not exist on disk.
 pub(crate) fn parse(text: &str) -> Result<Layer, Error> {
     Layer::parse(LayerName::User { file: "/home/a/config.toml".into() }, text)
+}
+
+/// Returns whether each key accepts its value in this text: none is an error, understood as another
+/// value or left out.
+pub(crate) fn accepts(text: &str) -> bool {
+    let Ok(layer) = parse(text) else { return false };
+    let is_odd = |warning: &Warning| {
+        let is_mistake = warning.message.contains("must be ");
+        warning.kind == WarningKind::Unknown
+            || warning.message.contains(" is understood as ")
+            || (warning.kind == WarningKind::LeftOut && is_mistake)
+    };
+    // Without a profile and a provider, which the text may select and not define.
+    let selects =
+        |line: &&str| line.starts_with("profile = ") || line.starts_with("model_provider = ");
+    let lines: Vec<&str> = text.lines().filter(|line| !selects(line)).collect();
+    let unselected = lines.join("\n");
+    let is_invalid =
+        |error: Error| error.each().iter().any(|error| matches!(error, Error::Invalid(_)));
+    !layer.warnings().iter().any(is_odd)
+        && match TestHome::with(&unselected).resolved() {
+            Ok(resolved) => !resolved.warnings.iter().any(is_odd),
+            Err(error) => !is_invalid(error),
+        }
 }

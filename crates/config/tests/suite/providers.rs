@@ -77,7 +77,7 @@ fn credentials() {
 fn tls_files() {
     let with = |tls: &str| {
         TestHome::with(&format!(
-            "[model_providers.p]\nbase_url = \"https://p\"\ntls = {{ {tls} }}\n"
+            "model_provider = \"p\"\n[model_providers.p]\nbase_url = \"https://p\"\ntls = {{ {tls} }}\n"
         ))
     };
     let both = with(
@@ -109,12 +109,12 @@ fn selected() {
         ),
         ("[model_providers.default]\nbase_url = \"http://x\"", "set `default_provider_base_url`"),
         (
-            "[model_providers.x]\nname = \"X\"",
+            "model_provider = \"x\"\n[model_providers.x]\nname = \"X\"",
             "`model_providers.x.base_url`: missing; write the provider's address",
         ),
         (
-            "[model_providers.x]\nbase_url = \"ftp://h\"",
-            ":2:12: `model_providers.x.base_url` must be a string with an address",
+            "model_provider = \"x\"\n[model_providers.x]\nbase_url = \"ftp://h\"",
+            ":3:12: `model_providers.x.base_url` must be a string with an address",
         ),
     ] {
         let message = TestHome::with(text).error();

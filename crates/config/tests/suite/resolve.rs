@@ -16,7 +16,7 @@ fn an_empty_configuration_has_the_documented_defaults() {
     assert!(config.allow_login_shell && config.features.unified_exec && !config.features.undo);
     assert_eq!(*config.project_doc_max_bytes, 32_768);
     assert_eq!(config.project_root_markers, [".git"]);
-    assert_eq!(*config.background_terminal_max_timeout, 300_000);
+    assert_eq!(config.background_terminal_max_timeout.milliseconds(), 300_000);
     assert_eq!(config.sqlite_home, home.home);
     assert_eq!(config.log_dir, home.home.join("log"));
     assert_eq!((config.model.as_ref(), config.profile.as_ref()), (None, None));
@@ -112,6 +112,15 @@ fn permission_profiles_are_read() {
     );
     for (text, expected) in [
         ("permissions.p.filesystem.\":home\" = \"read\"", "unknown token"),
+        (
+            "permissions.p.filesystem.\"**/*.env\" = \"none\"",
+            "`**/*.env` is a pattern, and patterns have no",
+        ),
+        ("permissions.p.filesystem.\"/a/*\" = \"read\"", "`/a/*` is a pattern"),
+        (
+            "permissions.p.filesystem.\":project_roots\" = { \".\" = \"write\", \"**/.env?\" = \"none\" }",
+            "`**/.env?` is a pattern",
+        ),
         ("permissions.p.filesystem.\"a/b\" = \"read\"", "write an absolute path"),
         ("permissions.p.filesystem.\"/a/../b\" = \"read\"", "write an absolute path"),
         ("permissions.p.filesystem.\":minimal\" = \"write\"", "can only be `read`"),

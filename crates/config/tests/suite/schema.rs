@@ -1,13 +1,11 @@
 //! Compares the generated JSON Schema with the program's own checks.
 
-use config::WarningKind;
 use config::docs::{all_keys, sample};
 use config::kind::Kind;
 use jsonschema::Validator;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::parse;
 use crate::table::toml_of;
 
 fn validator() -> Validator {
@@ -16,8 +14,7 @@ fn validator() -> Validator {
 
 /// Whether the program accepts a document without a warning about unknown keys.
 fn is_accepted(document: &Value) -> bool {
-    parse(&toml_of(document))
-        .is_ok_and(|layer| !layer.warnings().iter().any(|w| w.kind == WarningKind::Unknown))
+    crate::accepts(&toml_of(document))
 }
 
 #[test]

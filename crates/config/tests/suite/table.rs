@@ -31,6 +31,75 @@ fn all_keys_resolve_together() {
     assert_eq!(config.profile.as_deref(), Some("x"));
 }
 
+/// The document with each whole number as `change` returns it.
+fn with_numbers(value: &Value, change: &impl Fn(u64) -> Value) -> Value {
+    let inner = |value| with_numbers(value, change);
+    match value {
+        Value::Number(n) => change(n.as_u64().unwrap()),
+        Value::Array(all) => all.iter().map(inner).collect(),
+        Value::Object(all) => all.iter().map(|(key, value)| (key.clone(), inner(value))).collect(),
+        other => other.clone(),
+    }
+}
+
+#[test]
+fn every_number_may_be_written_with_a_point() {
+    // Up to here floats are exact.
+    let bound = |n: u64| n.min(1 << 53);
+    let whole = with_numbers(&all_keys(), &|n| bound(n).into());
+    #[allow(clippy::cast_precision_loss)]
+    let floats = with_numbers(&all_keys(), &|n| (bound(n) as f64).into());
+    let text = toml_of(&floats);
+    assert!(text.contains("86400.0"), "{text}");
+    // A layer shows what was written.
+    assert_eq!(parse(&text).unwrap().to_json(), floats);
+    let home = TestHome::with(&text);
+    let config = home.config();
+    home.user(&toml_of(&whole));
+    assert_eq!(config, home.config());
+    let mut thread = TestHome::with("");
+    thread.thread = floats;
+    assert_eq!(thread.config().mcp_servers["x"].tool_timeout_sec.milliseconds(), 86_400_000);
+}
+
+#[test]
+fn only_times_have_fractions() {
+    for row in rows() {
+        let path: Vec<String> = row.path.split('.').map(|part| format!("\"{part}\"")).collect();
+        let accepts = |n: &str| crate::accepts(&format!("{} = {n}", path.join(".")));
+        match row.entry.kind {
+            Kind::Whole { min, max } => {
+                assert!(accepts(&format!("{min}.0")), "{}", row.path);
+                assert!(max < 2 || !accepts("1.5"), "{}", row.path);
+            }
+            Kind::Time { min, max, .. } => {
+                for n in [format!("{min}.25"), format!("{min}.0"), format!("{max}.0"), "2e1".into()]
+                {
+                    assert!(accepts(&n), "{}: {n}", row.path);
+                }
+                for n in
+                    [format!("{max}.5"), "-1".into(), "-0.5".into(), "nan".into(), "inf".into()]
+                {
+                    assert!(!accepts(&n), "{}: {n}", row.path);
+                }
+            }
+            _ => {}
+        }
+    }
+    for (n, milliseconds) in [
+        ("2.5", 2_500),
+        ("30.0", 30_000),
+        ("2.3", 2_300),
+        ("0.0001", 1),
+        ("0.0", 0),
+        ("1_0.5", 10_500),
+    ] {
+        let text = format!("[mcp_servers.a]\ncommand = \"x\"\ntool_timeout_sec = {n}");
+        let config = TestHome::with(&text).config();
+        assert_eq!(config.mcp_servers["a"].tool_timeout_sec.milliseconds(), milliseconds, "{n}");
+    }
+}
+
 #[test]
 fn paths_are_distinct_and_documented() {
     let rows = rows();

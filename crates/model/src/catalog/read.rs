@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::entry::Entry;
+use super::foreign;
 use super::{Catalog, Effort, Family, ModelInfo, family_of};
 
 /// A catalog file cannot be used.
@@ -41,12 +42,12 @@ const MAX_SHOWN: usize = 80;
 pub(super) const EFFORTS: [&str; 6] = ["none", "minimal", "low", "medium", "high", "xhigh"];
 
 /// Reads a catalog file: a JSON object with `models` and optionally `families`, or the array of
-/// models alone (docs/models.md). Only `id` is required of an entry. The order is the picker's.
+/// models alone (docs/models.md), or the list of models of another agent (`slug`). Only `id` is required of an entry. The order is the picker's.
 ///
 /// # Errors
 /// See [`CatalogError`].
 pub fn read(path: &Path) -> Result<Catalog, CatalogError> {
-    let text = files::read_text(path, MAX_CATALOG_BYTES).map_err(|error| match error {
+    let text = files::read_prose(path, MAX_CATALOG_BYTES).map_err(|error| match error {
         files::Error::TooLarge { path, .. } => CatalogError::TooLarge { path },
         error => CatalogError::Read { path: path.to_owned(), cause: error.into_io() },
     })?;
@@ -66,6 +67,8 @@ pub fn parse(text: &str) -> Result<Catalog, String> {
         families: Vec<Entry>,
         models: Vec<Entry>,
     }
+    let converted = foreign::converted(text, &EFFORTS);
+    let text = converted.as_deref().unwrap_or(text);
     let parsed = if text.trim_start().starts_with('[') {
         serde_json::from_str(text).map(|models| File { families: Vec::new(), models })
     } else {

@@ -25,6 +25,39 @@ fn built_in_catalogs_are_consistent() {
 }
 
 #[test]
+fn a_list_of_models_of_another_agent_is_read() {
+    let text = r#"{ "models": [
+        { "slug": "later", "display_name": "Later", "priority": 2, "visibility": "hide", "description": null },
+        { "slug": "first", "display_name": "First", "description": "Fast", "priority": 1, "visibility": "list",
+          "default_reasoning_level": "medium", "supports_reasoning_summaries": true,
+          "supported_reasoning_levels": [
+            { "effort": "low", "description": "Less" }, { "effort": "medium", "description": "Some" },
+            { "effort": "ultra", "description": "All" } ],
+          "shell_type": "shell_command", "minimal_client_version": "0.98.0", "supported_in_api": true,
+          "base_instructions": "You are.", "support_verbosity": true, "default_verbosity": "low",
+          "apply_patch_tool_type": "freeform", "context_window": 272000, "upgrade": null,
+          "truncation_policy": { "mode": "tokens", "limit": 10000 }, "supports_parallel_tool_calls": false,
+          "input_modalities": ["text", "image", "audio"], "experimental_supported_tools": [] }
+    ] }"#;
+    let catalog = parse(text).unwrap();
+    let ids: Vec<&str> = catalog.models().iter().map(|model| &*model.id).collect();
+    assert_eq!(ids, ["first", "later"]);
+    let [first, later] = catalog.models() else { panic!("{ids:?}") };
+    assert_eq!((&*first.display_name, &*first.description), ("First", "Fast"));
+    assert_eq!((first.context_window, first.supports_parallel_tool_calls), (272_000, false));
+    let efforts: Vec<&str> = first.supported_efforts.iter().map(|it| &*it.effort).collect();
+    assert_eq!((efforts, &*first.default_effort), (vec!["low", "medium"], "medium"));
+    assert_eq!((first.patch_tool, first.supports_verbosity), (PatchTool::Custom, true));
+    assert_eq!(first.instructions.as_deref(), Some("You are."));
+    assert_eq!(first.input_modalities.len(), 2);
+    assert!(!first.hidden && later.hidden);
+    // A mistake is named as in any catalog.
+    let mixed = r#"[{ "slug": "a" }, { "id": "b" }]"#;
+    assert!(parse(mixed).unwrap_err().contains("unknown field `slug`"));
+    assert!(parse(r#"[{ "slug": "a" }, { "slug": "a" }]"#).is_err());
+}
+
+#[test]
 fn names_on_no_list_get_the_row_of_their_family() {
     let check = |id: &str, family: Option<&str>, window: u64, reasoning: bool, patch: PatchTool| {
         let catalog = if id.starts_with('/') { Catalog::offline() } else { Catalog::hosted() };

@@ -11,41 +11,115 @@
 //! )
 //! ```
 //!
-//! `decision` is `allow` by default. The examples are checked here: a rule that contradicts one of
-//! its examples is an error.
+//! `decision` is `allow` by default; `deny` and `block` mean `forbidden`. The examples are checked
+//! here: an allowing rule that contradicts one of its examples is left out. A statement that cannot
+//! be read never allows anything, and its restriction holds as far as it can be read
+//! (`statement.rs`).
 
 use super::parse::{Command, parse};
 use super::prefix::{Decision, PrefixRule, Token};
+use super::statement::{Statement, Understood};
 use crate::error::{Error, ErrorKind};
 
+/// The name of the statement that makes a rule.
+pub(super) const PREFIX_RULE: &str = "prefix_rule";
 /// Longest file, in bytes.
 pub const MAX_RULES_FILE: usize = 1024 * 1024;
 /// Nesting of lists; a pattern needs two levels.
 const MAX_DEPTH: usize = 3;
+/// Statements of one file that cannot be read. With more, the rest of the file is not read.
+const MAX_UNREAD: usize = 100;
 
-/// The rules of a file, with the line of each.
-///
-/// # Errors
-/// The first syntax error, or the first example that contradicts its rule.
-pub fn parse_rules(text: &str) -> Result<Vec<(usize, PrefixRule)>, Error> {
+/// The contents of a `.rules` file.
+#[derive(Debug, Default)]
+pub struct RulesFile {
+    /// The rules, with the line of each.
+    pub rules: Vec<(usize, PrefixRule)>,
+    /// The statements that are left out, or read in part: a mistake each, with its position and its
+    /// effect. No rule allows less strictly because of them.
+    pub problems: Vec<Error>,
+    /// The first restriction that is unknown, because its statement cannot be read: everything has
+    /// to be asked about.
+    pub broken: Option<Error>,
+}
+
+/// Reads a file. What cannot be read is in the result, next to what can.
+pub fn parse_rules(text: &str) -> RulesFile {
+    let mut file = RulesFile::default();
     if text.len() > MAX_RULES_FILE {
         let message = format!("the file is longer than {MAX_RULES_FILE} bytes");
-        return Err(syntax_error((1, 1), &message));
+        file.broken = Some(syntax_error((1, 1), &message));
+        return file;
     }
-    let mut reader = Reader { text, at: 0 };
-    let mut rules = Vec::new();
+    let ends = text.match_indices('\n').map(|(at, _)| at + 1);
+    let lines: Vec<usize> = std::iter::once(0).chain(ends).collect();
+    let mut reader = Reader { text, at: 0, lines: &lines };
+    // Inside of a construct that is not read, nothing is known to hold always.
+    let mut within = false;
+    let mut unread = 0;
     loop {
         reader.skip(Space::Lines);
         if reader.rest().is_empty() {
-            return Ok(rules);
+            break;
         }
         let begins = reader.at;
-        let rule = reader.rule()?;
-        rules.push((reader.place(begins).0, rule));
-        reader.skip(Space::Line);
-        if !(reader.rest().is_empty() || reader.eat("\n") || reader.eat(";")) {
-            return Err(reader.error(reader.at, "a new line is expected after a rule"));
+        let line = reader.line(begins);
+        within &= lines[line - 1] < begins;
+        let error = match reader.statement() {
+            Ok(rule) if rule.decision() == Decision::Allow && within => {
+                reader.error(begins, "a rule inside of a construct that is not read")
+            }
+            Ok(rule) => {
+                file.rules.push((line, rule));
+                continue;
+            }
+            Err(error) => error,
+        };
+        unread += 1;
+        if unread > MAX_UNREAD {
+            let message = "too many statements cannot be read; the file is not read from here on";
+            file.broken.get_or_insert(reader.error(begins, message));
+            break;
         }
+        let statement = Statement::find(&reader, begins);
+        reader.at = statement.end;
+        within |= statement.opens_block;
+        let effect = match statement.understood(&reader) {
+            Understood::LeftOut => "it is left out".to_owned(),
+            Understood::Restricts(rule) => {
+                let effect = effect_of(&rule);
+                file.rules.push((line, rule));
+                effect
+            }
+            Understood::Nothing => {
+                file.broken.get_or_insert(error);
+                continue;
+            }
+        };
+        file.problems.push(error.next_step(effect));
+    }
+    file
+}
+
+/// Says what a rule does whose statement has a mistake.
+fn effect_of(rule: &PrefixRule) -> String {
+    let words: Vec<&str> =
+        rule.tokens().map(|words| words.first().map_or("", String::as_str)).collect();
+    let what = match rule.decision() {
+        Decision::Forbidden => "still forbidden",
+        Decision::Allow | Decision::Prompt => "asked about",
+    };
+    format!("commands that begin with `{}` are {what}", words.join(" "))
+}
+
+/// The decision of this name.
+pub(super) fn decision_named(name: &str) -> Option<Decision> {
+    match name {
+        "allow" => Some(Decision::Allow),
+        "prompt" => Some(Decision::Prompt),
+        // The last two are words of other programs.
+        "forbidden" | "deny" | "block" => Some(Decision::Forbidden),
+        _ => None,
     }
 }
 
@@ -77,7 +151,7 @@ fn quoted(word: &str) -> String {
 }
 
 /// A literal, with its byte position.
-enum Value {
+pub(super) enum Value {
     Text(usize, String),
     List(usize, Vec<Value>),
 }
@@ -98,9 +172,11 @@ enum Space {
     Lines,
 }
 
-struct Reader<'t> {
+pub(super) struct Reader<'t> {
     text: &'t str,
     at: usize,
+    /// Where each line begins.
+    lines: &'t [usize],
 }
 
 #[derive(Default)]
@@ -117,10 +193,37 @@ impl<'t> Reader<'t> {
         &self.text[self.at..]
     }
 
+    pub(super) fn source(&self) -> &'t str {
+        self.text
+    }
+
+    /// The number of the line, from 1.
+    fn line(&self, at: usize) -> usize {
+        self.lines.partition_point(|begins| *begins <= at)
+    }
+
     fn place(&self, at: usize) -> (usize, usize) {
-        let before = &self.text[..at];
-        let line_begins = before.rfind('\n').map_or(0, |newline| newline + 1);
-        (before.matches('\n').count() + 1, before[line_begins..].chars().count() + 1)
+        let line = self.line(at);
+        (line, self.text[self.lines[line - 1]..at].chars().count() + 1)
+    }
+
+    /// A rule, and the end of its line.
+    fn statement(&mut self) -> Result<PrefixRule, Error> {
+        let rule = self.rule()?;
+        self.skip(Space::Line);
+        if !(self.rest().is_empty() || self.eat("\n") || self.eat(";")) {
+            return Err(self.error(self.at, "a new line is expected after a rule"));
+        }
+        Ok(rule)
+    }
+
+    /// The literal at a position and the character after it, unless the statement ends there.
+    pub(super) fn value_at(&self, at: usize, end: usize) -> Option<(Value, Option<char>)> {
+        let mut reader = Reader { at, ..*self };
+        let value = reader.value(0).ok()?;
+        reader.skip_inside();
+        let after = reader.rest().chars().next().filter(|_| reader.at < end);
+        (reader.at <= end || after.is_none()).then_some((value, after))
     }
 
     fn error(&self, at: usize, message: impl Into<String>) -> Error {
@@ -183,7 +286,7 @@ impl<'t> Reader<'t> {
     fn rule(&mut self) -> Result<PrefixRule, Error> {
         let begins = self.at;
         match self.name() {
-            "prefix_rule" => {}
+            PREFIX_RULE => {}
             "" => return Err(self.error(begins, "a call of `prefix_rule` is expected")),
             other => {
                 let message = format!("`{other}` is not known; only `prefix_rule(…)` is");
@@ -322,13 +425,10 @@ impl<'t> Reader<'t> {
 
     fn decision(&self, value: &Value) -> Result<Decision, Error> {
         match value {
-            Value::Text(_, text) if text == "allow" => Ok(Decision::Allow),
-            Value::Text(_, text) if text == "prompt" => Ok(Decision::Prompt),
-            Value::Text(_, text) if text == "forbidden" => Ok(Decision::Forbidden),
-            other => {
-                Err(self.error(other.at(), "it must be \"allow\", \"prompt\" or \"forbidden\""))
-            }
+            Value::Text(_, text) => decision_named(text),
+            Value::List(..) => None,
         }
+        .ok_or_else(|| self.error(value.at(), "it must be \"allow\", \"prompt\" or \"forbidden\""))
     }
 
     fn text(&self, value: Value) -> Result<String, Error> {
@@ -338,14 +438,14 @@ impl<'t> Reader<'t> {
         }
     }
 
-    fn list(&self, value: Value) -> Result<Vec<Value>, Error> {
+    pub(super) fn list(&self, value: Value) -> Result<Vec<Value>, Error> {
         match value {
             Value::List(_, parts) => Ok(parts),
             Value::Text(at, _) => Err(self.error(at, "a list is expected, not a text")),
         }
     }
 
-    fn token(&self, value: Value) -> Result<Token, Error> {
+    pub(super) fn token(&self, value: Value) -> Result<Token, Error> {
         match value {
             Value::Text(_, word) => Ok(Token::Literal(word)),
             Value::List(_, words) => {

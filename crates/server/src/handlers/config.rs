@@ -146,8 +146,23 @@ impl Server {
         let edits: Vec<Edit> = edits.into_iter().map(edit).collect();
         let configurations = &self.services.configurations;
         let written = configurations.write(path, expected_version, edits.clone()).await?;
-        let own = self.services.configurations.own_for(&caller.peer)?;
-        let overridden = edits.iter().find_map(|edit| overridden(&own.resolved, edit));
+        let (lasting, replaced) = lasting(&edits);
+        for edit in replaced {
+            let message = format!(
+                "`{}` is in several edits of one batch: they were made in their order, and what the last one \
+                 wrote is in the file",
+                edit.key_path
+            );
+            warnings::send_plain(&caller.peer, message);
+        }
+        let overridden = match self.services.configurations.own_for(&caller.peer) {
+            Ok(own) => lasting.into_iter().find_map(|edit| overridden(&own.resolved, edit)),
+            // The edit is made; what the file had wrong before is still wrong.
+            Err(error) => {
+                warnings::send_plain(&caller.peer, error.to_string());
+                None
+            }
+        };
         response(written, overridden)
     }
 
@@ -184,6 +199,31 @@ fn edit(edit: ConfigEdit) -> Edit {
     Edit { key_path: edit.key_path, value: edit.value, strategy }
 }
 
+/// The edits whose values are in the file after all, and those of which a later one wrote the key again.
+fn lasting(edits: &[Edit]) -> (Vec<&Edit>, Vec<&Edit>) {
+    let key = |edit: &Edit| config::canonical_key(&edit.key_path);
+    let keys: Vec<String> = edits.iter().map(key).collect();
+    let is_replaced = |index: usize| {
+        let later = keys[index + 1..].iter().zip(&edits[index + 1..]);
+        let merges = |edit: &Edit| edit.strategy == Strategy::Upsert && edit.value.is_object();
+        later.into_iter().any(|(key, edit)| *key == keys[index] && !merges(edit))
+    };
+    let (replaced, lasting): (Vec<usize>, Vec<usize>) =
+        (0..edits.len()).partition(|index| is_replaced(*index));
+    let all = |indexes: Vec<usize>| indexes.into_iter().map(|index| &edits[index]).collect();
+    (all(lasting), all(replaced))
+}
+
+/// Returns whether two values are the same; `30.0` is 30.
+fn is_same(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Number(one), Value::Number(other)) => {
+            one == other || (one.as_f64() == other.as_f64() && one.is_f64() != other.is_f64())
+        }
+        _ => one == other,
+    }
+}
+
 fn response(
     written: Written,
     overridden_metadata: Option<ConfigOverriddenMetadata>,
@@ -204,7 +244,7 @@ fn response(
 fn overridden(resolved: &Resolved, edit: &Edit) -> Option<ConfigOverriddenMetadata> {
     let (effective, origin) = resolved.value(&edit.key_path)?;
     let in_force = match edit.strategy {
-        Strategy::Replace => effective == edit.value,
+        Strategy::Replace => is_same(&effective, &edit.value),
         Strategy::Upsert => holds(&effective, &edit.value),
     };
     if in_force || edit.value.is_null() && matches!(origin.layer(), LayerName::System { .. }) {

@@ -109,6 +109,25 @@ async fn a_batch_is_written_as_a_whole_or_not_at_all() {
 }
 
 #[tokio::test]
+async fn a_batch_with_a_key_twice_says_which_value_holds() {
+    let env = env().await;
+    let server = env.start();
+    let mut peer = server.connect().await;
+    let twice = json!({ "edits": [write("model", json!("a")), write("\"model\"", json!("b"))] });
+    let written = peer.call("config/batchWrite", twice).await;
+    assert_eq!((&written["status"], &written["overriddenMetadata"]), (&json!("ok"), &Value::Null));
+    let warning = peer.expect("configWarning").await;
+    assert!(
+        warning["summary"].as_str().unwrap().starts_with("`model` is in several edits"),
+        "{warning}"
+    );
+    assert_eq!(peer.call("config/read", json!({})).await["config"]["model"], "b");
+    let number =
+        peer.call("config/value/write", write("model_context_window", json!(9000.0))).await;
+    assert_eq!(number["status"], "ok", "{number}");
+}
+
+#[tokio::test]
 async fn a_write_that_a_flag_overrides_is_reported_as_overridden() {
     let mut env = env().await;
     env.config_overrides.push("model=\"by-flag\"".to_owned());

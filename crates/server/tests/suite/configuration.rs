@@ -22,6 +22,50 @@ async fn unknown_keys_are_reported_after_the_handshake() {
 }
 
 #[tokio::test]
+async fn files_of_another_agent_start_and_clients_receive_their_warnings() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../config/tests/people");
+    let mut count = 0;
+    for file in std::fs::read_dir(folder).unwrap() {
+        let file = file.unwrap().path();
+        println!("{}", file.display());
+        let text = std::fs::read_to_string(file).unwrap();
+        let env = TestEnvironment::with_responses(json!([says("Hello.")])).await;
+        env.write_config(&text);
+        let server = env.start();
+        let mut peer = server.open(jsonrpc::Limits::default());
+        peer.initialize(Value::Null).await;
+        for expected in text.lines().filter_map(|line| line.strip_prefix("# warning: ")) {
+            let is_renamed = expected.contains("was renamed");
+            let method = if is_renamed { "deprecationNotice" } else { "configWarning" };
+            let key = expected.split('`').nth(1).unwrap();
+            println!("{expected}");
+            peer.expect_where(method, |notice| notice["summary"].as_str().unwrap().contains(key))
+                .await;
+        }
+        // No thread, which would start MCP servers.
+        peer.call("config/read", json!({})).await;
+        server.stop().await;
+        count += 1;
+    }
+    assert!(count >= 12, "{count}");
+}
+
+#[tokio::test]
+async fn a_provider_with_a_mistake_is_refused_with_it() {
+    let env = TestEnvironment::with_responses(json!([says("Hello.")])).await;
+    let text = std::fs::read_to_string(env.home().join("config.toml")).unwrap();
+    env.write_config(&format!(
+        "{text}\n[model_providers.old]\nbase_url = \"http://h\"\nwire_api = \"chat\"\n"
+    ));
+    let server = env.start();
+    let mut peer = server.connect().await;
+    let fault = peer.refused("thread/start", json!({ "modelProvider": "old" })).await;
+    assert!(fault.message.contains("must be \"responses\""), "{}", fault.message);
+    let thread = peer.start_thread(json!({})).await;
+    assert_eq!(peer.run_turn(&thread, "Hi.").await["status"], "completed");
+}
+
+#[tokio::test]
 async fn an_unreadable_configuration_is_reported_and_refuses_threads_until_it_is_fixed() {
     let env = TestEnvironment::with_responses(json!([says("Hello.")])).await;
     let good = std::fs::read_to_string(env.home().join("config.toml")).unwrap();

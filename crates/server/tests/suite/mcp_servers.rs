@@ -114,7 +114,7 @@ pub(crate) fn call(thread: &str, tool: &str) -> Value {
 async fn tools_and_resources_are_listed_called_and_read() {
     let bench = Bench::new(
         "enabled_tools = [\"ask\", \"echo\", \"never\", \"hidden\"]\n\
-         disabled_tools = [\"hidden\"]\ntool_timeout_sec = 1\ncwd = \"/usr\"\n\
+         disabled_tools = [\"hidden\"]\ntool_timeout_sec = 0.75\ncwd = \"/usr\"\n\
          env = { MINE = \"1\" }\nenv_vars = [\"PASSED\"]\n\
          [mcp_servers.off]\ncommand = \"sh\"\nenabled = false",
     )
@@ -157,7 +157,7 @@ async fn tools_and_resources_are_listed_called_and_read() {
     assert_eq!((bench.count("started"), bench.count("MINE=1")), (1, 1));
     assert_eq!((bench.count("PASSED=too"), bench.count("PWD=/usr")), (1, 1));
     let late = peer.refused("mcpServer/tool/call", call(&threads[0], "never")).await;
-    assert!(late.message.contains("within 1 s (`tool_timeout_sec`)"), "{}", late.message);
+    assert!(late.message.contains("within 0.75 s (`tool_timeout_sec`)"), "{}", late.message);
     assert!(!bench.log().contains("MY_TOKEN"), "{}", bench.log());
     server.stop().await;
     assert_eq!(bench.count("ended"), 1);

@@ -76,6 +76,27 @@ async fn each_way_of_working_below_the_folder_gives_the_documents_on_the_way() {
 }
 
 #[tokio::test]
+async fn the_own_document_and_overriding_ones_are_read_in_any_encoding() {
+    let env = TestEnvironment::with_responses(json!([says("Done.")])).await;
+    let own = env.home().join("AGENTS.md");
+    let utf16: Vec<u8> = "\u{feff}OWN RULES é".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    std::fs::write(&own, utf16).unwrap();
+    document(&env, "AGENTS.md", "SHARED RULES");
+    let overriding = document(&env, "AGENTS.override.md", "\u{feff}LOCAL RULES");
+    let server = env.start();
+    let mut peer = server.connect().await;
+    let thread = start(&mut peer).await;
+    peer.run_turn(&thread, "Go.").await;
+    assert_eq!(
+        counts(&env, &["OWN RULES é", "LOCAL RULES", "SHARED RULES", "\u{feff}"]),
+        [[1, 1, 0, 0]]
+    );
+    let requests = env.model().raw_requests();
+    assert!(requests[0].find("OWN") < requests[0].find("LOCAL"), "{}", requests[0]);
+    assert_eq!(sources(&mut peer, &thread).await, shown(&[&own, &overriding]));
+}
+
+#[tokio::test]
 async fn work_in_the_folder_itself_and_elsewhere_gives_nothing() {
     let env = TestEnvironment::with_responses(json!([
         runs("cat file.txt; ls -la .."),

@@ -167,12 +167,12 @@ async fn a_changed_rules_file_applies_from_the_next_command() {
 #[tokio::test]
 async fn everything_is_asked_about_while_a_file_cannot_be_read() {
     let env = env(&["ls", "touch made"]).await;
-    write(env.home(), "broken.rules", "\nprefix_rule(pattern=['touch'], decision='forbiden')");
+    write(env.home(), "broken.rules", "\nprefix_rule(pattern=[TOUCH], decision='deny')");
     let server = env.start();
     let mut peer = server.connect().await;
     let warning = peer.expect("configWarning").await;
     let summary = warning["summary"].as_str().unwrap();
-    assert!(summary.contains("broken.rules:2:41: it must be \"allow\""), "{summary}");
+    assert!(summary.contains("broken.rules:2:22: a text in quotes or a list"), "{summary}");
     let thread = thread(&mut peer, "onRequest").await;
     let turn = peer.start_turn(&thread, "Go.").await;
     let asked = peer.asked(COMMAND).await;

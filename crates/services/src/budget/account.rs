@@ -224,7 +224,7 @@ impl OpenBudget<'_> {
         let time = self
             .max_time
             .filter(|max| is_nearly_used(elapsed.as_millis(), max.as_millis()))
-            .map(|max| format!("{} of {} seconds", elapsed.as_secs(), max.as_secs()));
+            .map(|max| format!("{} of {} seconds", elapsed.as_secs(), max.as_secs_f64()));
         let used = match (tokens, time) {
             (None, None) => return None,
             (Some(tokens), Some(time)) => format!("{tokens} and {time}"),

@@ -25,10 +25,9 @@ pub(super) fn of_name(config: &Config, options: &Options, name: &str) -> Option<
 
 fn definition(name: &str, server: &McpServer, options: &Options) -> Definition {
     let transport = transport(name, server, options).unwrap_or_else(Transport::Unusable);
-    let seconds = |limit: u64| Duration::from_secs(limit);
     let startup_timeout = match (server.startup_timeout_ms, server.startup_timeout_sec) {
-        (Some(limit), _) => Duration::from_millis(*limit),
-        (None, Some(limit)) => seconds(*limit),
+        (Some(limit), _) => limit.duration(),
+        (None, Some(limit)) => limit.duration(),
         (None, None) => STARTUP_TIMEOUT,
     };
     Definition {
@@ -37,8 +36,16 @@ fn definition(name: &str, server: &McpServer, options: &Options) -> Definition {
         enabled_tools: server.enabled_tools.clone(),
         disabled_tools: server.disabled_tools.clone(),
         startup_timeout,
-        tool_timeout: seconds(*server.tool_timeout_sec),
+        tool_timeout: server.tool_timeout_sec.duration(),
     }
+}
+
+/// Returns why each server that is switched on cannot be reached, by its name.
+pub(crate) fn unusable(config: &Config, options: &Options) -> Vec<(String, String)> {
+    let enabled = config.mcp_servers.iter().filter(|(_, server)| server.enabled);
+    enabled
+        .filter_map(|(name, server)| Some((name.clone(), transport(name, server, options).err()?)))
+        .collect()
 }
 
 fn transport(name: &str, server: &McpServer, options: &Options) -> Result<Transport, String> {

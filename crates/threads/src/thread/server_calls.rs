@@ -176,7 +176,7 @@ async fn running(server: &mcp::Server) -> Result<(), ToolError> {
             return Err(ToolError::new(format!(
                 "the MCP server `{name}` is still starting after {} s (`tool_timeout_sec`); call it again \
                  later",
-                limit.as_secs()
+                limit.as_secs_f64()
             )));
         }
     };

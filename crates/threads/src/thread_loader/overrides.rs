@@ -74,6 +74,10 @@ fn check_provider(config: &Config, provider: &str) -> Result<(), Error> {
     if config.providers.contains_key(provider) {
         return Ok(());
     }
+    if let Some(mistake) = config.broken_providers.get(provider) {
+        let message = format!("`modelProvider`: `{provider}` cannot be used: {mistake}");
+        return Err(Error::invalid_params(message));
+    }
     let known: Vec<&str> = config.providers.keys().map(String::as_str).collect();
     Err(Error::invalid_params(format!(
         "`modelProvider`: there is no provider `{provider}`; the configuration has {}",

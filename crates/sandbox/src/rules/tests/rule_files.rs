@@ -4,12 +4,14 @@ use proptest::prelude::*;
 
 use super::{at, words};
 use crate::error::ErrorKind;
-use crate::rules::{Decision, Invocation, Rules, assess, parse_rules, rule_text};
+use crate::rules::{Decision, Invocation, PrefixRule, Rules, assess, parse_rules, rule_text};
 
 fn decision(file: &str, script: &str) -> Option<Decision> {
     let mut rules = Rules::default();
-    for (_, rule) in parse_rules(file).unwrap() {
-        rules.add(rule);
+    let read = parse_rules(file);
+    read.rules.into_iter().for_each(|(_, rule)| rules.add(rule));
+    if let Some(error) = read.broken {
+        rules.add_broken(error.to_string());
     }
     assess(Invocation::Script(script), &at("/w"), &rules).decision.map(|verdict| verdict.decision)
 }
@@ -23,7 +25,9 @@ fn a_file_is_read() {
           not_match = [\"git status\", \"ls\"],\n\
         )\n\n\
         prefix_rule ( pattern = [ \"cargo\" ] ) ; prefix_rule(pattern=['rm'], decision='forbidden')";
-    let rules = parse_rules(file).unwrap();
+    let read = parse_rules(file);
+    assert!(read.problems.is_empty() && read.broken.is_none(), "{read:?}");
+    let rules = read.rules;
     let lines: Vec<(usize, Decision)> =
         rules.iter().map(|(line, rule)| (*line, rule.decision())).collect();
     assert_eq!(lines, [(2, Decision::Prompt), (8, Decision::Allow), (8, Decision::Forbidden)]);
@@ -31,7 +35,12 @@ fn a_file_is_read() {
     assert_eq!(decision(file, "git fetch"), Some(Decision::Prompt));
     assert_eq!(decision(file, "cargo test"), Some(Decision::Allow));
     assert_eq!(decision(file, "rm x; cargo test"), Some(Decision::Forbidden));
-    assert_eq!(parse_rules(" \n# nothing\n;").unwrap(), []);
+    for word in ["forbidden", "deny", "block"] {
+        let file = format!("prefix_rule(pattern=['rm'], decision='{word}')");
+        assert_eq!(decision(&file, "rm x"), Some(Decision::Forbidden), "{word}");
+    }
+    let empty = parse_rules(" \n# nothing\n;");
+    assert!(empty.rules.is_empty() && empty.problems.is_empty(), "{empty:?}");
 }
 
 #[test]
@@ -57,7 +66,7 @@ fn rule_errors_state_their_position() {
         ("prefix_rule(pattern=[\"a\"] decision=\"allow\")", "1:27: `)` is expected after the last"),
         ("prefix_rule(pattern=[\"a\" \"b\"])", "1:26: `]` is expected after the last part"),
         ("prefix_rule(pattern=[\"a\"], pattern=[\"b\"])", "1:28: `pattern` is given twice"),
-        ("prefix_rule(pattern=[\"a\"], decision=\"deny\")", "1:37: it must be \"allow\""),
+        ("prefix_rule(pattern=[\"a\"], decision=\"no\")", "1:37: it must be \"allow\""),
         ("prefix_rule(pattern=[\"a\"], decision=[])", "1:37: it must be \"allow\""),
         ("prefix_rule(pattern=[\"a\"], justification=\" \")", "1:21: a command rule has an empty"),
         ("prefix_rule(pattern=[\"a\n\"])", "1:22: the text is not closed"),
@@ -72,19 +81,157 @@ fn rule_errors_state_their_position() {
         ("prefix_rule(pattern=[\"a\"], match=\"a\")", "1:34: a list is expected"),
         ("prefix_rule(pattern=[\"a\"", "1:25: `]` is expected"),
     ] {
-        let error = parse_rules(file).expect_err(file).to_string();
+        let read = parse_rules(file);
+        let error = read.problems.first().or(read.broken.as_ref()).expect(file).to_string();
         assert!(error.starts_with(expect), "{file}: {error}");
+        assert!(read.rules.iter().all(|(_, rule)| rule.decision() != Decision::Allow), "{file}");
     }
-    let long = "#".repeat(crate::rules::MAX_RULES_FILE + 1);
-    assert!(parse_rules(&long).is_err());
+}
+
+/// What becomes of a statement that cannot be read.
+enum Remains {
+    /// A warning.
+    Nothing,
+    /// A warning, and this decision about commands that begin with these words.
+    Rule(Decision, &'static str),
+    /// All commands are asked about.
+    Unknown,
+}
+
+#[test]
+fn a_statement_that_cannot_be_read_allows_nothing_and_restricts_as_far_as_it_can_be_read() {
+    use Decision::{Forbidden, Prompt};
+    use Remains::{Nothing, Rule, Unknown};
+    let rest = "prefix_rule(pattern = ['late'], decision = 'forbidden')";
+    for (statement, expect) in [
+        // Functions of other programs.
+        ("host_executable(name = 'git', paths = ['/usr/bin/git'])", Nothing),
+        ("host_executable(name = 'git',\n  paths = ['/usr/bin/git'", Nothing),
+        ("network_rule(host = 'a.example', protocol = 'https', decision = 'allow')", Nothing),
+        ("network_rule(host = 'a.example', decision = 'deny')", Unknown),
+        ("network_rule('a.example', 'https', 'deny')", Unknown),
+        ("load('other.star', 'rules')", Nothing),
+        ("torn(", Unknown),
+        // Statements that are no calls.
+        ("x = 1", Nothing),
+        ("[1,\n2]", Nothing),
+        ("\"\"\"About\nprefix_rule(pattern=['ls'])\n\"\"\"", Nothing),
+        ("'''never\nprefix_rule(pattern=['rm'], decision='forbidden')", Unknown),
+        ("x = prefix_rule(pattern=['rm'], decision='forbidden')", Unknown),
+        ("[prefix_rule(pattern=[p], decision='deny') for p in ['rm']]", Unknown),
+        ("if False:\n  prefix_rule(pattern=['ls'])\n  prefix_rule(pattern=['ls'])", Nothing),
+        ("for p in x:\n  prefix_rule(pattern=['rm'], decision='deny')", Rule(Forbidden, "rm")),
+        ("x = False and \\\n prefix_rule(pattern=['ls'])", Nothing),
+        // Rules that allow.
+        ("prefix_rule(pattern=['ls'], match=['cat'])", Nothing),
+        ("prefix_rule(pattern=['tmux capture-pane'], match=['tmux capture-pane -p'])", Nothing),
+        ("prefix_rule(pattern=[LS], decision='allow')", Nothing),
+        ("prefix_rule(pattern=['ls'], decision='allow') if X else None", Nothing),
+        ("prefix_rule(pattern=['ls'], why='x', note=\"a ) '# ]\")", Nothing),
+        ("prefix_rule(pattern=['ls'] # a ) and 'b\n, other=1)", Nothing),
+        // Rules that restrict.
+        ("prefix_rule(pattern=['rm'], decision='forbidden', match=['ls'])", Rule(Forbidden, "rm")),
+        ("prefix_rule(pattern=['rm'], why='x', decision='deny')", Rule(Forbidden, "rm")),
+        ("prefix_rule(why=f('('), decision='deny', pattern=['rm', 'x'])", Rule(Forbidden, "rm x")),
+        ("prefix_rule(pattern=['rm'], decision='never')", Rule(Prompt, "rm")),
+        ("prefix_rule(pattern=['rm'], decision=D)", Rule(Prompt, "rm")),
+        ("prefix_rule(pattern=['rm'], decision='allow' if X else 'deny')", Rule(Prompt, "rm")),
+        ("prefix_rule(pattern=['rm'], decision='allow', decision='deny')", Rule(Forbidden, "rm")),
+        ("prefix_rule(pattern=['rm'], 'forbidden')", Rule(Prompt, "rm")),
+        ("prefix_rule(pattern=['rm'], **forbid)", Rule(Prompt, "rm")),
+        ("prefix_rule(pattern=['rm', '-r'] + X, decision='deny')", Rule(Prompt, "rm")),
+        ("prefix_rule(pattern=[['rm', 'dd'], X], decision='deny')", Rule(Prompt, "rm")),
+        ("prefix_rule(pattern='rm -r', decision='deny')", Rule(Prompt, "rm")),
+        // Brackets that are not closed.
+        ("prefix_rule(pattern=['rm'", Rule(Prompt, "rm")),
+        ("prefix_rule(pattern=['rm',", Rule(Prompt, "rm")),
+        ("prefix_rule(pattern=['rm'], decision='deny'", Rule(Forbidden, "rm")),
+        ("prefix_rule(pattern=['rm'], decision='deny')]", Rule(Forbidden, "rm")),
+        ("prefix_rule(pattern=['rm], decision='deny')", Unknown),
+        // The program is not known.
+        ("prefix_rule(pattern=['rm'] if X else ['dd'], decision='deny')", Unknown),
+        ("prefix_rule(pattern=['r' + 'm'], decision='deny')", Unknown),
+        ("prefix_rule(pattern=[X], decision='deny')", Unknown),
+        ("prefix_rule(pattern=[], decision='deny')", Unknown),
+        ("prefix_rule(pattern=['a'], pattern=['b'], decision='deny')", Unknown),
+        ("prefix_rule(decision='deny')", Unknown),
+        ("prefix_rule(['rm'], 'forbidden')", Unknown),
+    ] {
+        let file = format!("prefix_rule(pattern=['early'])\n{statement}\n{rest}\n");
+        let read = parse_rules(&file);
+        let lines = read.rules.iter().map(|(line, _)| *line);
+        assert_eq!(lines.filter(|line| *line == 1).count(), 1, "{statement}");
+        let late = decision(&file, "late");
+        let hides_rest = statement.starts_with("'''");
+        assert_eq!(late, Some(if hides_rest { Prompt } else { Forbidden }), "{statement}");
+        assert_ne!(decision(&file, "ls"), Some(Decision::Allow), "{statement}");
+        assert!(!read.problems.is_empty() || read.broken.is_some(), "{statement}");
+        let words = |rule: &PrefixRule| {
+            rule.tokens().map(|words| words[0].as_str()).collect::<Vec<_>>().join(" ")
+        };
+        let own: Vec<(Decision, String)> = read
+            .rules
+            .iter()
+            .map(|(_, rule)| (rule.decision(), words(rule)))
+            .filter(|(_, words)| !matches!(words.as_str(), "early" | "late"))
+            .collect();
+        match expect {
+            Nothing => assert!(own.is_empty() && read.broken.is_none(), "{statement}: {read:?}"),
+            Rule(decision, words) => {
+                assert_eq!(own, [(decision, words.to_owned())], "{statement}: {read:?}");
+                assert!(read.broken.is_none(), "{statement}: {read:?}");
+            }
+            Unknown => assert!(own.is_empty() && read.broken.is_some(), "{statement}: {read:?}"),
+        }
+    }
+}
+
+#[test]
+fn problems_state_their_effect() {
+    let file = "host_executable(name='git')\n\
+                prefix_rule(pattern=['git', 'push'], decision='deny', match=['ls'])\n\
+                prefix_rule(pattern=['git', X], decision='deny')";
+    let problems: Vec<String> =
+        parse_rules(file).problems.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        problems,
+        [
+            "1:1: `host_executable` is not known; only `prefix_rule(…)` is; it is left out",
+            "2:62: the rule does not match this example of `match`; commands that begin with \
+             `git push` are still forbidden",
+            "3:29: a text in quotes or a list in `[…]` is expected; commands that begin with `git` \
+             are asked about",
+        ]
+    );
+}
+
+#[test]
+fn a_file_of_any_size_is_read_in_bounded_time() {
+    let big = crate::rules::MAX_RULES_FILE;
+    for (what, unit, is_read) in [
+        ("too long", "#", false),
+        ("rules on one line", "prefix_rule(pattern=['a']);", true),
+        ("mistakes on one line", "x;", false),
+        ("brackets", "(", false),
+        ("brackets on lines", "f(\n", false),
+        ("quotes", "'", false),
+        ("broken rules", "prefix_rule(pattern=[X], decision='deny')\n", false),
+        ("calls", "prefix_rule(", false),
+    ] {
+        let size = if what == "too long" { 10 * big } else { big };
+        let read = parse_rules(&unit.repeat(size / unit.len()));
+        assert_eq!(read.broken.is_none(), is_read, "{what}: {:?}", read.broken);
+        assert!(read.problems.len() <= 100, "{what}");
+    }
 }
 
 proptest! {
     #[test]
     fn any_text_is_read_or_refused(
-        text in "(prefix_rule|pattern|match|[\\[\\](),=;#\"'\\\\ au\n]){0,40}"
+        text in "(prefix_rule\\(|pattern=|decision=|match|deny|[\\[\\](){},=;:#\"'\\\\ au\u{e9}\n]){0,40}"
     ) {
-        if let Err(error) = parse_rules(&text) {
+        let read = parse_rules(&text);
+        for error in read.problems.iter().chain(&read.broken) {
             let is_inside = matches!(
                 error.kind(),
                 ErrorKind::RuleSyntax { line, .. } if line <= text.matches('\n').count() + 1
@@ -95,7 +242,7 @@ proptest! {
 
     #[test]
     fn written_rules_round_trip(prefix in prop::collection::vec("[^\0]{1,8}", 1..4)) {
-        let rules = parse_rules(&rule_text(&prefix)).unwrap();
+        let rules = parse_rules(&rule_text(&prefix)).rules;
         prop_assert_eq!(rules.len(), 1);
         let tokens: Vec<_> = rules[0].1.tokens().map(<[String]>::to_vec).collect();
         let expected: Vec<_> = prefix.iter().map(|word| vec![word.clone()]).collect();

@@ -110,14 +110,16 @@ impl Agents {
             claim: Some(claim),
         };
         let counts = store.job_counts(found.key).await.map_err(|error| unstored(&error))?;
-        let seconds =
-            job.max_runtime_seconds.unwrap_or(*caller.config.agents.job_max_runtime_seconds);
+        let row_limit = match job.max_runtime_seconds {
+            Some(seconds) => Duration::from_secs(seconds),
+            None => caller.config.agents.job_max_runtime_seconds.duration(),
+        };
         let run = Arc::new(JobRun {
             agents: self.clone(),
             caller,
             plan,
             job: found,
-            row_limit: Duration::from_secs(seconds),
+            row_limit,
             room: Room::new(MAX_RESULTS.saturating_sub(counts.result_bytes)),
             course: Course::open(),
             concurrency: job.max_concurrency.min(limits.max_threads).max(1),

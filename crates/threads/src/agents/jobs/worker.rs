@@ -127,7 +127,7 @@ impl JobRun {
             }
         };
         timeout_at(begun + self.row_limit, work).await.unwrap_or_else(|_| {
-            let seconds = self.row_limit.as_secs();
+            let seconds = self.row_limit.as_secs_f64();
             End::Failed(format!("the worker reported no result within {seconds} s"))
         })
     }

@@ -465,7 +465,7 @@ impl Actor {
             settings: self.machine.settings().clone(),
             asker: self.model.note_asker(config, self.broadcast.user_agent()),
             project: config.project_root.clone(),
-            rest: Duration::from_secs(*config.memories.rest_after_seconds),
+            rest: config.memories.rest_after_seconds.duration(),
             max_bytes: memories::max_bytes(config),
         };
         self.memories.rest(resting);

@@ -1,0 +1,177 @@
+//! Leaves out the parts of a configuration that have a mistake and are not used: providers that are
+//! not selected, MCP servers that no thread needs, profiles that are not selected. Each is a warning
+//! that names the mistake; a mistake anywhere else is an error.
+
+use std::collections::BTreeMap;
+
+use crate::error::{Error, Invalid, Origin, Warning, WarningKind};
+use crate::key_path::join;
+use crate::kind::invalid;
+use crate::value::{Node, Table, Value};
+
+/// The provider of another program that is `default` here.
+const OTHER_DEFAULT: &str = "openai";
+
+/// The providers that were left out.
+#[derive(Default)]
+pub(crate) struct UnusedProviders {
+    /// By id, with the mistake of each.
+    pub(crate) mistakes: BTreeMap<String, String>,
+    /// The variables with their credentials, which no command may see all the same.
+    pub(crate) secret_variables: Vec<String>,
+}
+
+/// Removes these parts from a merged table.
+///
+/// # Errors
+/// Every mistake in a part that is used.
+pub(crate) fn leave_out(
+    root: &mut Table,
+    profile: Option<&str>,
+    warnings: &mut Vec<Warning>,
+) -> Result<UnusedProviders, Error> {
+    understand_default(root, warnings);
+    let mut wrong = Vec::new();
+    collect(root, &mut Vec::new(), &mut wrong);
+    collect_patterns(root, &mut wrong);
+    let mut providers = UnusedProviders::default();
+    let mut errors = Vec::new();
+    for (path, invalid) in wrong {
+        let part: Vec<&str> = path.iter().take(2).map(String::as_str).collect();
+        let is_unused = match part.as_slice() {
+            ["model_providers", id] => text(root, "model_provider").unwrap_or("default") != *id,
+            ["mcp_servers", id] => !is_required(root, id),
+            ["profiles", name] => {
+                if profile == Some(*name) {
+                    // Its values are those of the root, where the mistake is found as well.
+                    continue;
+                }
+                true
+            }
+            _ => false,
+        };
+        let error = Error::Invalid(Box::new(invalid));
+        if !is_unused {
+            errors.push(error);
+            continue;
+        }
+        warnings.push(warning(&part, &error));
+        let Some(Node { value: Value::Table(all), .. }) = root.get_mut(part[0]) else { continue };
+        let removed = all.remove(part[1]);
+        if part[0] == "model_providers" {
+            let mistakes = &mut providers.mistakes;
+            mistakes.entry(part[1].to_owned()).or_insert_with(|| error.to_string());
+            providers.secret_variables.extend(removed.iter().flat_map(secret_variables));
+        }
+    }
+    Error::of_all(errors).map_or(Ok(providers), Err)
+}
+
+/// The warning that a part is left out because of a mistake.
+pub(crate) fn warning(part: &[&str], error: &Error) -> Warning {
+    let what = match part {
+        ["model_providers", ..] => "the provider cannot be used",
+        ["mcp_servers", ..] => "the server is left out",
+        _ => "the profile cannot be used",
+    };
+    let (key, mistake) = match error {
+        Error::Invalid(invalid) => (invalid.key.clone(), invalid.mistake()),
+        Error::Refused { key, message, .. } => (key.clone(), message.clone()),
+        other => (join(part), other.to_string()),
+    };
+    let origin = error.origin().cloned().unwrap_or(Origin::Process);
+    let message = format!("{mistake}; {what} until that is corrected");
+    Warning { origin, key, message, kind: WarningKind::LeftOut }
+}
+
+/// The variables that a provider takes credentials and headers from.
+fn secret_variables(provider: &Node) -> Vec<String> {
+    let Value::Table(keys) = &provider.value else { return Vec::new() };
+    let headers = match keys.get("env_http_headers").map(|node| &node.value) {
+        Some(Value::Table(headers)) => headers.values().collect(),
+        _ => Vec::new(),
+    };
+    let all = keys.get("env_key").into_iter().chain(headers);
+    all.filter_map(|node| match &node.value {
+        Value::Text(name) => Some(name.clone()),
+        _ => None,
+    })
+    .collect()
+}
+
+/// Selects `default` where the default of another program is selected and not defined.
+fn understand_default(root: &mut Table, warnings: &mut Vec<Warning>) {
+    let is_defined = matches!(root.get("model_providers"),
+        Some(Node { value: Value::Table(all), .. }) if all.contains_key(OTHER_DEFAULT));
+    let Some(node) = root.get_mut("model_provider") else { return };
+    if is_defined || !matches!(&node.value, Value::Text(id) if id == OTHER_DEFAULT) {
+        return;
+    }
+    node.value = Value::Text("default".to_owned());
+    warnings.push(Warning {
+        origin: node.origin.clone(),
+        key: "model_provider".to_owned(),
+        message: format!(
+            "`{OTHER_DEFAULT}` is understood as `default`, the built-in provider; write that"
+        ),
+        kind: WarningKind::Note,
+    });
+}
+
+fn text<'t>(table: &'t Table, key: &str) -> Option<&'t str> {
+    match table.get(key).map(|node| &node.value) {
+        Some(Value::Text(text)) => Some(text),
+        _ => None,
+    }
+}
+
+/// Returns whether no thread may start without this MCP server.
+fn is_required(root: &Table, id: &str) -> bool {
+    let Some(Node { value: Value::Table(servers), .. }) = root.get("mcp_servers") else {
+        return false;
+    };
+    match servers.get(id).map(|node| &node.value) {
+        Some(Value::Table(server)) => {
+            server.get("required").is_some_and(|node| node.value == Value::Boolean(true))
+        }
+        _ => false,
+    }
+}
+
+/// Adds the patterns among the tools that MCP servers have or lack: taken for names, they would withhold
+/// nothing.
+fn collect_patterns(root: &Table, wrong: &mut Vec<(Vec<String>, Invalid)>) {
+    let Some(Node { value: Value::Table(servers), .. }) = root.get("mcp_servers") else { return };
+    for (id, server) in servers {
+        let Value::Table(server) = &server.value else { continue };
+        for key in ["enabled_tools", "disabled_tools"] {
+            let Some(Node { value: Value::Array(names), .. }) = server.get(key) else { continue };
+            for (index, node) in names.iter().enumerate() {
+                if !matches!(&node.value, Value::Text(name) if name.contains(['*', '?'])) {
+                    continue;
+                }
+                let path = ["mcp_servers", id, key, &index.to_string()].map(str::to_owned);
+                let expected = "the name of a tool, since patterns have no effect here";
+                wrong.push((path.to_vec(), invalid(node, &join(&path), expected, None)));
+            }
+        }
+    }
+}
+
+/// Adds each wrong value below `table` with its path.
+fn collect(table: &Table, path: &mut Vec<String>, wrong: &mut Vec<(Vec<String>, Invalid)>) {
+    for (name, node) in table {
+        path.push(name.clone());
+        collect_value(node, path, wrong);
+        path.pop();
+    }
+}
+
+fn collect_value(node: &Node, path: &mut Vec<String>, wrong: &mut Vec<(Vec<String>, Invalid)>) {
+    match &node.value {
+        Value::Table(inner) => collect(inner, path, wrong),
+        Value::Array(all) => all.iter().for_each(|one| collect_value(one, path, wrong)),
+        Value::Wrong(found) => wrong.push((path.clone(), found.1.clone())),
+        _ => {}
+    }
+}
