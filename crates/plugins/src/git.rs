@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use policy::{ReadAccess, RootedPolicy, SandboxPolicy};
-use sandbox::{OutputBuffer, Process, Sandbox, Spawn, Stdin, Stream};
+use sandbox::{OutputBuffer, Outputs, Process, Sandbox, Spawn, Stdin, Stream};
 use tokio::time::Instant;
 
 use crate::claimed::{Claimed, remove_abandoned};
@@ -143,6 +143,7 @@ impl Repository<'_> {
             granted: Vec::new(),
             tty: None,
             stdin,
+            outputs: Outputs::Separate,
             egress: None,
         };
         let started = self.git.sandbox.spawn(spawn).await;

@@ -120,7 +120,7 @@ pub struct CommandExecResponse {
     pub exit_code: i32,
     /// Empty when streamed.
     pub stdout: String,
-    /// Empty when streamed.
+    /// Empty when streamed. How it interleaves with `stdout` is not known.
     pub stderr: String,
 }
 

@@ -172,7 +172,7 @@ impl ThreadItem {
     /// Returns the headline while the item is in progress.
     pub fn doing(&self) -> Phrase<'_> {
         match self {
-            Self::CommandExecution(it) => Phrase::new("Runs ", &it.command),
+            Self::CommandExecution(it) => Phrase::new(it.doing(), &it.command),
             Self::FileChange(it) => it.headline(),
             Self::McpToolCall(it) => Phrase::new("Calls ", it.headline()),
             Self::DynamicToolCall(it) => Phrase::new("Calls ", &it.tool),

@@ -9,6 +9,7 @@ use crate::common::AbsolutePath;
 use crate::input::UserInput;
 use crate::model::ReasoningEffort;
 use crate::tool::DynamicToolCallOutputContentItem;
+use crate::wire;
 
 /// Declares the kinds of items: the variants with what they hold, each of which has an `id`, and their `type`
 /// on the wire.
@@ -204,9 +205,16 @@ pub struct CommandExecutionItem {
     #[serde(default)]
     pub source: CommandExecutionSource,
     pub status: CommandExecutionStatus,
+    /// True while the command waits for an approval, and has not begun.
+    #[serde(
+        default,
+        deserialize_with = "wire::or_default",
+        skip_serializing_if = "wire::is_false"
+    )]
+    pub awaits_approval: bool,
     /// The apparent actions of the command.
     pub command_actions: Vec<CommandAction>,
-    /// Output of both streams, in order of arrival.
+    /// Output of both streams, in the order in which it was written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aggregated_output: Option<String>,
     /// Number of bytes of long output that are left out in the middle of `aggregatedOutput`, where

@@ -29,6 +29,9 @@ notifications! {
     /// More raw reasoning.
     ItemReasoningTextDelta = "item/reasoning/textDelta", ReasoningTextDeltaNotification, Stable;
 
+    /// A command that waited for an approval runs now: its item no longer has `awaitsApproval`.
+    ItemCommandExecutionRunning = "item/commandExecution/running", CommandExecutionRunningNotification, Experimental;
+
     /// More output of a command.
     ItemCommandExecutionOutputDelta = "item/commandExecution/outputDelta", CommandExecutionOutputDeltaNotification, Stable;
 
@@ -66,6 +69,15 @@ pub struct ItemCompletedNotification {
     /// Unix time in milliseconds.
     pub completed_at_ms: i64,
     pub item: ThreadItem,
+}
+
+/// Payload of `item/commandExecution/running`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CommandExecutionRunningNotification {
+    pub thread_id: String,
+    pub turn_id: String,
+    pub item_id: String,
 }
 
 /// Payload of `item/agentMessage/delta`.

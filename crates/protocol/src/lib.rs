@@ -57,6 +57,7 @@ pub mod response_item;
 pub mod review;
 pub mod skills;
 pub mod thread;
+pub mod thread_change;
 pub mod thread_edit;
 pub mod thread_list;
 pub mod thread_record;
@@ -84,6 +85,6 @@ pub use self::{
     fuzzy::*, goal::*, guardian::*, hooks::*, input::*, item::*, item_event::*, legacy_approval::*,
     marketplace::*, mcp::*, memory::*, model::*, permission::*, plugin::*, plugin_share::*,
     policy::*, process::*, realtime::*, requirements::*, response_item::*, review::*, skills::*,
-    thread::*, thread_edit::*, thread_list::*, thread_record::*, thread_start::*, tool::*, turn::*,
-    windows::*,
+    thread::*, thread_change::*, thread_edit::*, thread_list::*, thread_record::*, thread_start::*,
+    tool::*, turn::*, windows::*,
 };

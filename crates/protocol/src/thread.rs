@@ -5,6 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::common::Empty;
 use crate::table::{methods, notifications};
+use crate::thread_change::{
+    ThreadMetadataUpdatedNotification, ThreadRolledBackNotification,
+    ThreadSettingsUpdatedNotification,
+};
 use crate::thread_edit::{
     ThreadApproveGuardianDeniedActionParams, ThreadElicitationResponse, ThreadInjectItemsParams,
     ThreadMemoryModeSetParams, ThreadMetadataUpdateParams, ThreadNameSetParams,
@@ -45,6 +49,7 @@ methods! {
     ThreadResume = "thread/resume",
         thread_resume(ThreadResumeParams) -> ThreadStartResponse,
         Stable, InThread, [
+            "dynamicTools",
             "eventCursor",
             "excludeTurns",
             "history",
@@ -193,6 +198,15 @@ notifications! {
 
     /// A thread's title changed.
     ThreadNameUpdated = "thread/name/updated", ThreadNameUpdatedNotification, Stable, Newest;
+
+    /// The settings of a thread's later turns changed.
+    ThreadSettingsUpdated = "thread/settings/updated", ThreadSettingsUpdatedNotification, Experimental, Newest;
+
+    /// A thread's metadata changed.
+    ThreadMetadataUpdated = "thread/metadata/updated", ThreadMetadataUpdatedNotification, Experimental, Newest;
+
+    /// Turns at the end of a thread were dropped.
+    ThreadRolledBack = "thread/rolledBack", ThreadRolledBackNotification, Experimental;
 
     /// Token usage of the turn in progress.
     ThreadTokenUsageUpdated = "thread/tokenUsage/updated", ThreadTokenUsageUpdatedNotification, Stable, Newest;

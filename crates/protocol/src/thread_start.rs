@@ -258,6 +258,14 @@ opening_params! {
         {
             #[serde(skip_serializing_if = "Option::is_none")]
             pub personality: Option<Personality>,
+            /// Label of the thread's metrics; a thread that is loaded already keeps its own.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub service_name: Option<String>,
+            /// Tools that the client runs, in place of the thread's; none: an empty list. A thread that is
+            /// loaded already takes no others than it has.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            #[schemars(extend("x-experimental" = true))]
+            pub dynamic_tools: Option<Vec<DynamicToolSpec>>,
             /// Leaves `thread.turns` empty.
             #[serde(
                 default,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use policy::{ReadAccess, RootedPolicy, SandboxPolicy};
-use sandbox::{Config, Layer, OutputBuffer, Sandbox, Spawn, Stdin};
+use sandbox::{Config, Layer, OutputBuffer, Outputs, Sandbox, Spawn, Stdin};
 
 const RUNS: usize = 300;
 
@@ -57,6 +57,7 @@ async fn run(sandbox: &Sandbox, policy: &RootedPolicy) -> Duration {
         granted: Vec::new(),
         tty: None,
         stdin: Stdin::Null,
+        outputs: Outputs::Separate,
         egress: None,
     };
     let start = Instant::now();

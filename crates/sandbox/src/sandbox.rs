@@ -60,6 +60,8 @@ pub struct Spawn {
     /// errors arrive in one stream.
     pub tty: Option<Size>,
     pub stdin: Stdin,
+    /// The outputs of a command without a terminal.
+    pub outputs: Outputs,
     /// The only way to the network, whatever `policy` allows. Needs a policy that confines.
     pub egress: Option<std::sync::Arc<crate::egress::Egress>>,
 }
@@ -72,6 +74,17 @@ pub enum Stdin {
     Null,
     /// Written with [`crate::Process::write_stdin`].
     Pipe,
+}
+
+/// The streams of output of a command without a terminal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Outputs {
+    /// Standard output and standard error are a pipe each. Each keeps its order; what was written to both
+    /// arrives in no particular order.
+    #[default]
+    Separate,
+    /// Both are one pipe, and arrive as standard output in the order in which they were written.
+    Joined,
 }
 
 /// The state of one layer on this machine.

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use config::{Config, table::SandboxMode};
-use sandbox::{Size, Spawn, Stdin};
+use sandbox::{Outputs, Size, Spawn, Stdin};
 
 use services::allowed::Allowed;
 use services::command_environment::{command_environment, command_tmpdir};
@@ -56,6 +56,7 @@ pub fn sandboxed(
         cwd_is_real: false,
         tty: terminal,
         stdin: Stdin::Pipe,
+        outputs: Outputs::Separate,
         egress: managed_network(&policy, config, options, None)?,
     };
     Ok((command.into_spawn(), replacements))

@@ -18,7 +18,7 @@ use tracing::Instrument;
 
 use crate::in_flight::Accepted;
 use crate::server::Server;
-use services::error::{Error, ErrorKind};
+use services::error::Error;
 use services::peer::{Caller, ConnectionId, Peer};
 use services::thread_order::ThreadOrder;
 use services::thread_port::Command;
@@ -238,7 +238,7 @@ impl Server {
         let _turn = self.turn_for_long_answer(load).await;
         let outcome = match admit(peer, &method, info, params.as_deref()) {
             Ok(()) if self.services.draining.is_set() && load == Load::StartsWork => {
-                Err(shutting_down().into())
+                Err(Error::shutting_down().into())
             }
             Ok(()) => {
                 let handled = protocol::dispatch(self, caller.clone(), &method, params.as_deref());
@@ -333,9 +333,4 @@ fn admit(
     }
     let refused = info.and_then(|info| protocol::experimental_violation(info, params));
     refused.map_or(Ok(()), |message| Err(Error::wrong_state(message)))
-}
-
-fn shutting_down() -> Error {
-    Error::new(ErrorKind::ShuttingDown, "the server is shutting down")
-        .next_step("connect again and retry")
 }

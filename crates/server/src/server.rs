@@ -192,7 +192,7 @@ impl Server {
             // A thread that is ending may have started an agent meanwhile.
             while !loaded.is_empty() {
                 let ends = loaded.into_iter().map(|handle| async move {
-                    handle.send(Command::End(EndReason::Shutdown)).await;
+                    handle.end(EndReason::Shutdown).await;
                     handle.ended().await;
                 });
                 let mut running: tokio::task::JoinSet<()> = ends.collect();
@@ -510,6 +510,8 @@ fn start_actor(
             server_calls,
             hooks: hook_runs,
             unload_deadline: UnloadDeadline::default(),
+            stores_texts: false,
+            shown_settings: None,
         };
         actor.spawn()
     }

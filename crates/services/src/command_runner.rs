@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use policy::RootedPolicy;
 use sandbox::egress::Egress;
-use sandbox::{Error, Process, Sandbox, Size, Spawn, Stdin};
+use sandbox::{Error, Outputs, Process, Sandbox, Size, Spawn, Stdin};
 
 use crate::allowed::Allowed;
 
@@ -25,6 +25,7 @@ pub struct CommandLine {
     pub granted: Vec<PathBuf>,
     pub tty: Option<Size>,
     pub stdin: Stdin,
+    pub outputs: Outputs,
     pub egress: Option<Arc<Egress>>,
 }
 
@@ -38,16 +39,16 @@ impl CommandLine {
     ) -> Self {
         let (guarded, granted) = (Vec::new(), Vec::new());
         let (tty, stdin, egress) = (None, Stdin::Null, None);
-        let cwd_is_real = false;
-        Self { argv, cwd, cwd_is_real, env, policy, guarded, granted, tty, stdin, egress }
+        let (cwd_is_real, outputs) = (false, Outputs::Separate);
+        Self { argv, cwd, cwd_is_real, env, policy, guarded, granted, tty, stdin, outputs, egress }
     }
 
     /// As the sandbox takes it.
     pub fn into_spawn(self) -> Spawn {
-        let Self { argv, cwd, cwd_is_real, env, policy, guarded, granted, tty, stdin, egress } =
-            self;
+        let Self { argv, cwd, cwd_is_real, env, policy, .. } = self;
+        let Self { guarded, granted, tty, stdin, outputs, egress, .. } = self;
         let policy = policy.into_inner();
-        Spawn { argv, cwd, cwd_is_real, env, policy, guarded, granted, tty, stdin, egress }
+        Spawn { argv, cwd, cwd_is_real, env, policy, guarded, granted, tty, stdin, outputs, egress }
     }
 }
 
@@ -68,6 +69,11 @@ impl CommandRunner {
     /// As [`Sandbox::spawn`].
     pub async fn spawn(&self, command: CommandLine) -> Result<Process, Error> {
         self.sandbox.spawn(command.into_spawn()).await
+    }
+
+    /// See [`Sandbox::degradation`].
+    pub async fn degradation(&self) -> Option<String> {
+        self.sandbox.degradation().await
     }
 
     /// Finds out what works on this machine, before the first command would.

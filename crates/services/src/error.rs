@@ -5,6 +5,7 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
+use hooks::EndReason;
 use jsonrpc::{ErrorObject, code};
 use protocol::error::{AgentErrorInfo, NonSteerableTurnKind, TurnError};
 use serde_json::{Value, json};
@@ -105,9 +106,29 @@ impl Error {
         Self::not_found(format!("thread not found: {}", start_of(id)))
     }
 
-    /// The thread was loaded when the request arrived, and is not now.
-    pub fn unloaded() -> Self {
-        Self::wrong_state("the thread is no longer loaded").next_step("call thread/resume")
+    /// Nothing is done with an archived thread.
+    pub fn archived(id: &str) -> Self {
+        Self::wrong_state(format!("thread {id} is archived"))
+            .next_step("call thread/unarchive first")
+    }
+
+    /// The server takes no more requests.
+    pub fn shutting_down() -> Self {
+        Self::new(ErrorKind::ShuttingDown, "the server is shutting down")
+            .next_step("connect again and retry")
+    }
+
+    /// The thread was loaded when the request arrived, and ends or has ended.
+    pub fn thread_ends(reason: EndReason) -> Self {
+        match reason {
+            EndReason::Closed => {
+                Self::wrong_state("the thread is no longer loaded").next_step("call thread/resume")
+            }
+            EndReason::Archived => Self::wrong_state("the thread is being archived")
+                .next_step("call thread/unarchive after thread/archived to continue it"),
+            EndReason::Deleted => Self::wrong_state("the thread is being deleted"),
+            EndReason::Shutdown => Self::shutting_down(),
+        }
     }
 
     /// The session answered a request of `method` with the answer to another.

@@ -25,7 +25,21 @@ pub struct LoadedThreads {
 #[derive(Default)]
 struct Loaded {
     handles: HashMap<String, ThreadHandle>,
+    /// Threads that are being archived or deleted.
+    ending: HashMap<String, EndReason>,
     phase: Phase,
+}
+
+/// A thread that is being archived or deleted, until this is dropped.
+pub struct EndingThread<'a> {
+    threads: &'a LoadedThreads,
+    id: &'a str,
+}
+
+impl Drop for EndingThread<'_> {
+    fn drop(&mut self) {
+        self.threads.loaded().ending.remove(self.id);
+    }
 }
 
 /// The phase of the server: running or ending. A thread that is loaded meanwhile ends with the
@@ -57,14 +71,11 @@ impl LoadedThreads {
     /// Adds a thread that was just loaded.
     pub fn insert(&self, id: String, handle: ThreadHandle) {
         let mut loaded = self.loaded();
-        let last = match loaded.phase {
-            Phase::Open => None,
-            Phase::Draining => Some(Command::Drain),
-            Phase::Closed => Some(Command::End(EndReason::Shutdown)),
-        };
-        if let Some(command) = last {
-            // The first command of the thread, so there is room for it.
-            handle.send_first(command);
+        // The first command of the thread, so there is room for it.
+        match loaded.phase {
+            Phase::Open => {}
+            Phase::Draining => handle.send_first(Command::Drain),
+            Phase::Closed => handle.end_first(EndReason::Shutdown),
         }
         loaded.handles.insert(id, handle);
     }
@@ -104,11 +115,23 @@ impl LoadedThreads {
         self.loaded().handles.retain(is_other);
     }
 
+    /// Begins to archive or delete a thread, whose lock the caller holds: from now on requests about it are
+    /// answered with the reason.
+    pub fn begin_end<'a>(&'a self, id: &'a str, reason: EndReason) -> EndingThread<'a> {
+        self.loaded().ending.insert(id.to_owned(), reason);
+        EndingThread { threads: self, id }
+    }
+
+    /// Returns why a thread is ending, while it is being archived or deleted.
+    pub fn ending(&self, id: &str) -> Option<EndReason> {
+        self.loaded().ending.get(id).copied()
+    }
+
     /// Ends a loaded thread: its turn is interrupted, its commands are killed. Returns whether it
     /// was loaded. Without its lock, another request may load it again at once.
     pub async fn end(&self, id: &str, reason: EndReason) -> bool {
         let Some(handle) = self.get(id) else { return false };
-        handle.send(Command::End(reason)).await;
+        handle.end(reason).await;
         handle.ended().await;
         self.remove_ended(id);
         true

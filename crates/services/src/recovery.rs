@@ -75,6 +75,7 @@ fn closing_writes(
         }
         let Ok(Value::Object(mut payload)) = serde_json::from_str(&item.payload) else { continue };
         payload.insert("status".to_owned(), Value::from("failed"));
+        payload.shift_remove("awaitsApproval");
         let payload = Value::Object(payload).to_string();
         closed.push(ClosedItem {
             turn: turn.clone(),

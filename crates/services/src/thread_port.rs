@@ -9,7 +9,7 @@ mod tree_limits;
 pub mod wire;
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use config::Config;
@@ -294,6 +294,8 @@ pub struct ThreadHandle {
     sender: mpsc::Sender<Command>,
     /// `None` once the actor has ended.
     status: watch::Receiver<Option<Status>>,
+    /// Why it was asked to end.
+    end: Arc<OnceLock<EndReason>>,
     /// Its subscribers.
     clients: watch::Receiver<Vec<Arc<Peer>>>,
     /// True while a prompt of it is open outside the server.
@@ -307,7 +309,7 @@ impl ThreadHandle {
         clients: watch::Receiver<Vec<Arc<Peer>>>,
         paused: watch::Receiver<bool>,
     ) -> Self {
-        Self { sender, status, clients, paused }
+        Self { sender, status, end: Arc::default(), clients, paused }
     }
 
     /// Returns whether the actor has not ended.
@@ -318,6 +320,23 @@ impl ThreadHandle {
     /// Sends a command; returns `false` when the thread has ended.
     pub async fn send(&self, command: Command) -> bool {
         self.sender.send(command).await.is_ok()
+    }
+
+    /// Asks the thread to end: its turn is interrupted, its commands are killed.
+    pub async fn end(&self, reason: EndReason) {
+        self.end.get_or_init(|| reason);
+        self.send(Command::End(reason)).await;
+    }
+
+    /// As [`Self::end`], as the first command of the thread.
+    pub(crate) fn end_first(&self, reason: EndReason) {
+        self.end.get_or_init(|| reason);
+        self.send_first(Command::End(reason));
+    }
+
+    /// The error of a request that the thread did not answer because it has ended.
+    pub fn unloaded(&self) -> Error {
+        Error::thread_ends(self.end.get().copied().unwrap_or(EndReason::Closed))
     }
 
     /// Commands that wait for the thread.
@@ -340,7 +359,7 @@ impl ThreadHandle {
         let (answer, answered) = oneshot::channel();
         let input = Box::new(input);
         self.send(Command::Ask { input, is_withdrawable: false, answer, gate }).await;
-        answered.await.map_err(|_| Error::unloaded())?
+        answered.await.map_err(|_| self.unloaded())?
     }
 
     /// The clients that subscribe to the thread.
@@ -382,7 +401,7 @@ impl ThreadHandle {
     pub async fn input_target(&self, model: Option<&str>) -> Result<InputTarget, Error> {
         let (target, answer) = oneshot::channel();
         self.send(Command::DescribeInput { model: model.map(str::to_owned), target }).await;
-        answer.await.map_err(|_| Error::unloaded())
+        answer.await.map_err(|_| self.unloaded())
     }
 
     /// The thread's provider, and the configuration that describes it.
@@ -392,7 +411,7 @@ impl ThreadHandle {
     pub async fn provider_access(&self) -> Result<ProviderAccess, Error> {
         let (target, answer) = oneshot::channel();
         self.send(Command::DescribeProvider { target }).await;
-        answer.await.map_err(|_| Error::unloaded())
+        answer.await.map_err(|_| self.unloaded())
     }
 
     /// Waits until no turn runs.

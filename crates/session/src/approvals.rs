@@ -243,6 +243,11 @@ impl Approvals {
         Some(answered)
     }
 
+    /// The prompts about hosts that clients have.
+    pub(crate) fn prompts_of_clients(&self) -> Vec<u64> {
+        self.prompts.put_to_clients_now()
+    }
+
     /// The turn ends: withdraws every prompt, and ends every review.
     pub(crate) fn close_prompts(&mut self, cx: &mut Cx) {
         self.reviews.close(cx);

@@ -111,6 +111,15 @@ impl Calls {
         self.0.iter().any(asks_user)
     }
 
+    /// The requests for approval that clients have.
+    pub(crate) fn asked_about(&self) -> Vec<u64> {
+        let request = |call: &Call| match &call.state {
+            State::Asking(asking) if !asking.is_reviewed => Some(asking.request),
+            _ => None,
+        };
+        self.0.iter().filter_map(request).collect()
+    }
+
     /// Returns whether the user is asked questions.
     pub(crate) fn wait_for_user(&self) -> bool {
         self.0.iter().any(|call| matches!(call.state, State::AtUser { .. }))

@@ -4,6 +4,7 @@ use crate::port::effect::{Answer, Effect, Record, Refusal};
 use crate::port::event::{Event, Status};
 use crate::port::item::{Item, ItemStatus};
 use crate::port::thread::{Ids, Limits};
+use crate::unstored_text::UnstoredTexts;
 use crate::{Id, Millis};
 
 /// Passed to the parts of a thread in each step.
@@ -16,11 +17,14 @@ pub(crate) struct Cx {
     next_number: u64,
     status: Status,
     effects: Vec<Effect>,
+    /// Of running items.
+    pub(crate) unstored: UnstoredTexts,
 }
 
 impl Cx {
     pub(crate) fn new(ids: Box<dyn Ids>, limits: Limits, status: Status) -> Self {
-        Self { now: 0, limits, ids, next_number: 1, status, effects: Vec::new() }
+        let unstored = UnstoredTexts::default();
+        Self { now: 0, limits, ids, next_number: 1, status, effects: Vec::new(), unstored }
     }
 
     /// A new turn id.

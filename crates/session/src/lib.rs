@@ -50,6 +50,7 @@ mod terms;
 mod thread;
 mod tools;
 mod turn;
+mod unstored_text;
 
 pub use approvals::user_words;
 pub use machine::{Live, Machine};
@@ -99,7 +100,7 @@ pub use port::tool_set::{
     AgentRole, AgentTools, CommandTool, DynamicTool, Offer, PatchTool, SearchTool, ToolSet,
 };
 pub use skill_variables::skill_variable_is_set;
-pub use tools::{OfferCache, is_reserved_tool};
+pub use tools::{OfferCache, why_reserved};
 
 /// A thread, turn or item id. Shared, because every event about it carries it.
 pub type Id = std::sync::Arc<str>;

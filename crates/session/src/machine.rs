@@ -16,12 +16,12 @@ use crate::goal::{self, GoalTracker};
 use crate::outputs::Outputs;
 use crate::port::approval::{Decision, NetworkTarget};
 use crate::port::auto_review::{ApprovalReview, ReviewResponse};
-use crate::port::effect::Effect;
+use crate::port::effect::{Effect, Record};
 use crate::port::event::{Status, TurnStatus, TurnView};
 use crate::port::fragment::Fragment;
 use crate::port::goal::Goal;
 use crate::port::input::Input;
-use crate::port::item::{CommandItem, Item};
+use crate::port::item::Item;
 use crate::port::model::{Failure, FailureKind, Usage};
 use crate::port::permission::Permissions;
 use crate::port::settings::{Mode, Settings};
@@ -31,7 +31,8 @@ use crate::processes::{AfterExit, Processes};
 use crate::spending::Spending;
 use crate::terms::CHANGED;
 use crate::thread::{Phase, Thread};
-use crate::turn::{Beginning, Kind, Put, Turn, user_command};
+use crate::turn::{Beginning, Kind, Put, Turn};
+use crate::unstored_text::Portions;
 use crate::{Id, Millis};
 
 /// One loaded thread.
@@ -213,7 +214,25 @@ impl Machine {
             turn.end_at_safe_point(&mut self.thread);
         }
         self.finish_turn();
+        if self.thread.cx.unstored.take_due() {
+            self.store_texts(Portions::Whole);
+        }
         self.thread.cx.take_effects()
+    }
+
+    /// Returns whether clients have received text of running items that is not stored: the driver sends
+    /// [`Input::StoreTexts`] within a second.
+    pub fn has_unstored_text(&self) -> bool {
+        self.thread.cx.unstored.is_any()
+    }
+
+    /// Stores the running items with new text as far as they have come, so that a crash does not lose it.
+    fn store_texts(&mut self, portions: Portions) {
+        self.with_turn(|turn, thread| turn.store_new_text(portions, thread));
+        let Thread { processes, cx, .. } = &mut self.thread;
+        for (turn, item) in processes.with_new_output(portions, cx.now) {
+            cx.persist(Record::Item { turn, item });
+        }
     }
 
     fn route(&mut self, input: Input) {
@@ -262,6 +281,11 @@ impl Machine {
             Input::ReviewOverdue { review } => {
                 let end = self.thread.approvals.review_overdue(review, &mut self.thread.cx);
                 self.review_ended(review, end);
+            }
+            Input::StoreTexts => {
+                if self.thread.cx.unstored.take_any() {
+                    self.store_texts(Portions::Begun);
+                }
             }
             Input::ApproveDenied { reply, review, action } => {
                 self.approve_denied(reply, &review, &action);
@@ -365,15 +389,15 @@ impl Machine {
         let active = self.turn.as_ref().map(Turn::id);
         let Thread { processes, cx, .. } = &mut self.thread;
         if let Some(then) = processes.exited(process, end, active, cx) {
-            self.after_exit(process, then);
+            self.after_exit(then);
         }
     }
 
-    fn after_exit(&mut self, process: u64, then: AfterExit) {
+    fn after_exit(&mut self, then: AfterExit) {
         match then {
             AfterExit::Nothing => {}
             AfterExit::TellUserCommand(item) => {
-                self.user_command_ended(process, &item);
+                self.with_turn(|turn, thread| turn.user_command_ended(&item, thread));
             }
             AfterExit::Answer { call, output } => {
                 self.with_turn(|turn, thread| turn.answer(call, output, thread));
@@ -387,15 +411,6 @@ impl Machine {
         }
     }
 
-    /// The model is informed of a user's command with its next request.
-    fn user_command_ended(&mut self, process: u64, item: &CommandItem) {
-        if let Some(running) = &mut self.turn {
-            return running.user_command_ended(process, item, &mut self.thread);
-        }
-        let fragments = vec![user_command::message(item, &self.thread.cx.limits)];
-        self.thread.conversation.remember(None, fragments, &mut self.thread.cx);
-    }
-
     /// Ends these commands now.
     fn kill(&mut self, processes: Vec<u64>) {
         for process in processes {
@@ -403,7 +418,7 @@ impl Machine {
             self.after_withdrawal(withdrawn);
             let exit = self.thread.processes.kill(process, &mut self.thread.cx);
             if let Some(then) = exit {
-                self.after_exit(process, then);
+                self.after_exit(then);
             }
         }
     }

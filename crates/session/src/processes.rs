@@ -13,6 +13,7 @@ use crate::port::item::{CommandItem, Item, ItemStatus};
 use crate::port::thread::Limits;
 use crate::port::tool::ProcessEnd;
 use crate::port::tool_error::ToolError;
+use crate::unstored_text::{Portions, UnstoredText};
 use crate::{Id, Millis};
 use output::HeadTail;
 
@@ -57,6 +58,8 @@ struct Process {
     /// Output of the next answer, in tokens.
     tokens: u64,
     streamed_bytes: usize,
+    /// Of its output.
+    unstored: UnstoredText,
 }
 
 /// Who has an interest in a command.
@@ -125,6 +128,7 @@ impl Process {
             default_tokens: limits.tool_output_tokens,
             tokens: limits.tool_output_tokens,
             streamed_bytes: limits.streamed_bytes,
+            unstored: UnstoredText::default(),
         }
     }
 
@@ -179,6 +183,17 @@ impl Processes {
         })
     }
 
+    /// The items with output to store, each with its turn.
+    pub(crate) fn with_new_output(&mut self, portions: Portions, now: Millis) -> Vec<(Id, Item)> {
+        let news = |process: &mut Process| {
+            process.unstored.take(portions).then(|| {
+                let item = process.item(now, ItemStatus::InProgress, None);
+                (process.turn.clone(), Item::Command(item))
+            })
+        };
+        self.running.values_mut().filter_map(news).collect()
+    }
+
     /// Adds a command of the agent.
     pub(crate) fn start(&mut self, turn: &Id, item: CommandItem, by: &AgentCommand, cx: &Cx) {
         let caller = Caller::Call(by.call);
@@ -205,6 +220,7 @@ impl Processes {
         process.aggregated.push(&text);
         process.unread.push(&text);
         if is_streamed {
+            process.unstored.add(text.len(), &mut cx.unstored);
             let (turn, item) = (process.turn.clone(), process.item.id.clone());
             cx.emit(Event::CommandOutput { turn, item, text });
         }
@@ -383,17 +399,31 @@ impl Processes {
         }
     }
 
-    /// The numbers of the commands of a turn.
-    pub(crate) fn of_turn(&self, turn: &Id) -> Vec<u64> {
-        let of_turn = self.running.iter().filter(|(_, process)| process.turn == *turn);
-        of_turn.map(|(number, _)| *number).collect()
+    /// The numbers of the commands of a turn that end with it. When it is completed, those of the agent
+    /// go on in the background.
+    pub(crate) fn ending_with(&self, turn: &Id, is_completed: bool) -> Vec<u64> {
+        self.numbers(|process| {
+            process.turn == *turn && (!is_completed || process.caller == Caller::User)
+        })
     }
 
-    /// The numbers of the commands that no call waits for.
-    pub(crate) fn without_call(&self) -> Vec<u64> {
-        let without = |process: &Process| !matches!(process.caller, Caller::Call(_));
-        let numbers = self.running.iter().filter(|(_, process)| without(process));
-        numbers.map(|(number, _)| *number).collect()
+    /// Returns whether commands of the user run in a turn.
+    pub(crate) fn run_for_user(&self, turn: &Id) -> bool {
+        self.running.values().any(|process| process.caller == Caller::User && process.turn == *turn)
+    }
+
+    /// The numbers of the commands that no call waits for; those of the user only `with_users`.
+    pub(crate) fn without_call(&self, with_users: bool) -> Vec<u64> {
+        self.numbers(|process| match process.caller {
+            Caller::Call(_) => false,
+            Caller::User => with_users,
+            Caller::None => true,
+        })
+    }
+
+    fn numbers(&self, matches: impl Fn(&Process) -> bool) -> Vec<u64> {
+        let matching = self.running.iter().filter(|(_, process)| matches(process));
+        matching.map(|(number, _)| *number).collect()
     }
 
     /// The numbers of all commands.

@@ -18,6 +18,7 @@ use crate::port::event::Event;
 use crate::port::item::{Change, ImageGeneration, Item, ItemStatus, Phase, SearchAction};
 use crate::port::memory::MemoryNotes;
 use crate::port::model::{Failure, FailureKind, GeneratedImage, ModelItemKind};
+use crate::unstored_text::Portions;
 use message::Message;
 use reasoning::Reasoning;
 
@@ -116,6 +117,30 @@ impl Sample {
                 Streaming::Search { id, query } => items.push(search(id, query)),
                 Streaming::Image { id } => items.push(image(id)),
                 Streaming::Patch { .. } | Streaming::Other => {}
+            }
+        }
+        items
+    }
+
+    /// The items with text to store.
+    pub(crate) fn with_new_text(&mut self, portions: Portions) -> Vec<Item> {
+        let mut items = Vec::new();
+        for streaming in self.items.values_mut() {
+            match streaming {
+                Streaming::Message(message) => {
+                    if message.is_to_store(portions) {
+                        items.extend(message.items());
+                    }
+                }
+                Streaming::Reasoning(reasoning) => {
+                    if reasoning.is_to_store(portions) {
+                        items.push(reasoning.item());
+                    }
+                }
+                Streaming::Search { .. }
+                | Streaming::Image { .. }
+                | Streaming::Patch { .. }
+                | Streaming::Other => {}
             }
         }
         items

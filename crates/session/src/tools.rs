@@ -19,6 +19,7 @@ mod rejected;
 mod report_agent_job_result;
 mod request_permissions;
 mod request_user_input;
+mod reserved;
 mod resume_agent;
 mod send_input;
 mod server_tool;
@@ -45,6 +46,7 @@ pub(crate) use command::{CommandCall, command_item};
 pub use offer::OfferCache;
 pub(crate) use read_tool_output::bounded as bounded_output;
 pub(crate) use rejected::RejectedCall;
+pub use reserved::why_reserved;
 use tool::Tool;
 pub(crate) use tool::{CallCx, Found, Step, ToolCall, started_call, tool_item};
 pub(crate) use write_stdin::WriteStdinCall;
@@ -71,11 +73,6 @@ const BUILT_IN: &[&dyn Tool] = &[
     &tool_search::ToolSearch,
     &read_tool_output::ReadToolOutput,
 ];
-
-/// Returns whether a built-in tool has this name.
-pub fn is_reserved_tool(name: &str) -> bool {
-    BUILT_IN.iter().any(|tool| tool.name() == name)
-}
 
 /// Reads a function call; the error is for the model.
 pub(crate) fn read_function(

@@ -22,7 +22,7 @@ mod server_tools;
 mod skills;
 mod steps;
 mod typing;
-pub(crate) mod user_command;
+mod user_command;
 
 use std::sync::Arc;
 
@@ -178,9 +178,7 @@ impl Turn {
     fn history<'h>(&'h self, thread: &'h Thread) -> &'h History {
         match &self.kind {
             Kind::Review(review) => review.history(),
-            Kind::Ordinary { .. } | Kind::Compaction | Kind::Shell { .. } => {
-                thread.conversation.history()
-            }
+            Kind::Ordinary { .. } | Kind::Compaction | Kind::Shell => thread.conversation.history(),
         }
     }
 
@@ -188,7 +186,7 @@ impl Turn {
     fn remember(&mut self, fragments: Vec<Fragment>, thread: &mut Thread) {
         match &mut self.kind {
             Kind::Review(review) => review.history_mut().extend(fragments),
-            Kind::Ordinary { .. } | Kind::Compaction | Kind::Shell { .. } => {
+            Kind::Ordinary { .. } | Kind::Compaction | Kind::Shell => {
                 thread.conversation.remember(Some(&self.received), fragments, &mut thread.cx);
             }
         }
@@ -208,34 +206,31 @@ impl Turn {
         }
     }
 
-    /// The command that a turn of the user's shell consists of, while it runs.
-    pub(crate) fn awaited_process(&self) -> Option<u64> {
-        match self.kind {
-            Kind::Shell { process } => Some(process),
-            Kind::Ordinary { .. } | Kind::Compaction | Kind::Review(_) => None,
-        }
+    /// Returns whether the turn consists of commands of the user.
+    pub(crate) fn is_shell(&self) -> bool {
+        matches!(self.kind, Kind::Shell)
     }
 
     /// A command of the user ended: the model learns of it with its next request. A turn that
-    /// consisted of the command continues.
-    pub(crate) fn user_command_ended(
-        &mut self,
-        process: u64,
-        command: &CommandItem,
-        thread: &mut Thread,
-    ) {
-        let fragment = user_command::message(command, &thread.cx.limits);
-        match (self.is_ending(), &self.kind) {
-            // The thread's own history, not the review's: the review is about something else.
-            (false, _) if self.awaited_process() == Some(process) => {
-                let fragments = vec![fragment];
-                thread.conversation.remember(Some(&self.received), fragments, &mut thread.cx);
-                self.kind = Kind::Ordinary { kept_before: 0 };
-                self.advance(thread);
-            }
-            // In a turn that ends, after the outputs of the calls that end with it.
-            _ => self.add_pending(vec![fragment], thread),
+    /// consists of such commands asks for none, and ends with the last of them; any other continues.
+    pub(crate) fn user_command_ended(&mut self, command: &CommandItem, thread: &mut Thread) {
+        let fragments = vec![user_command::message(command, &thread.cx.limits)];
+        if self.is_ending() {
+            // After the outputs of the calls that end with it.
+            return self.add_pending(fragments, thread);
         }
+        match self.kind {
+            Kind::Shell => {
+                thread.conversation.remember(Some(&self.received), fragments, &mut thread.cx);
+                if !thread.processes.run_for_user(&self.view.id) {
+                    self.kind = Kind::Ordinary { kept_before: 0 };
+                }
+            }
+            Kind::Ordinary { .. } | Kind::Compaction | Kind::Review(_) => {
+                self.add_pending(fragments, thread);
+            }
+        }
+        self.advance(thread);
     }
 
     /// Continues when nothing is pending: asks the model again, or ends the turn.
@@ -258,7 +253,7 @@ impl Turn {
             return self.request_summary(thread);
         }
         if self.compaction.is_none() && !self.needs_request() {
-            if !self.awaits_outside() && !self.run_stop_hooks(thread) {
+            if !self.awaits_outside(thread) && !self.run_stop_hooks(thread) {
                 self.end(TurnStatus::Completed, None, thread);
             }
             return;
@@ -288,14 +283,21 @@ impl Turn {
         self.again || (!self.pending.is_empty() && self.not_steerable().is_none())
     }
 
-    /// Returns whether the turn waits for the user's command, or for the change that a review
-    /// reads.
-    fn awaits_outside(&self) -> bool {
-        match &self.kind {
-            Kind::Shell { .. } => true,
+    /// Returns whether the turn waits for commands that the user runs in it, or for the change that a
+    /// review reads.
+    fn awaits_outside(&self, thread: &Thread) -> bool {
+        let awaits_prompt = match &self.kind {
             Kind::Review(review) => !review.has_prompt(),
-            Kind::Ordinary { .. } | Kind::Compaction => false,
-        }
+            Kind::Ordinary { .. } | Kind::Compaction | Kind::Shell => false,
+        };
+        awaits_prompt || thread.processes.run_for_user(&self.view.id)
+    }
+
+    /// The requests for approval that clients have.
+    pub(crate) fn asked_approvals(&self, thread: &Thread) -> Vec<u64> {
+        let mut asked = self.calls.asked_about();
+        asked.extend(thread.approvals.prompts_of_clients());
+        asked
     }
 
     /// Reports whether any approval or answer of the user is pending.

@@ -13,7 +13,7 @@ use files::Pool;
 use hooks::StartSource;
 use serde_json::{Map, Value};
 use session::{Id, Overrides, Restored, Settings, ThreadStart};
-use store::{StoredThread, ThreadRecord};
+use store::{StoredThread, ThreadChanges, ThreadRecord, Write};
 
 use crate::agents::Agents;
 use services::allowed::{Allowed, LimitedMachine, PresentPolicies, ThreadBound};
@@ -129,8 +129,21 @@ impl ThreadLoader {
             if !loaded.is_alive() {
                 continue;
             }
+            self.check_tools(id, client).await?;
             return Ok((loaded, client.checked(&config, &self.defaults, &cwd)?));
         }
+    }
+
+    /// Refuses other tools for a thread that is loaded: its clients answer calls of those that it has.
+    async fn check_tools(&self, id: &str, client: &ClientOverrides) -> Result<(), Error> {
+        let Some(tools) = &client.dynamic_tools else { return Ok(()) };
+        let stored = self.store.get().await?.thread(id).await?;
+        let extra = stored.map(|stored| Extra::read(&stored.record)).transpose()?;
+        if extra.is_some_and(|extra| extra.dynamic_tools == *tools) {
+            return Ok(());
+        }
+        Err(Error::wrong_state(format!("thread {id} is loaded, with other `dynamicTools`"))
+            .next_step("leave them out, or resume the thread when it is not loaded"))
     }
 
     /// Loads a thread. `None` when it was loaded or changed while its files were read. They are read
@@ -147,8 +160,7 @@ impl ThreadLoader {
             return Err(Error::unknown_thread(id));
         };
         if record.archived {
-            return Err(Error::wrong_state(format!("thread {id} is archived"))
-                .next_step("call thread/unarchive first"));
+            return Err(Error::archived(id));
         }
         let settings = self.stored_settings(&record).await?;
         let cwd = client.cwd.clone().unwrap_or_else(|| settings.cwd.clone());
@@ -161,12 +173,8 @@ impl ThreadLoader {
         let overrides = client.checked(&config, &self.defaults, &cwd)?;
         let introduced = extra.introduced.clone();
         let goal = extra.goal.clone().filter(|_| config.features.goals);
-        if let Some(instructions) = &client.base_instructions {
-            extra.base_instructions = Some(instructions.clone());
-        }
-        if let Some(instructions) = &client.developer_instructions {
-            extra.developer_instructions = Some(instructions.clone());
-        }
+        let as_stored = extra.clone();
+        client.change_extra(&mut extra);
         let parts = self.parts(clients, &config, &extra, settings).await?;
         let bound = self.bound(id, &extra).await?;
         // A thread has one actor, and none while it is archived or deleted.
@@ -182,6 +190,16 @@ impl ThreadLoader {
         if now.record != record {
             self.store.release(id).await;
             return Ok(None);
+        }
+        if extra != as_stored {
+            let changes =
+                ThreadChanges { extra: Some(Some(extra.json())), ..ThreadChanges::default() };
+            let (thread, changes) = (id.to_owned(), Box::new(changes));
+            let written = store.commit(vec![Write::UpdateThread { thread, changes }]).await;
+            if let Err(error) = written {
+                self.store.release(id).await;
+                return Err(error.into());
+            }
         }
         let (usage, cost) = Totals::read(id, record.token_usage.as_deref());
         let restored = Restored {

@@ -71,6 +71,11 @@ export class ItemView {
     }, Math.floor(this.#grow.text.length / CHARACTERS_A_MS));
   }
 
+  /** A command that waited for its approval runs. */
+  runs() {
+    if (this.item?.awaitsApproval) this.show({ ...this.item, awaitsApproval: false }, false);
+  }
+
   /** A new section of a text begins. */
   separate() {
     if (this.#grow?.text) this.append("\n\n");
@@ -224,7 +229,8 @@ function collabCall(item, openAgent) {
 const STATUS = { inProgress: "running", completed: "done", failed: "failed", declined: "declined" };
 const STATUS_ICONS = { inProgress: "spin", completed: "check", failed: "cross", declined: "cross" };
 
-export function badge({ status, exitCode, durationMs }, ...parts) {
+export function badge({ status, awaitsApproval, exitCode, durationMs }, ...parts) {
+  if (awaitsApproval) return el("span", { className: "badge" }, ["waits for approval", ...parts].join(" · "));
   parts.push(STATUS[status] ?? visible(String(status)));
   if (exitCode) parts.push(`exit code ${exitCode}`);
   if (durationMs >= 1000) parts.push(duration(durationMs));

@@ -23,7 +23,8 @@ export class ProcessesTab {
 
   #running() {
     const items = this.#view ? [...this.#view.items.values()] : [];
-    return items.filter(({ item }) => item?.type === "commandExecution" && item.status === "inProgress");
+    const runs = (item) => item?.type === "commandExecution" && item.status === "inProgress" && !item.awaitsApproval;
+    return items.filter(({ item }) => runs(item));
   }
 
   count() {

@@ -128,6 +128,10 @@ export class ThreadView {
     this.#services.onChange();
   }
 
+  noteChange() {
+    this.#services.onChange();
+  }
+
   showPlan(turnId, steps, explanation) {
     const states = { completed: ["check", "done"], inProgress: ["spin", "in progress"], pending: ["circle", "to do"] };
     const rows = steps.map(({ step, status }) => {
@@ -197,6 +201,10 @@ const NOTIFICATIONS = {
   "item/plan/delta": append,
   "item/reasoning/summaryTextDelta": append,
   "item/commandExecution/outputDelta": append,
+  "item/commandExecution/running": (view, { itemId }) => {
+    view.items.get(itemId)?.runs();
+    view.noteChange();
+  },
   "item/reasoning/summaryPartAdded": (view, { itemId }) => view.items.get(itemId)?.separate(),
   "item/fileChange/patchUpdated": (view, { turnId, itemId, changes }) =>
     view.showItem(turnId, { type: "fileChange", id: itemId, changes, status: "inProgress" }, false),

@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 use super::Adapter;
 use crate::map::usage;
 use crate::schema::Version;
+use crate::schema::tool_call::{ToolCall, ToolCallContent, ToolCallStatus, ToolKind};
 use crate::schema::update::{PlanEntry, SessionUpdate};
 use crate::session::Notice;
 
@@ -259,15 +260,24 @@ impl Adapter {
         }
     }
 
-    /// Shows a warning: as a notice, or as a message for clients that know no notices.
+    /// Shows a warning: as a notice, or for clients that know none as a call that is over. It is no word of
+    /// the agent.
     pub(super) fn notice(&mut self, id: &str, notice: Notice) {
         let Notice { title, description } = notice;
         if self.capabilities().session.notices.is_some() {
             let severity = "warning";
             return self.update(id, &SessionUpdate::Notice { severity, title, description });
         }
-        let description = description.map(|text| format!(": {text}")).unwrap_or_default();
-        self.say(id, &format!("Warning: {title}{description}"));
+        self.said += 1;
+        let call = ToolCall {
+            tool_call_id: format!("warning-{}", self.said),
+            title: Some(format!("Warning: {title}")),
+            kind: Some(ToolKind::Other),
+            status: Some(ToolCallStatus::Completed),
+            content: description.map(|text| vec![ToolCallContent::text(text)]),
+            ..ToolCall::default()
+        };
+        self.update(id, &SessionUpdate::ToolCall(call));
     }
 }
 

@@ -61,12 +61,18 @@ impl Adapter {
         let call = item::tool_call(&item, &session.cwd, version);
         let item_id = item.id().to_owned();
         let compacts = matches!(item, ThreadItem::ContextCompaction(_));
+        let status = match &item {
+            ThreadItem::CommandExecution(command) if command.awaits_approval => {
+                ToolCallStatus::Pending
+            }
+            _ => ToolCallStatus::InProgress,
+        };
         let open = OpenItem::of(item);
         if !session.begin(&item_id, open) {
             return;
         }
         if let Some(call) = call {
-            let call = ToolCall { status: Some(ToolCallStatus::InProgress), ..call };
+            let call = ToolCall { status: Some(status), ..call };
             self.update(id, &SessionUpdate::ToolCall(call));
         }
         if compacts {

@@ -1,6 +1,6 @@
 //! The handshake and the login.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de};
 
 use super::or_default;
 
@@ -9,7 +9,24 @@ use super::or_default;
 #[serde(rename_all = "camelCase")]
 pub(crate) struct AnyInitialize {
     /// The latest that the client speaks: the answer names the one that is spoken.
+    #[serde(deserialize_with = "number_or_text")]
     pub(crate) protocol_version: i64,
+}
+
+/// A number, also as its text, which some clients send.
+fn number_or_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "`protocolVersion` must be a number")]
+    enum Version {
+        Number(i64),
+        Text(String),
+    }
+    match Version::deserialize(deserializer)? {
+        Version::Number(version) => Ok(version),
+        Version::Text(text) => text.trim().parse().map_err(|_| {
+            de::Error::custom(format!("`protocolVersion` must be a number, not {text:?}"))
+        }),
+    }
 }
 
 /// Parameters of `initialize`.

@@ -155,8 +155,10 @@ async fn a_failed_request_is_told_to_every_client() {
     let session = editor.new_session(&bench.work()).await;
     assert_eq!(editor.run(&session, "Go.").await, "end_turn");
     let warned = |update: &Value| {
-        let text = update["content"]["text"].as_str().unwrap_or_default();
-        text.starts_with("Warning: The request to the model failed and is repeated: ")
+        let title = update["title"].as_str().unwrap_or_default();
+        title.starts_with("Warning: The request to the model failed and is repeated")
     };
-    editor.update_where("agent_message_chunk", warned).await;
+    // It is no word of the agent.
+    let call = editor.update_where("tool_call", warned).await;
+    assert_eq!((&call["status"], &call["kind"]), (&json!("completed"), &json!("other")));
 }

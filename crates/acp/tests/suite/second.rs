@@ -58,7 +58,7 @@ async fn a_turn_with_a_permission_a_plan_and_a_patch() {
         < session/prompt
         * user_message_chunk "Go."
         * plan_update "in_progress" "Look"
-        * tool_call_update touch made execute in_progress
+        * tool_call_update touch made execute pending
         ? session/request_permission "touch made" accept,acceptForSession,acceptWithPrefix,decline,cancel
         * state_update requires_action
         * state_update running

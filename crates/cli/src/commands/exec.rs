@@ -76,7 +76,7 @@ pub(crate) async fn run(
         reasoning: !config.hide_agent_reasoning,
     };
     let progress = if arguments.experimental_json {
-        Progress::ThreadEvents(Box::new(ThreadEvents::new(output::stdout())))
+        Progress::ThreadEvents(Box::new(ThreadEvents::new(output::stdout(), io::stderr())))
     } else if arguments.json {
         Progress::Json(Events::new(output::stdout()))
     } else {

@@ -15,6 +15,11 @@ use serde_json::{Value, json};
 
 /// Default number of points.
 const POINTS: usize = 200;
+/// Number of points in turns with long texts.
+const POINTS_IN_TEXTS: usize = 24;
+/// Text of an item that is stored at the latest when its client has so much of it (docs/threads.md); from
+/// there on, each time it has doubled.
+const FIRST_STORED: usize = 16 * 1024;
 /// Homes used in parallel.
 const HOMES: usize = 4;
 /// Threads of each process: one continues a thread of the process before.
@@ -25,10 +30,29 @@ const TURNS: usize = 2;
 #[test]
 fn reported_records_survive_a_kill_exactly_once() {
     let points = std::env::var("AGENTD_CRASH_POINTS").map_or(POINTS, |n| n.parse().unwrap());
+    let Tally { kills, cut, items, turns, .. } = die(points, &script());
+    println!(
+        "{kills} kills: {turns} turns reported, {cut} of them interrupted, {items} items reported; all kept"
+    );
+    assert_eq!(kills, points);
+    assert!(points < POINTS || cut > 0, "no kill met a running turn");
+}
+
+#[test]
+fn text_of_running_items_survives_a_kill() {
+    let sum = die(POINTS_IN_TEXTS, &long_texts());
+    let Tally { kills, running, .. } = sum;
+    println!("{kills} kills while {running} items were long enough to be stored in part");
+    assert!(kills == POINTS_IN_TEXTS && running > 0);
+}
+
+/// Kills processes at so many points of turns of this script.
+fn die(points: usize, script: &Value) -> Tally {
     let workers: Vec<_> = (0..HOMES)
         .map(|home| {
             let lives = points / HOMES + usize::from(home < points % HOMES);
-            std::thread::spawn(move || die_again_and_again(home as u64, lives))
+            let script = script.clone();
+            std::thread::spawn(move || die_again_and_again(home as u64, lives, &script))
         })
         .collect();
     let mut sum = Tally::default();
@@ -38,13 +62,9 @@ fn reported_records_survive_a_kill_exactly_once() {
         sum.cut += tally.cut;
         sum.items += tally.items;
         sum.turns += tally.turns;
+        sum.running += tally.running;
     }
-    let Tally { kills, cut, items, turns } = sum;
-    println!(
-        "{kills} kills: {turns} turns reported, {cut} of them interrupted, {items} items reported; all kept"
-    );
-    assert_eq!(kills, points);
-    assert!(points < POINTS || cut > 0, "no kill met a running turn");
+    sum
 }
 
 /// Counts over all processes of a run.
@@ -55,11 +75,13 @@ struct Tally {
     cut: usize,
     items: usize,
     turns: usize,
+    /// Long texts that were cut off by a kill.
+    running: usize,
 }
 
-fn die_again_and_again(seed: u64, lives: usize) -> Tally {
+fn die_again_and_again(seed: u64, lives: usize, script: &Value) -> Tally {
     let env = TestEnvironment::new();
-    let model = env.script(&script());
+    let model = env.script(script);
     let mut ledger = Ledger::default();
     let mut random = Random(seed);
     // The first process runs to the end, to measure the output of a whole one.
@@ -79,8 +101,10 @@ fn die_again_and_again(seed: u64, lives: usize) -> Tally {
     let turns = ledger.threads.values().flatten();
     let cut = turns.filter(|(_, turn)| turn.status.is_none()).count();
     let items = ledger.threads.values().flatten().map(|(_, turn)| turn.items.len()).sum();
+    let reported = ledger.threads.values().flatten();
+    let running = reported.map(|(_, turn)| turn.long_running_texts().count()).sum();
     let turns = ledger.threads.values().map(BTreeMap::len).sum();
-    Tally { kills: lives, cut, items, turns }
+    Tally { kills: lives, cut, items, turns, running }
 }
 
 fn go_on(server: &mut Running, thread: Option<String>) {
@@ -108,6 +132,16 @@ fn script() -> Value {
     Value::from_iter(turn.iter().cycle().take(3 * (TURNS + 1)).cloned())
 }
 
+/// A turn with a long message and a command with long output.
+fn long_texts() -> Value {
+    let chunks: Vec<String> = (0..40).map(|number| format!("{number:>63} ")).collect();
+    let talk = json!({ "message": { "chunks": chunks, "repeat": 40 } });
+    let command = json!({ "function_call": { "name": "exec_command",
+        "arguments": { "cmd": "seq -f '%063.0f' 1600" } } });
+    let turn = [json!({ "steps": [talk, command] }), json!({ "steps": [{ "message": "Done." }] })];
+    Value::from_iter(turn.iter().cycle().take(2 * (TURNS + 1)).cloned())
+}
+
 fn turn(thread: &str) -> Value {
     json!({ "threadId": thread, "input": [{ "type": "text", "text": "Leave a note." }] })
 }
@@ -122,8 +156,20 @@ struct Ledger {
 struct ReportedTurn {
     /// Completed items by id.
     items: BTreeMap<String, Value>,
+    /// What was streamed of items, by id.
+    texts: BTreeMap<String, String>,
     /// The reported final status.
     status: Option<String>,
+}
+
+impl ReportedTurn {
+    /// The texts of items whose end was not reported, as far as they are long.
+    fn long_running_texts(&self) -> impl Iterator<Item = (&String, &String)> {
+        let is_long = |(id, text): &(&String, &String)| {
+            text.len() > FIRST_STORED && !self.items.contains_key(*id)
+        };
+        self.texts.iter().filter(is_long)
+    }
 }
 
 impl Ledger {
@@ -148,6 +194,11 @@ impl Ledger {
                 assert!(reported.status.is_none(), "an item after its turn's end: {params}");
                 let before = reported.items.insert(text(&item["id"]), item.clone());
                 assert!(before.is_none(), "reported twice: {item}");
+            }
+            "item/agentMessage/delta" | "item/commandExecution/outputDelta" => {
+                let reported = self.turn(params, &params["turnId"]);
+                let received = reported.texts.entry(text(&params["itemId"])).or_default();
+                received.push_str(params["delta"].as_str().unwrap());
             }
             "turn/completed" => {
                 let reported = self.turn(params, &params["turn"]["id"]);
@@ -191,6 +242,14 @@ fn check_turn(reported: &ReportedTurn, turn: &Value) {
     }
     for (id, item) in &reported.items {
         assert_eq!(found.get(id).copied(), Some(item), "an item is lost or changed: {turn}");
+    }
+    for (id, received) in reported.long_running_texts() {
+        let item = found.get(id).unwrap_or_else(|| panic!("a running item is lost: {turn}"));
+        let stored = item["text"].as_str().or(item["aggregatedOutput"].as_str()).unwrap();
+        let is_part = received.starts_with(stored) || stored.starts_with(received);
+        assert!(is_part, "the text of a running item is changed: {stored}");
+        let (received, stored) = (received.len(), stored.len());
+        assert!(received < 2 * stored + FIRST_STORED, "{received} bytes received, {stored} stored");
     }
 }
 

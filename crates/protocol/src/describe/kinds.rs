@@ -50,10 +50,15 @@ impl CommandExecutionItem {
         self.status == CommandExecutionStatus::Completed && self.exit_code == Some(0)
     }
 
+    /// Returns the words in front of the command while it has not ended.
+    pub fn doing(&self) -> &'static str {
+        if self.awaits_approval { "Waits for approval: " } else { "Runs " }
+    }
+
     /// Returns the words in front of the command: its outcome.
     pub fn label(&self) -> &'static str {
         match self.status {
-            CommandExecutionStatus::InProgress => "Runs ",
+            CommandExecutionStatus::InProgress => self.doing(),
             CommandExecutionStatus::Declined => "Not run: ",
             // It could not be started, or was cut off: whether it ran at all is not certain.
             CommandExecutionStatus::Failed if self.exit_code.is_none() => "Failed: ",

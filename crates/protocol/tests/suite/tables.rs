@@ -192,7 +192,13 @@ const DOCUMENTED_NOTIFICATIONS: &[&str] = &[
     "windowsSandbox/setupCompleted",
 ];
 
-const OWN_NOTIFICATIONS: &[&str] = &["thread/deleted"];
+const OWN_NOTIFICATIONS: &[&str] = &[
+    "item/commandExecution/running",
+    "thread/deleted",
+    "thread/metadata/updated",
+    "thread/rolledBack",
+    "thread/settings/updated",
+];
 
 fn check(
     table: impl Iterator<Item = &'static str>,
@@ -217,6 +223,7 @@ fn tables_are_complete() {
 const EXPERIMENTAL: &[&str] = &[
     "collaborationMode/list",
     "fuzzyFileSearch/session",
+    "item/commandExecution/running",
     "item/tool/call",
     "item/tool/requestUserInput",
     "mcpServer/prompt/",
@@ -231,7 +238,10 @@ const EXPERIMENTAL: &[&str] = &[
     "thread/increment_elicitation",
     "thread/items/list",
     "thread/memoryMode/set",
+    "thread/metadata/updated",
     "thread/realtime/",
+    "thread/rolledBack",
+    "thread/settings/updated",
 ];
 
 #[test]

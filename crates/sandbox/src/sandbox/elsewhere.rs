@@ -24,6 +24,11 @@ impl Sandbox {
     pub async fn prepare(&self) {}
 
     #[allow(clippy::unused_async, reason = "as on Linux")]
+    pub async fn degradation(&self) -> Option<String> {
+        Some(WHY.to_owned())
+    }
+
+    #[allow(clippy::unused_async, reason = "as on Linux")]
     pub async fn report(&self) -> Vec<LayerStatus> {
         vec![LayerStatus { layer: "bubblewrap", usable: false, detail: WHY.to_owned() }]
     }

@@ -16,7 +16,7 @@ use tokio::sync::{OnceCell, Semaphore, mpsc, watch};
 
 use super::launch::Launcher;
 use super::pipes::Pipes;
-use super::{Config, Layer, LayerStatus, Spawn, Stdin};
+use super::{Config, Layer, LayerStatus, Outputs, Spawn, Stdin};
 use crate::error::{Error, ErrorKind};
 use crate::linux::detect::{self, Detected};
 use crate::linux::landlock::Ruleset;
@@ -114,6 +114,24 @@ impl Sandbox {
             .into()
     }
 
+    /// Says in words which parts of the sandbox do not work on this machine, and the remedy; `None` when all
+    /// do. The first call runs bubblewrap.
+    pub async fn degradation(&self) -> Option<String> {
+        let (bubblewrap, landlock) = layers(self.config.layer, self.detected().await);
+        let no_bubblewrap = bubblewrap.err()?;
+        Some(match landlock {
+            Ok(_) => format!(
+                "the sandbox works in part: {no_bubblewrap}. With Landlock alone, commands make no new entries \
+                 at the top of a writable folder and change no modes, owners and times, and permission \
+                 profiles and the managed network do not work"
+            ),
+            Err(no_landlock) => format!(
+                "no command can be confined here, so that those run only that leave the sandbox: \
+                 {no_bubblewrap}. {no_landlock}"
+            ),
+        })
+    }
+
     async fn detected(&self) -> &Arc<Detected> {
         self.detected.get_or_init(|| async { Arc::new(self.detect().await) }).await
     }
@@ -138,6 +156,7 @@ impl Sandbox {
             granted: Vec::new(),
             tty: None,
             stdin: Stdin::Null,
+            outputs: Outputs::Separate,
             egress: None,
         };
         let resolved = Resolved::new(&spawn.policy, None);
@@ -256,16 +275,7 @@ fn confine(
         return Err(bad_cwd(&spawn.cwd, "the sandbox policy does not allow reading it"));
     }
     let protection = protection(resolved).map_err(io_error("looking at writable folders"))?;
-    let bubblewrap = found.bubblewrap.as_ref().map_err(Error::to_string);
-    let landlock = found.landlock.as_ref().map_err(Error::to_string);
-    let (bubblewrap, landlock) = match layer {
-        Layer::Auto => (bubblewrap, landlock),
-        Layer::Bubblewrap => {
-            (bubblewrap, Err("the configuration allows bubblewrap only".to_owned()))
-        }
-        Layer::Landlock => (Err("the configuration allows Landlock only".to_owned()), landlock),
-    };
-    match (bubblewrap, landlock) {
+    match layers(layer, found) {
         (Ok(bwrap), _) => wrap(bwrap, found.landlock.is_ok(), resolved, &protection, spawn)
             .map_err(io_error("preparing the sandbox")),
         (Err(no_bubblewrap), Ok(_)) if spawn.egress.is_some() => Err(unavailable(&format!(
@@ -282,6 +292,19 @@ fn confine(
         (Err(no_bubblewrap), Err(no_landlock)) => {
             Err(unavailable(&format!("{no_bubblewrap}. {no_landlock}")))
         }
+    }
+}
+
+/// The layers that may be used, each with the reason why it cannot.
+fn layers(layer: Layer, found: &Detected) -> (Result<&PathBuf, String>, Result<&u32, String>) {
+    let bubblewrap = found.bubblewrap.as_ref().map_err(Error::to_string);
+    let landlock = found.landlock.as_ref().map_err(Error::to_string);
+    match layer {
+        Layer::Auto => (bubblewrap, landlock),
+        Layer::Bubblewrap => {
+            (bubblewrap, Err("the configuration allows bubblewrap only".to_owned()))
+        }
+        Layer::Landlock => (Err("the configuration allows Landlock only".to_owned()), landlock),
     }
 }
 

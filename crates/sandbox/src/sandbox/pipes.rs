@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rustix::pipe::PipeFlags;
 use tokio::io::unix::AsyncFd;
 
-use super::{Spawn, Stdin};
+use super::{Outputs, Spawn, Stdin};
 use crate::linux::sys;
 use crate::process::Input;
 use crate::pty;
@@ -26,7 +26,7 @@ impl Pipes {
     pub(crate) fn open(spawn: &Spawn) -> io::Result<Pipes> {
         match spawn.tty {
             Some(size) => Pipes::terminal(size),
-            None => Pipes::plain(spawn.stdin),
+            None => Pipes::plain(spawn.stdin, spawn.outputs),
         }
     }
 
@@ -46,9 +46,12 @@ impl Pipes {
         })
     }
 
-    fn plain(stdin: Stdin) -> io::Result<Pipes> {
-        let (stdout, their_stdout) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
-        let (stderr, their_stderr) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+    fn plain(stdin: Stdin, outputs: Outputs) -> io::Result<Pipes> {
+        let (stdout, their_stdout) = output()?;
+        let (stderr, their_stderr) = match outputs {
+            Outputs::Joined => (None, their_stdout.try_clone()?),
+            Outputs::Separate => output()?,
+        };
         let (their_stdin, input) = match stdin {
             // tidy: open never waits.
             Stdin::Null => (std::fs::File::open("/dev/null")?.into(), Input::None),
@@ -64,11 +67,17 @@ impl Pipes {
                 stderr: their_stderr,
                 egress: None,
             },
-            stdout: Some(Arc::new(without_blocking(stdout)?)),
-            stderr: Some(Arc::new(without_blocking(stderr)?)),
+            stdout,
+            stderr,
             input,
         })
     }
+}
+
+/// A pipe for output: the end that is read, and the command's.
+fn output() -> io::Result<(Source, OwnedFd)> {
+    let (ours, theirs) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+    Ok((Some(Arc::new(without_blocking(ours)?)), theirs))
 }
 
 fn without_blocking(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {

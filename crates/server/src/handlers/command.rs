@@ -17,7 +17,7 @@ use protocol::{
     CommandExecWriteParams, CommandMethods, Empty,
 };
 use sandbox::rules::Invocation;
-use sandbox::{Size, Stdin, Stream};
+use sandbox::{Outputs, Size, Stdin, Stream};
 use session::SandboxPolicy;
 
 use crate::client_processes::{self, MethodFamily, ProcessOrder, ProcessRequest, StdinChunk};
@@ -172,6 +172,7 @@ impl Server {
             env: environment_with(command_environment(options, &config), params.env.as_ref())?,
             tty: terminal(params.tty, params.size)?,
             stdin: if params.stream_stdin { Stdin::Pipe } else { Stdin::Null },
+            outputs: Outputs::Separate,
             egress: managed_network(&policy, &config, options, None)?,
             cwd,
             cwd_is_real: false,

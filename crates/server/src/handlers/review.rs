@@ -5,7 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use protocol::{
-    ReviewDelivery, ReviewMethods, ReviewStartParams, ReviewStartResponse, ReviewTarget,
+    ReviewDelivery, ReviewMethods, ReviewStartParams, ReviewStartResponse, ReviewTarget, Thread,
+    ThreadStarted, ThreadStartedNotification,
 };
 use session::{Answer, Id, Overrides, Settings};
 
@@ -14,7 +15,7 @@ use crate::handlers::turn::ask;
 use crate::review_change::{self, ChangeLocation, GitServices, ReviewSubject};
 use services::allowed::{Allowed, MachineInput};
 use services::error::Error;
-use services::peer::{Caller, Gate, Peer};
+use services::peer::{Caller, Gate, Peer, held_gate};
 use services::{convert, git};
 
 use crate::server::Server;
@@ -33,7 +34,7 @@ impl ReviewMethods<Caller> for Server {
         let target = target(params.target)?;
         let original = self.loaded_thread(&params.thread_id).await?;
         // Before a detached review forks: one that is refused leaves no thread behind.
-        let settings = original.snapshot().await.ok_or_else(Error::unloaded)?.settings;
+        let settings = original.snapshot().await.ok_or_else(|| original.unloaded())?.settings;
         let config =
             self.services.configurations.in_folder(&settings.cwd, None).await?.resolved.config;
         // The settings were allowed when they were set; the configuration may have changed since.
@@ -47,7 +48,7 @@ impl ReviewMethods<Caller> for Server {
         let located = review_change::locate(&git, &config, &settings, &target).await;
         let located = located.map_err(|error| error.within("`target`"))?;
         let detached = params.delivery == Some(ReviewDelivery::Detached);
-        let (thread, handle) = if detached {
+        let (thread, handle, gate) = if detached {
             let fork = Fork {
                 parent: &params.thread_id,
                 last_turn: None,
@@ -57,14 +58,12 @@ impl ReviewMethods<Caller> for Server {
             };
             let overrides = ClientOverrides::default();
             let fork = self.services.loader.fork_thread(caller.clients(), fork, overrides).await?;
-            // The review's events follow the response, so the thread is announced before it.
-            let gate = Gate::open();
-            let (overrides, since) = (Overrides::default(), None);
-            let attaching = Attaching { overrides, since, announce: true, gate };
+            let (overrides, since, gate) = (Overrides::default(), None, Gate::open());
+            let attaching = Attaching { overrides, since, announce: false, gate };
             let attached = self.attach_at(&caller, &fork, attaching).await?;
-            (attached.thread.id, fork)
+            (attached.thread.id.clone(), fork, announced(&caller, attached.thread))
         } else {
-            (params.thread_id, original)
+            (params.thread_id, original, caller.gate())
         };
         let subject = target.subject();
         // The change is read during the turn, which can be interrupted, because git may be slow.
@@ -73,12 +72,8 @@ impl ReviewMethods<Caller> for Server {
             _ => None,
         };
         let (reads, model) = (prompt.is_none(), config.review_model.clone());
-        let started = ask(&handle, caller.gate(), move |reply| MachineInput::Review {
-            reply,
-            subject,
-            prompt,
-            model,
-        });
+        let started =
+            ask(&handle, gate, move |reply| MachineInput::Review { reply, subject, prompt, model });
         match started.await? {
             Answer::Started(view) => {
                 if reads {
@@ -95,6 +90,19 @@ impl ReviewMethods<Caller> for Server {
             _ => Err(Error::mismatched_answer("review/start")),
         }
     }
+}
+
+/// Announces the thread of a detached review after the response, and then opens the gate of the review's
+/// events.
+fn announced(caller: &Caller, thread: Thread) -> Gate {
+    let (hold, gate) = held_gate();
+    let (peer, response) = (caller.peer.clone(), caller.gate());
+    tokio::spawn(async move {
+        response.opened().await;
+        peer.notify::<ThreadStarted>(&ThreadStartedNotification { thread });
+        drop(hold);
+    });
+    gate
 }
 
 /// The change that a running review waits for.

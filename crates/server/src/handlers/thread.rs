@@ -27,7 +27,7 @@ use services::thread_port::{
     Command, ElicitationChange, EventPosition, Extra, Snapshot, ThreadHandle, wire,
 };
 use services::undo::FileRollback;
-use services::{convert, folders, image_reader};
+use services::{convert, folders, image_reader, warnings};
 use threads::thread_loader::{ClientOverrides, Fork};
 
 /// Longest name of a client's own in `threadSource`, in characters.
@@ -76,7 +76,10 @@ impl ThreadMethods<Caller> for Server {
         caller: Caller,
         mut params: ThreadResumeParams,
     ) -> Result<ThreadStartResponse, Error> {
-        let overrides = self.client_overrides(params.take_overrides(), params.personality).await?;
+        let given = params.take_overrides();
+        let mut overrides = self.client_overrides(given, params.personality).await?;
+        overrides.service_name = params.service_name;
+        overrides.dynamic_tools = params.dynamic_tools.map(tools::checked).transpose()?;
         let since = reconnect::position(&caller.peer, params.event_cursor)?;
         let (handle, overrides) = match (params.history, params.path) {
             (Some(_), Some(_)) => {
@@ -260,16 +263,16 @@ impl ThreadMethods<Caller> for Server {
 
     async fn thread_metadata_update(
         &self,
-        _caller: Caller,
+        caller: Caller,
         params: ThreadMetadataUpdateParams,
     ) -> Result<ThreadReadResponse, Error> {
-        self.update_metadata(params).await
+        self.update_metadata(&caller, params).await
     }
 
     /// Drops the last turns and returns those that remain.
     async fn thread_rollback(
         &self,
-        _caller: Caller,
+        caller: Caller,
         params: ThreadRollbackParams,
     ) -> Result<ThreadRollbackResponse, Error> {
         if params.num_turns == 0 {
@@ -280,8 +283,13 @@ impl ThreadMethods<Caller> for Server {
         let done = command(&handle, |answer| Command::RollBack { turns, files, answer }).await;
         let restored =
             done.map_err(|error| error.with_info(AgentErrorInfo::ThreadRollbackFailed))?;
+        if !params.dry_run {
+            let id = params.thread_id.clone();
+            let dropped = ThreadRolledBackNotification { thread_id: id, num_turns: turns };
+            self.announce::<ThreadRolledBack>(&caller, params.thread_id.clone(), dropped);
+        }
         let turns = self.all_turns(&params.thread_id).await?;
-        let snapshot = handle.snapshot().await.ok_or_else(Error::unloaded)?;
+        let snapshot = handle.snapshot().await.ok_or_else(|| handle.unloaded())?;
         let thread = wire::loaded(&snapshot, turns);
         Ok(ThreadRollbackResponse { thread, files: restored.map(convert::files::restored) })
     }
@@ -371,17 +379,23 @@ impl Server {
             base_instructions: given.base_instructions,
             developer_instructions: given.developer_instructions,
             config: given.config.map(|config| config.into_iter().collect()),
+            ..ClientOverrides::default()
         })
     }
 
     /// The loaded thread of that id.
     pub(crate) async fn loaded_thread(&self, id: &str) -> Result<ThreadHandle, Error> {
-        if let Some(handle) = self.services.threads.get(id) {
+        let threads = &self.services.threads;
+        if let Some(reason) = threads.ending(id) {
+            return Err(Error::thread_ends(reason));
+        }
+        if let Some(handle) = threads.get(id) {
             return Ok(handle);
         }
         let store = self.services.store.get().await?;
         let found = store.thread(id).await?;
         Err(match found {
+            Some(found) if found.record.archived => Error::archived(id),
             Some(_) => Error::wrong_state(format!("thread not loaded: {id}"))
                 .next_step("call thread/resume first"),
             None => Error::unknown_thread(id),
@@ -414,7 +428,10 @@ impl Server {
         let position = since.clone();
         let attach = Command::Attach { peer, since: position, overrides, announce, snapshot, gate };
         handle.send(attach).await;
-        let snapshot = answer.await.map_err(|_| Error::unloaded())?;
+        let snapshot = answer.await.map_err(|_| handle.unloaded())?;
+        if !snapshot.settings.sandbox.is_unconfined() {
+            self.warn_of_sandbox(caller);
+        }
         // The thread waits until the response is queued.
         let mut items = HashMap::new();
         if !snapshot.ephemeral && !snapshot.live.turns.is_empty() {
@@ -427,6 +444,19 @@ impl Server {
         let running = convert::thread::running(&snapshot.live, &items);
         let (turns, replay) = self.missed(&snapshot, since.as_ref(), running).await?;
         Ok(response(&snapshot, turns, replay, &caller.peer))
+    }
+
+    /// The client learns once what the sandbox cannot do on this machine. The response does not wait for that:
+    /// the first look runs a program.
+    fn warn_of_sandbox(&self, caller: &Caller) {
+        let (runner, peer) = (self.services.runner.clone(), caller.peer.clone());
+        let gate = caller.gate();
+        tokio::spawn(async move {
+            gate.opened().await;
+            if let Some(message) = runner.degradation().await {
+                warnings::send_warning(&peer, message);
+            }
+        });
     }
 
     /// A stored thread that is not loaded.
@@ -455,7 +485,7 @@ pub(crate) async fn command<T>(
 ) -> Result<T, Error> {
     let (sender, answer) = oneshot::channel();
     handle.send(make(sender)).await;
-    answer.await.map_err(|_| Error::unloaded())?
+    answer.await.map_err(|_| handle.unloaded())?
 }
 
 fn response(

@@ -141,7 +141,7 @@ pub(crate) async fn send(
     handle.send(command(sender, gate)).await;
     match answer.await {
         Ok(answered) => answered,
-        Err(_) => Err(Error::unloaded()),
+        Err(_) => Err(handle.unloaded()),
     }
 }
 

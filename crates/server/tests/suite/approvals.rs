@@ -468,3 +468,39 @@ async fn session_grants_apply_to_equivalent_commands() {
     peer.turn_end(&turn).await;
     assert!(env.workspace().join("c").exists());
 }
+
+#[tokio::test]
+async fn a_command_that_waits_for_its_approval_does_not_run_anywhere() {
+    let env = TestEnvironment::with_responses(json!([
+        runs("touch one"),
+        runs("touch two"),
+        runs("pwd"),
+        says("Done.")
+    ]))
+    .await;
+    let server = env.start();
+    let mut peer = server.connect_with(json!({ "experimentalApi": true })).await;
+    let thread = peer.start_thread(json!({ "approvalPolicy": "unlessTrusted" })).await;
+    let turn = peer.start_turn(&thread, "Go.").await;
+    for decision in ["accept", "decline"] {
+        let is_command = |params: &Value| params["item"]["type"] == "commandExecution";
+        let started = peer.expect_where("item/started", is_command).await;
+        assert_eq!(started["item"]["awaitsApproval"], true);
+        let asked = peer.asked("item/commandExecution/requestApproval").await;
+        let params = json!({ "threadId": thread, "includeTurns": true });
+        let read = peer.call("thread/read", params).await;
+        let items = read["thread"]["turns"][0]["items"].as_array().unwrap();
+        assert_eq!(items.last().unwrap()["awaitsApproval"], true, "also for one that reads");
+        peer.decide(&asked, decision).await;
+        if decision == "accept" {
+            let running = peer.expect("item/commandExecution/running").await;
+            assert_eq!(running["itemId"], started["item"]["id"]);
+        }
+        let ended = peer.expect_where("item/completed", is_command).await;
+        assert_eq!(ended["item"]["awaitsApproval"], json!(null));
+    }
+    let is_command = |params: &Value| params["item"]["type"] == "commandExecution";
+    let started = peer.expect_where("item/started", is_command).await;
+    assert_eq!(started["item"]["awaitsApproval"], json!(null), "it needs none");
+    peer.turn_end(&turn).await;
+}

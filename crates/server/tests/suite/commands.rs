@@ -267,3 +267,26 @@ async fn an_image_is_shown_to_the_model() {
     assert!(last.contains("data:image/png;base64,iVBORw0K"), "{last}");
     assert!(last.contains("not a PNG") && last.contains("nowhere.png"), "{last}");
 }
+
+#[tokio::test]
+async fn a_degraded_sandbox_is_one_warning_a_connection() {
+    let mut env = TestEnvironment::with_responses(json!([says("x")])).await;
+    env.has_sandbox = false;
+    let server = env.start();
+    for _ in 0..2 {
+        let mut peer = server.connect().await;
+        peer.start_thread(json!({ "sandbox": "dangerFullAccess" })).await;
+        assert!(!peer.settled().await.contains(&"warning".to_owned()), "it needs none");
+        for sandbox in ["workspaceWrite", "readOnly"] {
+            peer.start_thread(json!({ "sandbox": sandbox })).await;
+        }
+        let warning = peer.expect("warning").await["message"].as_str().unwrap().to_owned();
+        for part in ["no command can be confined here", "install the package `bubblewrap`"] {
+            assert!(warning.contains(part), "{warning}");
+        }
+        peer.start_thread(json!({})).await;
+        peer.settled().await;
+        let warnings = peer.raw_lines().iter().filter(|line| line.contains("\"warning\""));
+        assert_eq!(warnings.count(), 1);
+    }
+}

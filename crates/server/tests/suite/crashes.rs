@@ -95,3 +95,49 @@ async fn statuses(peer: &mut Peer, thread: &str) -> Vec<Value> {
     let read = peer.call("thread/read", params).await;
     read["thread"]["turns"].as_array().unwrap().iter().map(|turn| turn["status"].clone()).collect()
 }
+
+#[tokio::test]
+async fn text_of_running_items_is_stored_at_intervals() {
+    let short = "Only a few words";
+    let long = "sixteen letters ".repeat(1024);
+    let pause = json!({ "delay_ms": 600_000 });
+    // A short text is stored after a second, a long one at once.
+    for text in [short, long.as_str()] {
+        let message =
+            json!({ "message": { "chunks": [text, " and more"], "chunk_delay_ms": 600_000 } });
+        let mut env = TestEnvironment::with_responses(json!([{ "steps": [message, pause] }])).await;
+        let server = env.start();
+        let mut peer = server.connect().await;
+        let thread = peer.start_thread(json!({})).await;
+        peer.start_turn(&thread, "Speak.").await;
+        let mut received = String::new();
+        while received.len() < text.len() {
+            let delta = peer.expect("item/agentMessage/delta").await;
+            received.push_str(delta["delta"].as_str().unwrap());
+        }
+        if text == short {
+            stored_text(&env, &thread, text).await;
+        }
+        env.crash();
+        let server = env.start();
+        let mut peer = server.connect().await;
+        assert_eq!(text_of(&mut peer, &thread).await.as_deref(), Some(text));
+        assert_eq!(statuses(&mut peer, &thread).await, ["interrupted"]);
+    }
+}
+
+/// Waits until the store has the text.
+async fn stored_text(env: &TestEnvironment, thread: &str, text: &str) {
+    let reader = env.start();
+    let mut peer = reader.connect().await;
+    while text_of(&mut peer, thread).await.as_deref() != Some(text) {
+        tokio::task::yield_now().await;
+    }
+}
+
+async fn text_of(peer: &mut Peer, thread: &str) -> Option<String> {
+    let read = peer.call("thread/read", json!({ "threadId": thread, "includeTurns": true })).await;
+    let items = read["thread"]["turns"][0]["items"].as_array()?.clone();
+    let message = items.iter().find(|item| item["type"] == "agentMessage")?;
+    Some(message["text"].as_str()?.to_owned())
+}

@@ -66,6 +66,51 @@ async fn the_client_runs_its_tool() {
 }
 
 #[tokio::test]
+async fn a_thread_that_is_resumed_takes_other_tools_unless_it_is_loaded() {
+    let responses = json!({ "responses": [says("Fine.")], "on_exhausted": "repeat_last" });
+    let env = TestEnvironment::with_script(&responses).await;
+    let resume = |thread: &str, tools: Value| json!({ "threadId": thread, "dynamicTools": tools, "serviceName": "other" });
+    let offered = |env: &TestEnvironment| {
+        let request = env.model().requests().pop().unwrap();
+        let names = request["tools"].as_array().unwrap().iter().map(|tool| tool["name"].clone());
+        let own = ["lookup_ticket", "close_ticket"];
+        names.filter(|name| own.contains(&name.as_str().unwrap_or_default())).collect::<Vec<_>>()
+    };
+    let server = env.start();
+    let mut peer = server.connect_with(experimental()).await;
+    let params = json!({ "dynamicTools": [tool("lookup_ticket")], "serviceName": "one" });
+    let thread = peer.start_thread(params).await;
+    peer.run_turn(&thread, "One.").await;
+    assert_eq!(offered(&env), ["lookup_ticket"]);
+    let other = json!([tool("close_ticket")]);
+    let fault = peer.refused("thread/resume", resume(&thread, other.clone())).await;
+    assert!(fault.message.contains("is loaded, with other `dynamicTools`"), "{fault:?}");
+    peer.call("thread/resume", resume(&thread, json!([tool("lookup_ticket")]))).await;
+    let bad = resume(&thread, json!([tool("python")]));
+    let fault = peer.refused("thread/resume", bad).await;
+    assert!(fault.message.contains("reserved by the model API"), "{fault:?}");
+    server.stop().await;
+    // Stored, so that a later load without them has them, too.
+    for (tools, expected) in [
+        (Some(other), vec!["close_ticket"]),
+        (None, vec!["close_ticket"]),
+        (Some(json!([])), vec![]),
+        (None, vec![]),
+    ] {
+        let server = env.start();
+        let mut peer = server.connect_with(experimental()).await;
+        let params = match tools {
+            Some(tools) => resume(&thread, tools),
+            None => json!({ "threadId": thread }),
+        };
+        peer.call("thread/resume", params).await;
+        peer.run_turn(&thread, "Again.").await;
+        assert_eq!(offered(&env), expected);
+        server.stop().await;
+    }
+}
+
+#[tokio::test]
 async fn a_tool_call_without_an_answer_is_interrupted() {
     let call = calls("lookup_ticket", json!({}));
     let env = TestEnvironment::with_responses(json!([call, says("x")])).await;
@@ -101,7 +146,12 @@ async fn tools_that_cannot_be_offered_are_refused_by_name() {
         (json!([with(json!({ "name": "" }))]), "letters"),
         (json!([with(json!({ "name": "mcp__x" }))]), "reserved"),
         (json!([with(json!({ "namespace": "mcp" }))]), "reserved"),
-        (json!([with(json!({ "name": "exec_command" }))]), "another tool"),
+        (json!([with(json!({ "name": "exec_command" }))]), "the name of a built-in tool"),
+        (json!([with(json!({ "namespace": "exec_command" }))]), "the name of a built-in tool"),
+        (json!([with(json!({ "name": "python" }))]), "`python` is reserved by the model API"),
+        (json!([with(json!({ "name": "multi_tool_use" }))]), "`functions`"),
+        (json!([with(json!({ "namespace": "functions" }))]), "`functions` is reserved"),
+        (json!([with(json!({ "namespace": "image_gen" }))]), "as are `api_tool`, `browser`"),
         (json!([tool("a"), tool("a")]), "another tool"),
         (json!([with(json!({ "name": "x".repeat(65) }))]), "longer"),
         (json!([with(json!({ "inputSchema": 5 }))]), "inputSchema"),
@@ -113,7 +163,7 @@ async fn tools_that_cannot_be_offered_are_refused_by_name() {
         (json!([with(json!({ "inputSchema": { "type": null } }))]), "not `null`"),
         (json!([with(json!({ "inputSchema": { "properties": [] } }))]), "`properties`"),
         (json!([with(json!({ "inputSchema": { "required": [1] } }))]), "`required`"),
-        (json!([with(json!({ "name": "tool_search" }))]), "another tool"),
+        (json!([with(json!({ "name": "tool_search" }))]), "reserved by the model API"),
         (json!([with(json!({ "deferLoading": "yes" }))]), "deferLoading"),
     ] {
         let fault = peer.refused("thread/start", json!({ "dynamicTools": tools })).await;

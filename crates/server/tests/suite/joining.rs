@@ -49,21 +49,49 @@ async fn pending_approvals_are_shown() {
     let thread = first.start_thread(json!({ "approvalPolicy": "unlessTrusted" })).await;
     let turn = first.start_turn(&thread, "Begin.").await;
     first.asked("item/commandExecution/requestApproval").await;
-    let joined = first.start_turn(&thread, "Also.").await;
+    let steer = json!({ "threadId": thread, "expectedTurnId": turn,
+        "input": [{ "type": "text", "text": "Also." }] });
+    first.call("turn/steer", steer).await;
     drop(first);
     let mut second = server.connect_with(json!({ "experimentalApi": true })).await;
     let resumed = second.call("thread/resume", json!({ "threadId": thread })).await;
     let turns = resumed["thread"]["turns"].as_array().unwrap();
     let ids: Vec<&Value> = turns.iter().map(|turn| &turn["id"]).collect();
-    assert_eq!(ids, [&json!(turn), &json!(joined)]);
-    assert_eq!(turns[0]["items"][1]["status"], "inProgress");
-    assert_eq!(turns[1]["items"][0]["content"][0]["text"], "Also.");
+    assert_eq!(ids, [&json!(turn)]);
+    let items = turns[0]["items"].as_array().unwrap();
+    let command = items.iter().find(|item| item["type"] == "commandExecution").unwrap();
+    assert_eq!(command["status"], "inProgress");
+    assert!(items.iter().any(|item| item["content"][0]["text"] == "Also."), "{items:?}");
     let asked = second.asked("item/commandExecution/requestApproval").await;
-    assert_eq!(asked.params["itemId"], turns[0]["items"][1]["id"]);
+    assert_eq!(asked.params["itemId"], command["id"]);
     let params = json!({ "threadId": thread, "excludeTurns": true });
     let again = second.call("thread/resume", params).await;
     assert_eq!(again["thread"]["turns"], json!([]));
     second.decide(&asked, "decline").await;
     second.turn_end(&turn).await;
-    second.turn_end(&joined).await;
+}
+
+#[tokio::test]
+async fn a_turn_that_starts_withdraws_what_waits_for_an_approval() {
+    for call in [runs("touch made"), crate::patches("*** Add File: made\n+x")] {
+        let env = TestEnvironment::with_responses(json!([call, says("Then the other.")])).await;
+        let server = env.start();
+        let mut peer = server.connect().await;
+        let params = json!({ "approvalPolicy": "unlessTrusted", "sandbox": "readOnly" });
+        let thread = peer.start_thread(params).await;
+        let turn = peer.start_turn(&thread, "Begin.").await;
+        let open = |line: &String| line.contains("requestApproval");
+        while !peer.raw_lines().iter().any(open) {
+            peer.next().await;
+        }
+        let joined = peer.start_turn(&thread, "No, the other one.").await;
+        peer.expect("serverRequest/resolved").await;
+        for ended in [&turn, &joined] {
+            assert_eq!(peer.turn_end(ended).await["status"], "completed");
+        }
+        assert!(!env.workspace().join("made").exists());
+        let request = env.model().raw_requests().pop().unwrap();
+        let places = ["withdrawn", "No, the other one."].map(|text| request.find(text).unwrap());
+        assert!(places[0] < places[1], "the message follows: {request}");
+    }
 }

@@ -225,7 +225,8 @@ async fn what_is_added_during_a_call_keeps_its_place_after_a_restart_and_in_a_fo
 
 #[tokio::test]
 async fn what_is_added_during_a_call_survives_a_crash_before_the_model_receives_it() {
-    for (way, add) in ADDITIONS {
+    // A turn that starts withdraws the approval that the call waits for, so that the model receives it at once.
+    for (way, add) in ADDITIONS.into_iter().filter(|(way, _)| *way != "joined") {
         let responses = vec![runs("touch one"), says("So."), says("Good.")];
         let mut environment = TestEnvironment::with_responses(Value::from(responses)).await;
         let server = environment.start();

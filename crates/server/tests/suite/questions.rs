@@ -166,15 +166,35 @@ async fn without_a_client_that_can_answer_the_model_learns_it_at_once() {
     plain.run_turn(&thread, "Go.").await;
     let output = &tool_outputs(&env)[0];
     assert!(output.contains("no client that can answer is connected"), "{output}");
+}
 
-    let env = asking(&[question(json!({}))]).await;
-    let server = env.start();
-    let mut peer = server.connect_with(experimental()).await;
-    let thread = peer.start_thread(json!({ "approvalPolicy": "never" })).await;
-    peer.run_turn(&thread, "Go.").await;
-    let output = &tool_outputs(&env)[0];
-    assert!(output.contains("the approval policy is `never`"), "{output}");
-    assert!(!peer.raw_lines().iter().any(|line| line.contains(ASKS)));
+#[tokio::test]
+async fn under_never_only_an_unattended_run_answers_itself() {
+    let plan = json!({ "mode": "plan", "settings": { "model": "gpt-5" } });
+    for (attended, mode) in
+        [(true, None), (true, Some(plan.clone())), (false, None), (false, Some(plan))]
+    {
+        let env = asking(&[question(json!({}))]).await;
+        let server = env.start();
+        let capabilities = if attended { experimental() } else { json!({}) };
+        let mut peer = server.connect_with(capabilities).await;
+        let thread = peer.start_thread(json!({ "approvalPolicy": "never" })).await;
+        let mut params =
+            json!({ "threadId": thread, "input": [{ "type": "text", "text": "Go." }] });
+        if let Some(mode) = mode {
+            params["collaborationMode"] = mode;
+        }
+        let started = peer.call("turn/start", params).await;
+        if attended {
+            let asked = peer.asked(ASKS).await;
+            let id = asked.params["questions"][0]["id"].as_str().unwrap().to_owned();
+            peer.answer(&asked, json!({ "answers": { id: { "answers": ["SQLite"] } } })).await;
+        }
+        peer.turn_end(started["turn"]["id"].as_str().unwrap()).await;
+        let output = &tool_outputs(&env)[0];
+        let expected = if attended { "SQLite" } else { "no client that can answer is connected" };
+        assert!(output.contains(expected), "{output}");
+    }
 }
 
 #[tokio::test]

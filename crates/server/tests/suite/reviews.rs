@@ -306,6 +306,13 @@ async fn a_detached_review_has_its_own_thread() {
     assert_eq!(notice["thread"]["id"], review);
     assert_eq!(notice["thread"]["forkedFromId"], thread);
     assert_eq!(notice["thread"]["source"], json!({ "subAgent": "review" }));
+    let place = |start: &str| {
+        let found = peer.transcript().iter().position(|line| line.starts_with(start));
+        found.unwrap_or_else(|| panic!("no {start} in {:?}", peer.transcript()))
+    };
+    assert!(place("< review/start") < place("* thread/started"));
+    let turn = peer.expect("turn/started").await;
+    assert_eq!(turn["threadId"], review);
     peer.item("exitedReviewMode").await;
     let ended = peer.expect("turn/completed").await;
     assert_eq!(

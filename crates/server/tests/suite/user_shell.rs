@@ -2,7 +2,7 @@
 //! `thread/backgroundTerminals/clean`).
 
 use serde_json::{Value, json};
-use testkit::{TestEnvironment, assert_lines};
+use testkit::{Peer, TestEnvironment, assert_lines};
 
 use crate::{calls, runs, says};
 
@@ -65,6 +65,139 @@ async fn the_output_of_a_user_command_during_a_turn_reaches_the_model() {
     let request = env.model().raw_requests().pop().unwrap();
     assert!(request.contains("MINE"), "{request}");
     assert_eq!(env.model().requests().len(), 2);
+}
+
+/// A command that prints `text` when the file `gate` of the workspace exists.
+fn gated(gate: &str, text: &str) -> String {
+    format!("until [ -e {gate} ]; do sleep 0.01; done; echo {text}")
+}
+
+/// Each item of the thread's turns: its kind and its status.
+async fn stored_items(peer: &mut Peer, thread: &str) -> Vec<(String, Value)> {
+    let read = peer.call("thread/read", json!({ "threadId": thread, "includeTurns": true })).await;
+    let turns = read["thread"]["turns"].as_array().unwrap().clone();
+    let items = turns.iter().flat_map(|turn| turn["items"].as_array().unwrap());
+    items.map(|item| (item["type"].as_str().unwrap().to_owned(), item["status"].clone())).collect()
+}
+
+#[tokio::test]
+async fn a_turn_waits_for_the_commands_that_its_user_runs_in_it() {
+    // The model has finished when the commands end, in either order; then it learns of them.
+    for order in [["first", "second"], ["second", "first"]] {
+        let asks = runs("touch made");
+        let env = TestEnvironment::with_responses(json!([
+            asks,
+            says("Done."),
+            says("Seen one."),
+            says("Seen both.")
+        ]))
+        .await;
+        let server = env.start();
+        let mut peer = server.connect().await;
+        let thread = peer.start_thread(json!({ "approvalPolicy": "unlessTrusted" })).await;
+        let turn = peer.start_turn(&thread, "Begin.").await;
+        let approval = peer.asked("item/commandExecution/requestApproval").await;
+        for gate in ["first", "second"] {
+            peer.call("thread/shellCommand", shell(&thread, &gated(gate, gate))).await;
+        }
+        peer.decide(&approval, "decline").await;
+        peer.expect_where("item/completed", |params| params["item"]["text"] == "Done.").await;
+        let seen = peer.settled().await;
+        assert!(!seen.contains(&"turn/completed".to_owned()), "{seen:?}");
+        for (gate, text) in order.into_iter().zip(["Seen one.", "Seen both."]) {
+            std::fs::write(env.workspace().join(gate), "").unwrap();
+            peer.expect_where("item/completed", |params| params["item"]["text"] == text).await;
+            let request = env.model().raw_requests().pop().unwrap();
+            assert!(request.contains(&format!("exit code 0\\n{gate}")), "{request}");
+        }
+        let end = peer.turn_end(&turn).await;
+        assert_eq!(end["status"], "completed");
+        for (kind, status) in stored_items(&mut peer, &thread).await {
+            assert_ne!(status, "inProgress", "{kind}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_turn_of_two_commands_ends_with_the_last_and_asks_no_model() {
+    for order in [["first", "second"], ["second", "first"]] {
+        let env = TestEnvironment::with_responses(json!([says("I saw both.")])).await;
+        let server = env.start();
+        let mut peer = server.connect().await;
+        let thread = peer.start_thread(json!({})).await;
+        for gate in ["first", "second"] {
+            peer.call("thread/shellCommand", shell(&thread, &gated(gate, gate))).await;
+        }
+        let turn = peer.expect("turn/started").await["turn"]["id"].as_str().unwrap().to_owned();
+        std::fs::write(env.workspace().join(order[0]), "").unwrap();
+        assert_eq!(
+            peer.item("commandExecution").await["aggregatedOutput"],
+            format!("{}\n", order[0])
+        );
+        let seen = peer.settled().await;
+        assert!(!seen.contains(&"turn/completed".to_owned()), "{seen:?}");
+        std::fs::write(env.workspace().join(order[1]), "").unwrap();
+        assert_eq!(peer.turn_end(&turn).await["status"], "completed");
+        let completed = ("commandExecution".to_owned(), json!("completed"));
+        assert_eq!(stored_items(&mut peer, &thread).await, [completed.clone(), completed]);
+        assert!(env.model().requests().is_empty());
+        peer.run_turn(&thread, "Did you see?").await;
+        let request = env.model().raw_requests().pop().unwrap();
+        let places = order.map(|gate| request.find(&format!("exit code 0\\n{gate}")).unwrap());
+        assert!(places[0] < places[1]);
+    }
+}
+
+#[tokio::test]
+async fn an_interrupt_reaches_all_commands_of_the_user() {
+    for in_turn in [true, false] {
+        let asks = in_turn.then(|| runs("touch made"));
+        let responses = Value::from_iter(asks.into_iter().chain([says("On.")]));
+        let env = TestEnvironment::with_responses(responses).await;
+        let server = env.start();
+        let mut peer = server.connect().await;
+        let thread = peer.start_thread(json!({ "approvalPolicy": "unlessTrusted" })).await;
+        if in_turn {
+            peer.start_turn(&thread, "Begin.").await;
+            peer.asked("item/commandExecution/requestApproval").await;
+        }
+        for text in ["one", "two"] {
+            let script = format!("echo {text}; exec sleep 600");
+            peer.call("thread/shellCommand", shell(&thread, &script)).await;
+            peer.expect("item/commandExecution/outputDelta").await;
+        }
+        let read = peer.call("thread/read", json!({ "threadId": thread, "includeTurns": true }));
+        let turn = read.await["thread"]["turns"][0]["id"].as_str().unwrap().to_owned();
+        peer.call("turn/interrupt", json!({ "threadId": thread, "turnId": turn })).await;
+        assert_eq!(peer.turn_end(&turn).await["status"], "interrupted");
+        let items = stored_items(&mut peer, &thread).await;
+        let failed = items.iter().filter(|(_, status)| *status == "failed").count();
+        assert_eq!(failed, 2, "{items:?}");
+        assert!(items.iter().all(|(_, status)| *status != "inProgress"), "{items:?}");
+        // What they wrote until then is part of the next request.
+        peer.run_turn(&thread, "Go on.").await;
+        let request = env.model().raw_requests().pop().unwrap();
+        assert!(request.contains("no exit code") && request.contains("two"), "{request}");
+    }
+}
+
+#[tokio::test]
+async fn a_crash_ends_the_turn_and_its_commands() {
+    let mut env = TestEnvironment::with_responses(json!([says("x")])).await;
+    let server = env.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    for text in ["one", "two"] {
+        let script = format!("echo {text}; exec sleep 600");
+        peer.call("thread/shellCommand", shell(&thread, &script)).await;
+        peer.expect("item/commandExecution/outputDelta").await;
+    }
+    env.crash();
+    let after = env.start();
+    let mut late = after.connect().await;
+    let items = stored_items(&mut late, &thread).await;
+    let failed = ("commandExecution".to_owned(), json!("failed"));
+    assert_eq!(items, [failed.clone(), failed]);
 }
 
 #[tokio::test]

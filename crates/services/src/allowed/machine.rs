@@ -66,6 +66,7 @@ machine_inputs! {
     Reviewed { review: u64, outcome: Result<ReviewResponse, Failure> }
     ReviewRetryDue { review: u64 }
     ReviewOverdue { review: u64 }
+    StoreTexts {}
     ApproveDenied { reply: u64, review: String, action: ReviewedAction }
     NetworkAsk { process: u64, key: u64, target: NetworkTarget }
     NetworkWithdrawn { key: u64 }

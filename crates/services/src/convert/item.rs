@@ -228,6 +228,7 @@ fn command_item(command: &CommandItem) -> wire::CommandExecutionItem {
             ItemStatus::Failed => wire::CommandExecutionStatus::Failed,
             ItemStatus::Declined => wire::CommandExecutionStatus::Declined,
         },
+        awaits_approval: command.awaits_approval,
         command_actions: command.actions.iter().map(action).collect(),
         aggregated_output: command.output.clone(),
         omitted_output_bytes: (command.omitted > 0).then_some(command.omitted as u64),

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use config::SandboxMode;
 use protocol::policy as wire;
-use session::{ApprovalPolicy, ApprovalsReviewer, Granular, ReadAccess, SandboxPolicy};
+use session::{
+    ApprovalPolicy, ApprovalsReviewer, Granular, Mode, ReadAccess, SandboxPolicy, Settings,
+};
 
 use crate::error::{Error, start_of};
 use crate::folders::absolute;
@@ -225,6 +227,39 @@ fn wire_read_access(access: &ReadAccess) -> Option<wire::ReadAccess> {
 
 fn wire_paths(paths: &[PathBuf]) -> Vec<String> {
     paths.iter().map(|path| path.display().to_string()).collect()
+}
+
+/// A thread's settings, as its subscribers are sent them.
+pub fn thread_settings(settings: &Settings) -> protocol::ThreadSettings {
+    let effort = settings.effort.as_deref().and_then(named);
+    protocol::ThreadSettings {
+        cwd: settings.cwd.display().to_string(),
+        model: settings.model.clone(),
+        model_provider: settings.provider.clone(),
+        approval_policy: wire_approval(settings.approval),
+        approvals_reviewer: wire_reviewer(settings.reviewer),
+        sandbox_policy: wire_sandbox(&settings.sandbox),
+        collaboration_mode: protocol::CollaborationMode {
+            mode: match settings.mode {
+                Mode::Plan => protocol::ModeKind::Plan,
+                Mode::Default => protocol::ModeKind::Default,
+            },
+            settings: protocol::CollaborationSettings {
+                model: settings.model.clone(),
+                reasoning_effort: effort,
+                developer_instructions: settings.mode_instructions.clone(),
+            },
+        },
+        effort,
+        summary: settings.summary.as_deref().and_then(named),
+        service_tier: settings.service_tier.clone(),
+        personality: settings.personality.as_deref().and_then(named),
+    }
+}
+
+/// The value of an enumeration that the wire names so; `None` for a name of a configuration that it lacks.
+fn named<T: serde::de::DeserializeOwned>(name: &str) -> Option<T> {
+    serde_json::from_value(name.into()).ok()
 }
 
 /// The wire's name of a value of an enumeration.

@@ -119,6 +119,12 @@ impl Prompts {
         self.0.values().any(Prompt::asks_clients)
     }
 
+    /// The requests that clients have.
+    pub(super) fn put_to_clients_now(&self) -> Vec<u64> {
+        let asked = self.0.iter().filter(|(_, prompt)| prompt.asks_clients());
+        asked.map(|(request, _)| *request).collect()
+    }
+
     /// The clients were asked.
     pub(super) fn put_to_clients(&mut self, request: u64) {
         if let Some(prompt) = self.0.get_mut(&request) {

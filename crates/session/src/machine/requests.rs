@@ -7,6 +7,7 @@ use hooks::CompactionTrigger;
 
 use super::Machine;
 use crate::history;
+use crate::port::approval::Decision;
 use crate::port::auto_review::ReviewedAction;
 use crate::port::effect::{Answer, Effect, Refusal};
 use crate::port::event::TurnStatus;
@@ -20,6 +21,10 @@ use crate::port::tool::{ExecSpec, ToolRequest};
 use crate::thread::{Phase, Thread};
 use crate::tools::command_item;
 use crate::turn::{Beginning, Kind, Review, Turn};
+
+/// Why what a client was asked about is not done.
+const WITHDRAWN: &str =
+    "not approved: the request was withdrawn, because the user sent a new message; it follows";
 
 /// Why nothing starts once the thread is closed.
 const CLOSED: &str = "the server is shutting down";
@@ -40,13 +45,20 @@ impl Machine {
         }
         let thread = &mut self.thread;
         if let Some(turn) = &mut self.turn {
-            return match turn.check_takes_input(thread) {
-                Err(refusal) => thread.cx.refuse(reply, refusal),
-                Ok(()) => {
-                    thread.configuration.override_settings(overrides, &mut thread.cx);
-                    turn.join(reply, (author, content), output_schema, thread);
-                }
+            if let Err(refusal) = turn.check_takes_input(thread) {
+                return thread.cx.refuse(reply, refusal);
+            }
+            // The specification has a turn's start clear what waits for an answer.
+            let cleared = match author {
+                Author::User => turn.asked_approvals(thread),
+                Author::Agent => Vec::new(),
             };
+            thread.configuration.override_settings(overrides, &mut thread.cx);
+            turn.join(reply, (author, content), output_schema, thread);
+            for request in cleared {
+                self.decided(request, Decision::Undecided(WITHDRAWN.to_owned()));
+            }
+            return;
         }
         let service_tier = overrides.turn_service_tier.take();
         thread.configuration.override_settings(overrides, &mut thread.cx);
@@ -134,8 +146,8 @@ impl Machine {
         self.turn = Some(turn);
     }
 
-    /// `thread/shellCommand`: a command of the user, outside of the sandbox, in parallel with a turn or as a
-    /// turn of its own.
+    /// `thread/shellCommand`: a command of the user, outside of the sandbox, in parallel with a turn, which
+    /// waits for its end, or as a turn of its own.
     pub(super) fn user_shell(
         &mut self,
         reply: u64,
@@ -160,7 +172,7 @@ impl Machine {
                 turn
             }
             none => {
-                let turn = Turn::begin(Beginning::new(Kind::Shell { process }, reply), thread);
+                let turn = Turn::begin(Beginning::new(Kind::Shell, reply), thread);
                 thread.conversation.preview_text(&script, &mut thread.cx);
                 none.insert(turn)
             }
@@ -231,10 +243,9 @@ impl Machine {
 
     /// `thread/backgroundTerminals/clean`: ends the commands that no call waits for.
     pub(super) fn clean_terminals(&mut self, reply: u64) {
-        let awaited = self.turn.as_ref().and_then(Turn::awaited_process);
-        let mut processes = self.thread.processes.without_call();
-        processes.retain(|process| Some(*process) != awaited);
-        self.kill(processes);
+        // A turn of the user's commands is interrupted instead.
+        let is_shell = self.turn.as_ref().is_some_and(Turn::is_shell);
+        self.kill(self.thread.processes.without_call(!is_shell));
         self.thread.processes.forget_ended();
         self.thread.cx.reply(reply, Answer::Done);
     }

@@ -70,6 +70,7 @@ pub(super) fn route(input: Input, running: &mut Turn, thread: &mut Thread) {
         | Input::Reviewed { .. }
         | Input::ReviewRetryDue { .. }
         | Input::ReviewOverdue { .. }
+        | Input::StoreTexts
         | Input::ApproveDenied { .. }
         | Input::NetworkWithdrawn { .. }
         | Input::Drain

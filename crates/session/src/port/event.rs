@@ -113,6 +113,8 @@ pub enum Event {
     SummaryDelta { turn: Id, item: Id, index: usize, text: String },
     /// Raw reasoning text.
     ReasoningDelta { turn: Id, item: Id, index: usize, text: String },
+    /// A command that waited for an approval runs.
+    CommandRuns { turn: Id, item: Id },
     /// Output of a command.
     CommandOutput { turn: Id, item: Id, text: String },
     /// The changes of a patch that the model is writing grew. The item begins when the patch is whole.

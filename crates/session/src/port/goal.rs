@@ -79,8 +79,14 @@ impl Goal {
             },
             (None, None) => return Err("the thread has no goal: give an `objective`"),
         };
+        if let Some(budget) = token_budget {
+            goal.token_budget = budget;
+            // Work goes on with a budget that is raised or lifted; `limit` notices one that is not enough.
+            if goal.status == GoalStatus::BudgetLimited {
+                goal.status = GoalStatus::Active;
+            }
+        }
         goal.status = status.unwrap_or(goal.status);
-        goal.token_budget = token_budget.unwrap_or(goal.token_budget);
         goal.updated_at = now;
         goal.limit();
         Ok(goal)
@@ -134,11 +140,23 @@ mod tests {
         let change = |budget| GoalChange { token_budget: Some(budget), ..GoalChange::default() };
         let limited = Goal::changed(Some(&goal), change(Some(10)), 1).unwrap();
         assert_eq!(limited.status, GoalStatus::BudgetLimited);
-        let lifted = GoalChange {
-            status: Some(GoalStatus::Active),
-            token_budget: Some(None),
-            objective: None,
-        };
-        assert_eq!(Goal::changed(Some(&limited), lifted, 1).unwrap().status, GoalStatus::Active);
+        for (budget, status) in [
+            (None, GoalStatus::Active),
+            (Some(11), GoalStatus::Active),
+            (Some(10), GoalStatus::BudgetLimited),
+            (Some(9), GoalStatus::BudgetLimited),
+        ] {
+            let changed = Goal::changed(Some(&limited), change(budget), 1).unwrap();
+            assert_eq!((changed.status, changed.token_budget), (status, budget));
+        }
+        for (status, kept) in [
+            (Some(GoalStatus::Active), GoalStatus::BudgetLimited),
+            (Some(GoalStatus::Paused), GoalStatus::Paused),
+            (None, GoalStatus::BudgetLimited),
+        ] {
+            assert_eq!(set(Some(&limited), None, status).status, kept);
+        }
+        let raised = GoalChange { status: Some(GoalStatus::Paused), ..change(None) };
+        assert_eq!(Goal::changed(Some(&limited), raised, 1).unwrap().status, GoalStatus::Paused);
     }
 }

@@ -109,6 +109,8 @@ pub enum Input {
     ReviewRetryDue { review: u64 },
     /// The time of a review is over.
     ReviewOverdue { review: u64 },
+    /// A second has passed with text of running items that is not stored.
+    StoreTexts,
     /// A client approves the action that the review with this id refused.
     ApproveDenied { reply: u64, review: String, action: ReviewedAction },
     /// A running command wants to reach a host that is on no list; `key` names the question.

@@ -126,6 +126,8 @@ pub struct CommandItem {
     pub cwd: PathBuf,
     /// Its status.
     pub status: ItemStatus,
+    /// True while it waits for an approval, and has not begun.
+    pub awaits_approval: bool,
     /// The apparent actions of the command.
     pub actions: Vec<Action>,
     /// Standard output and error together, capped with head and tail kept; of a command that did
@@ -477,7 +479,8 @@ impl Item {
         match self {
             Self::Command(command) => {
                 let output = command.output.or_else(why);
-                Self::Command(CommandItem { status, output, ..command })
+                let awaits_approval = false;
+                Self::Command(CommandItem { status, awaits_approval, output, ..command })
             }
             Self::FileChange { id, changes, .. } => {
                 Self::FileChange { id, changes, status, reason: why() }

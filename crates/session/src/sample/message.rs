@@ -9,6 +9,7 @@ use crate::cx::Cx;
 use crate::port::event::Event;
 use crate::port::item::{Item, Phase};
 use crate::port::memory::MemoryNotes;
+use crate::unstored_text::{Portions, UnstoredText};
 
 /// A message that is not whole yet.
 pub(super) struct Message {
@@ -19,6 +20,7 @@ pub(super) struct Message {
     plan: Option<Plan>,
     /// `None` without notes that it could cite.
     citations: Option<CitationReader>,
+    unstored: UnstoredText,
 }
 
 /// The plan inside a message of plan mode.
@@ -46,7 +48,13 @@ impl Message {
             Item::AgentMessage { id: id.clone(), text, phase, citation, reason: None },
         );
         let plan = planning.then(Plan::default);
-        Self { id, text: String::new(), phase, plan, citations: notes.map(CitationReader::new) }
+        let citations = notes.map(CitationReader::new);
+        Self { id, text: String::new(), phase, plan, citations, unstored: UnstoredText::default() }
+    }
+
+    /// See [`UnstoredText::take`].
+    pub(super) fn is_to_store(&mut self, portions: Portions) -> bool {
+        self.unstored.take(portions)
     }
 
     /// The message, and its plan while that is open, as far as they have come.
@@ -83,6 +91,7 @@ impl Message {
             return;
         }
         self.text.push_str(&delta);
+        self.unstored.add(delta.len(), &mut cx.unstored);
         let item = self.id.clone();
         cx.emit(Event::MessageDelta { turn: turn.clone(), item, text: delta });
     }
@@ -101,6 +110,7 @@ impl Message {
                     let item = self.plan.as_mut().and_then(|plan| plan.item.as_mut());
                     if let Some((id, text)) = item {
                         text.push_str(&delta);
+                        self.unstored.add(delta.len(), &mut cx.unstored);
                         let item = id.clone();
                         cx.emit(Event::PlanDelta { turn: turn.clone(), item, text: delta });
                     }
@@ -157,7 +167,7 @@ impl Message {
     /// The message was cut off, by a failure if there is a reason.
     pub(super) fn close(self, turn: &Id, reason: Option<&str>, cx: &mut Cx) {
         let why = || reason.map(str::to_owned);
-        let Self { id, mut text, phase, plan, citations } = self;
+        let Self { id, mut text, phase, plan, citations, .. } = self;
         if let Some((id, text)) = plan.and_then(|plan| plan.item) {
             cx.item_completed(turn, Item::Plan { id, text, reason: why() });
         }

@@ -6,6 +6,7 @@ use crate::Id;
 use crate::cx::Cx;
 use crate::port::event::Event;
 use crate::port::item::Item;
+use crate::unstored_text::{Portions, UnstoredText};
 
 /// Reasoning that is not whole yet.
 pub(super) struct Reasoning {
@@ -14,6 +15,7 @@ pub(super) struct Reasoning {
     content: Vec<String>,
     /// Number of summary sections that were announced.
     announced: usize,
+    unstored: UnstoredText,
 }
 
 /// A part of reasoning, by its index.
@@ -29,9 +31,16 @@ impl Reasoning {
     /// Opens reasoning.
     pub(super) fn start(turn: &Id, cx: &mut Cx) -> Self {
         let (summary, content) = (Vec::new(), Vec::new());
-        let reasoning = Self { id: cx.item_id(), summary, content, announced: 0 };
+        let id = cx.item_id();
+        let reasoning =
+            Self { id, summary, content, announced: 0, unstored: UnstoredText::default() };
         cx.item_started(turn, reasoning.item());
         reasoning
+    }
+
+    /// See [`UnstoredText::take`].
+    pub(super) fn is_to_store(&mut self, portions: Portions) -> bool {
+        self.unstored.take(portions)
     }
 
     /// The item as far as it has come.
@@ -56,6 +65,7 @@ impl Reasoning {
         };
         let Some(block) = slot else { return };
         block.push_str(&text);
+        self.unstored.add(text.len(), &mut cx.unstored);
         self.announce(turn, cx);
         let (turn, item) = (turn.clone(), self.id.clone());
         cx.emit(match part {

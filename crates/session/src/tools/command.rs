@@ -47,6 +47,7 @@ pub(crate) fn command_item(id: Id, command: String, cwd: PathBuf) -> CommandItem
         command,
         cwd,
         status: ItemStatus::InProgress,
+        awaits_approval: false,
         actions: Vec::new(),
         output: None,
         omitted: 0,

@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use super::arguments::Arguments;
 use super::tool::{CallCx, Step, Tool, ToolCall, function};
 use crate::port::question::{QuestionOption, UserQuestion};
-use crate::port::settings::ApprovalPolicy;
 use crate::port::tool_error::ToolError;
 use crate::port::tool_set::ToolSet;
 
@@ -25,10 +24,6 @@ const MAX_TEXT: usize = 4_000;
 
 const QUESTION_MEMBERS: [&str; 8] =
     ["id", "header", "question", "options", "isOther", "is_other", "isSecret", "is_secret"];
-
-/// Why no question is asked under the policy `never`.
-const NEVER: &str = "not answered: the approval policy is `never`, so no question is asked; decide \
-     yourself, and state the assumption in your final message";
 
 pub(super) struct RequestUserInput;
 
@@ -186,10 +181,9 @@ fn shown(questions: &[UserQuestion]) -> Vec<Value> {
 }
 
 impl ToolCall for QuestionsCall {
-    fn begin(&self, cx: &mut CallCx<'_>) -> Step {
-        if cx.settings.approval == ApprovalPolicy::Never {
-            return cx.fail(NAME, &self.arguments, NEVER.to_owned());
-        }
+    /// Asks under every approval policy: a question is no approval. Where no client can answer, the driver
+    /// answers at once.
+    fn begin(&self, _: &mut CallCx<'_>) -> Step {
         let (questions, arguments) = (self.questions.clone().into(), self.arguments.to_string());
         Step::AskUser { tool: NAME, questions, arguments }
     }

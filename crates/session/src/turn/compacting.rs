@@ -124,7 +124,7 @@ impl Turn {
         self.received = self.last_id().clone();
         let finished = match self.kind {
             Kind::Ordinary { kept_before } => Some(kept_before),
-            Kind::Compaction | Kind::Review(_) | Kind::Shell { .. } => None,
+            Kind::Compaction | Kind::Review(_) | Kind::Shell => None,
         };
         let fragments = compaction.compacted(finished, thread);
         let settings = thread.configuration.settings();

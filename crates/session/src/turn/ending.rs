@@ -50,7 +50,7 @@ impl Turn {
     /// question also counts as such a point: the user may never answer.
     pub(crate) fn end_at_safe_point(&mut self, thread: &mut Thread) {
         let is_streaming = matches!(self.request, Request::Streaming(_));
-        let is_busy = is_streaming || self.awaited_process().is_some();
+        let is_busy = is_streaming || thread.processes.run_for_user(&self.view.id);
         if thread.phase == Phase::Draining && !is_busy && !self.calls.are_working() {
             self.end(TurnStatus::Interrupted, None, thread);
         }
@@ -87,13 +87,14 @@ impl Turn {
         self.drop_compaction(&why, thread);
         thread.approvals.close_prompts(&mut thread.cx);
         self.calls.abandon(&id, status, &why, &mut thread.cx);
-        if status != TurnStatus::Completed {
-            for process in thread.processes.of_turn(&id) {
-                let exit = thread.processes.kill(process, &mut thread.cx);
-                if let Some(AfterExit::TellUserCommand(item)) = exit {
-                    self.user_command_ended(process, &item, thread);
-                }
+        let is_completed = status == TurnStatus::Completed;
+        for process in thread.processes.ending_with(&id, is_completed) {
+            let exit = thread.processes.kill(process, &mut thread.cx);
+            if let Some(AfterExit::TellUserCommand(item)) = exit {
+                self.user_command_ended(&item, thread);
             }
+        }
+        if !is_completed {
             thread.processes.stop_waiting();
         }
         thread.processes.end_with_turn(&mut thread.cx);
@@ -112,7 +113,7 @@ impl Turn {
         outputs.extend(self.skill_needs.take_notes());
         match std::mem::replace(&mut self.kind, Kind::Compaction) {
             Kind::Review(review) => review.leave(&id, status, error.as_ref(), thread),
-            Kind::Ordinary { .. } | Kind::Compaction | Kind::Shell { .. } => {
+            Kind::Ordinary { .. } | Kind::Compaction | Kind::Shell => {
                 thread.conversation.remember(Some(&self.received), outputs, &mut thread.cx);
                 self.receive_pending(thread);
             }

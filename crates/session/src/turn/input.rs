@@ -9,6 +9,7 @@ use crate::port::fragment::{Fragment, Mark};
 use crate::port::input::Author;
 use crate::port::item::{Item, UserContent};
 use crate::thread::Thread;
+use crate::unstored_text::Portions;
 use crate::{Id, history};
 
 impl Turn {
@@ -86,7 +87,7 @@ impl Turn {
         match self.kind {
             Kind::Review(_) => Some(NotSteerable::Review),
             Kind::Compaction => Some(NotSteerable::Compaction),
-            Kind::Ordinary { .. } | Kind::Shell { .. } => None,
+            Kind::Ordinary { .. } | Kind::Shell => None,
         }
     }
 
@@ -120,6 +121,14 @@ impl Turn {
         }
     }
 
+    /// Stores what is being streamed and has text that is not stored.
+    pub(crate) fn store_new_text(&mut self, portions: Portions, thread: &mut Thread) {
+        let Request::Streaming(sample) = &mut self.request else { return };
+        for item in sample.with_new_text(portions) {
+            thread.cx.persist(Record::Item { turn: self.view.id.clone(), item });
+        }
+    }
+
     /// Has hooks look at what the user wrote, and then the driver at what its skills need. Returns whether
     /// the message waits for the hooks.
     fn submit(
@@ -146,7 +155,7 @@ impl Turn {
             Kind::Review(_) => {
                 thread.conversation.remember(Some(&self.received), fragments, &mut thread.cx);
             }
-            Kind::Ordinary { .. } | Kind::Compaction | Kind::Shell { .. } => {
+            Kind::Ordinary { .. } | Kind::Compaction | Kind::Shell => {
                 self.pending.extend(fragments.iter().cloned());
                 let turn = self.last_id().clone();
                 store_waiting(turn, fragments, thread);

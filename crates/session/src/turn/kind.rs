@@ -15,11 +15,8 @@ pub(crate) enum Kind {
     Compaction,
     /// A change is reviewed.
     Review(Box<Review>),
-    /// A command of the user runs.
-    Shell {
-        /// Its number.
-        process: u64,
-    },
+    /// Commands of the user run.
+    Shell,
 }
 
 /// The beginning of a turn.

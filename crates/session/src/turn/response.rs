@@ -34,7 +34,7 @@ impl Turn {
         match &mut self.kind {
             // A review begins with all of it.
             Kind::Review(review) => review.add_documents(thread.conversation.announced_documents()),
-            Kind::Ordinary { .. } | Kind::Compaction | Kind::Shell { .. } => {
+            Kind::Ordinary { .. } | Kind::Compaction | Kind::Shell => {
                 thread.introduce(&self.received);
             }
         }
@@ -59,7 +59,7 @@ impl Turn {
     pub(super) fn prompt(&self, output_schema: Option<Arc<str>>, thread: &mut Thread) -> Prompt {
         let review = match &self.kind {
             Kind::Review(review) => Some(review),
-            Kind::Ordinary { .. } | Kind::Compaction | Kind::Shell { .. } => None,
+            Kind::Ordinary { .. } | Kind::Compaction | Kind::Shell => None,
         };
         let history = review.map_or(thread.conversation.history(), |review| review.history());
         let search = thread.configuration.offer().tools().search;
@@ -331,7 +331,7 @@ impl Turn {
         self.close_sample(Closed::Over(UNFINISHED), thread);
         let history = match &mut self.kind {
             Kind::Review(review) => review.history_mut(),
-            Kind::Ordinary { .. } | Kind::Compaction | Kind::Shell { .. } => {
+            Kind::Ordinary { .. } | Kind::Compaction | Kind::Shell => {
                 thread.conversation.history_mut()
             }
         };

@@ -7,7 +7,7 @@ use crate::calls::{AskedAbout, Asking, Begun, FileChange, HeldQuestion, Permissi
 use crate::history::CallOutput;
 use crate::plan_mode::CHANGES_NOTHING;
 use crate::port::approval::{Ask, Decision};
-use crate::port::effect::Effect;
+use crate::port::effect::{Effect, Record};
 use crate::port::event::{Event, TurnStatus};
 use crate::port::item::{CommandItem, DynamicCall, Item, ItemStatus, ToolAnswer};
 use crate::port::permission::{Grant, GrantScope};
@@ -125,11 +125,6 @@ impl Turn {
         }
         let assessment = &command.assessment;
         let id = thread.cx.item_id();
-        let item = CommandItem {
-            actions: assessment.actions.clone(),
-            process_id: Some(number.to_string()),
-            ..command_item(id, assessment.display.clone(), assessment.cwd.clone())
-        };
         let request = CommandRequest {
             assessment,
             identity: &command.identity,
@@ -142,6 +137,12 @@ impl Turn {
             self.calls.withdraw_consent(number);
         }
         let verdict = self.weigh(number, verdict, thread);
+        let item = CommandItem {
+            actions: assessment.actions.clone(),
+            process_id: Some(number.to_string()),
+            awaits_approval: matches!(verdict, Verdict::Ask { .. }),
+            ..command_item(id, assessment.display.clone(), assessment.cwd.clone())
+        };
         thread.cx.stored_item_started(&self.view.id, Item::Command(item.clone()));
         match verdict {
             Verdict::Run { unsandboxed } => self.run(number, *command, item, unsandboxed, thread),
@@ -339,7 +340,7 @@ impl Turn {
         &mut self,
         number: u64,
         command: CommandCall,
-        item: CommandItem,
+        mut item: CommandItem,
         unsandboxed: bool,
         thread: &mut Thread,
     ) {
@@ -347,6 +348,12 @@ impl Turn {
         if let Err(error) = thread.processes.check_room(&thread.cx.limits) {
             let (item, message) = (Item::Command(item), error.into_message());
             return self.close_call(number, item, ItemStatus::Failed, message, thread);
+        }
+        if std::mem::take(&mut item.awaits_approval) {
+            let (turn, id) = (self.view.id.clone(), item.id.clone());
+            let running = Item::Command(item.clone());
+            thread.cx.persist(Record::Item { turn: turn.clone(), item: running });
+            thread.cx.emit(Event::CommandRuns { turn, item: id });
         }
         self.calls.wait_for(number, number);
         let by = AgentCommand {

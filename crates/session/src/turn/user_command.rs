@@ -7,7 +7,7 @@ use crate::port::thread::Limits;
 use crate::processes::{bytes, output};
 
 /// The message about a command that ended.
-pub(crate) fn message(command: &CommandItem, limits: &Limits) -> Fragment {
+pub(super) fn message(command: &CommandItem, limits: &Limits) -> Fragment {
     let cap = bytes(limits.tool_output_tokens);
     let ended = match command.exit_code {
         Some(code) => format!("exit code {code}"),

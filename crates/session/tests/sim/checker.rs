@@ -398,6 +398,7 @@ impl Checker {
             | Event::SummaryDelta { item, .. }
             | Event::ReasoningDelta { item, .. }
             | Event::CommandOutput { item, .. }
+            | Event::CommandRuns { item, .. }
             | Event::CallProgress { item, .. } => {
                 self.open_item(item);
             }

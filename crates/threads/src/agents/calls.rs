@@ -225,7 +225,7 @@ impl Agents {
             gate,
         });
         handle.send(start).await;
-        let Answer::Started(view) = answered.await.map_err(|_| Error::unloaded())?? else {
+        let Answer::Started(view) = answered.await.map_err(|_| handle.unloaded())?? else {
             return Err(Error::mismatched_answer("an agent's turn"));
         };
         self.forest().turn_started(id, &view.id);

@@ -18,6 +18,7 @@ mod preparation;
 mod requests;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use tracing::Instrument;
 
@@ -40,6 +41,7 @@ use crate::thread::trace::ThreadTrace;
 use crate::thread::undo::ThreadUndo;
 use crate::thread::unload_deadline::UnloadDeadline;
 use services::allowed::{LimitedMachine, MachineInput};
+use services::convert::settings::thread_settings;
 use services::mcp_servers::ThreadServers;
 use services::panics;
 use services::skills::ThreadSkills;
@@ -51,6 +53,9 @@ const BATCH: usize = 64;
 /// Bytes of command output in one batch. As JSON it may be six times as long, and all of it is
 /// queued for the clients before they are paced.
 const BATCH_TEXT: usize = 128 * 1024;
+
+/// Time for which text that clients have received may not be stored.
+const STORE_TEXTS_AFTER: Duration = Duration::from_secs(1);
 
 /// A loaded thread's actor. Each field owns a part of the thread's state.
 pub struct Actor {
@@ -73,6 +78,10 @@ pub struct Actor {
     pub undo: ThreadUndo,
     pub trace: ThreadTrace,
     pub unload_deadline: UnloadDeadline,
+    /// True while [`MachineInput::StoreTexts`] is on its way.
+    pub stores_texts: bool,
+    /// The version of the settings that clients were shown.
+    pub shown_settings: Option<u64>,
 }
 
 /// The actor's next input.
@@ -95,7 +104,8 @@ enum Served {
 
 impl Actor {
     /// Runs the actor in a task of its own, until the thread is unloaded.
-    pub fn spawn(self) -> ThreadHandle {
+    pub fn spawn(mut self) -> ThreadHandle {
+        self.show_settings();
         let handle =
             self.mailbox.handle(self.broadcast.subscribers().shown(), self.commands.paused());
         let (at_end, agents_at_end) = (self.mailbox.at_end(), self.agents.at_end());
@@ -143,7 +153,8 @@ impl Actor {
             }
             let mut text = 0;
             for _ in 1..BATCH {
-                if text > BATCH_TEXT {
+                // An ending thread answers no more: the callers learn why from its handle.
+                if text > BATCH_TEXT || self.mailbox.end().is_some() {
                     break;
                 }
                 let Some(command) = self.mailbox.try_next() else { break };
@@ -217,8 +228,10 @@ impl Actor {
         if let Some(words) = self.agents.new_root_words() {
             append_steps(self.machine.step(MachineInput::RootWords { words }), steps);
         }
-        if let MachineInput::Decided { request, decision } = &input {
-            self.trace.decided(*request, decision);
+        match &input {
+            MachineInput::Decided { request, decision } => self.trace.decided(*request, decision),
+            MachineInput::StoreTexts {} => self.stores_texts = false,
+            _ => {}
         }
         append_steps(self.machine.step(input), steps);
     }
@@ -230,6 +243,25 @@ impl Actor {
         }
         for step in steps {
             self.perform(step).await;
+        }
+        self.show_settings();
+        self.store_texts_later();
+    }
+
+    /// Subscribers learn of settings that changed.
+    fn show_settings(&mut self) {
+        let version = self.machine.settings_version();
+        if self.shown_settings != Some(version) {
+            self.shown_settings = Some(version);
+            self.broadcast.show_settings(thread_settings(self.machine.settings()));
+        }
+    }
+
+    /// Sees to it that text that clients have received is stored soon.
+    fn store_texts_later(&mut self) {
+        let has_text = self.machine.has_unstored_text() && !self.journal.is_ephemeral();
+        if has_text && !std::mem::replace(&mut self.stores_texts, true) {
+            self.mailbox.deliver_after(STORE_TEXTS_AFTER, MachineInput::StoreTexts {});
         }
     }
 

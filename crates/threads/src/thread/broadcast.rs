@@ -9,7 +9,10 @@ use bytes::Bytes;
 use config::Config;
 use protocol::connection::ConfigWarningNotification;
 use protocol::hooks::{HookRunNotification, HookRunStatus};
-use protocol::{ConfigWarning, HookCompleted, HookStarted};
+use protocol::{
+    ConfigWarning, HookCompleted, HookStarted, ThreadSettings, ThreadSettingsUpdated,
+    ThreadSettingsUpdatedNotification,
+};
 use serde_json::value::RawValue;
 use session::{
     ApprovalReview, Event, Id, Live, Millis, ReviewStatus, TurnError, TurnStatus, TurnView,
@@ -43,6 +46,8 @@ pub struct Broadcast {
     /// Of the client that subscribed last.
     user_agent: Option<String>,
     hooks: TurnHooks,
+    /// The settings that the subscribers know; `None` before any.
+    settings: Option<ThreadSettings>,
     connections: Arc<Connections>,
 }
 
@@ -62,6 +67,7 @@ impl Broadcast {
             review_clients: HashMap::new(),
             user_agent: None,
             hooks,
+            settings: None,
             connections,
         }
     }
@@ -146,6 +152,18 @@ impl Broadcast {
         // One that was sent the start may have subscribed since.
         clients.retain(|peer| !self.subscribers.contains(peer.id));
         event_sender::send_review_to(&clients, &self.thread, event);
+    }
+
+    /// Sends the subscribers the thread's settings, when they are not those that they know.
+    pub(super) fn show_settings(&mut self, settings: ThreadSettings) {
+        if self.settings.as_ref() == Some(&settings) {
+            return;
+        }
+        if self.settings.replace(settings.clone()).is_some() {
+            let thread_id = self.thread.to_string();
+            let params = ThreadSettingsUpdatedNotification { thread_id, thread_settings: settings };
+            self.subscribers.notify::<ThreadSettingsUpdated>(&params);
+        }
     }
 
     /// Shows the beginning or the end of a hook.

@@ -122,6 +122,7 @@ impl EventSender {
                 };
                 to.notify::<protocol::ItemReasoningSummaryPartAdded>(&params);
             }
+            Event::CommandRuns { turn, item } => send_running(to, thread_id, turn, item),
             Event::TerminalInteraction { turn, item, process, stdin } => {
                 let params = item_wire::TerminalInteractionNotification {
                     thread_id,
@@ -236,6 +237,13 @@ impl EventSender {
             self.last = None;
         }
     }
+}
+
+/// A command that waited for an approval runs.
+fn send_running(to: &mut Subscribers, thread_id: String, turn: &Id, item: &Id) {
+    let (turn_id, item_id) = (turn.to_string(), item.to_string());
+    let params = item_wire::CommandExecutionRunningNotification { thread_id, turn_id, item_id };
+    to.notify::<protocol::ItemCommandExecutionRunning>(&params);
 }
 
 /// Sends an event of a turn that is not about an item.

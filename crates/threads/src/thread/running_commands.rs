@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use config::Config;
 use policy::SandboxPolicy;
-use sandbox::{ErrorKind, Process, Size, Stdin, Stream, Utf8Stream};
+use sandbox::{ErrorKind, Outputs, Process, Size, Stdin, Utf8Stream};
 use session::{ExecSpec, ProcessEnd, ToolRequest};
 use telemetry::TraceContext;
 use tokio::sync::mpsc::error::TrySendError;
@@ -134,6 +134,8 @@ impl RunningCommands {
             granted: spec.granted,
             tty: spec.tty.then_some(TERMINAL),
             stdin: Stdin::Null,
+            // Clients and the model see one text: in the order in which it was written.
+            outputs: Outputs::Joined,
             egress,
         };
         let (typed, texts) = mpsc::channel(TYPED);
@@ -300,7 +302,7 @@ async fn follow(
     });
     let mut limit = std::pin::pin!(limit.over());
     let mut timed_out = false;
-    let mut decoder = Decoder::default();
+    let mut decoder = Utf8Stream::default();
     loop {
         tokio::select! {
             biased;
@@ -312,7 +314,7 @@ async fn follow(
             }
             chunk = process.output.recv() => {
                 let Some(chunk) = chunk else { break };
-                let mut text = decoder.push(chunk.stream, &chunk.bytes);
+                let mut text = decoder.push(&chunk.bytes);
                 join_more(&mut process, &mut decoder, &mut text);
                 reporter.output(text).await;
             }
@@ -352,10 +354,10 @@ fn lapsed(folder: &Path) -> String {
 }
 
 /// Takes what has arrived meanwhile, so that much output makes few reports.
-fn join_more(process: &mut Process, decoder: &mut Decoder, text: &mut String) {
+fn join_more(process: &mut Process, decoder: &mut Utf8Stream, text: &mut String) {
     while text.len() < REPORT_BYTES {
         let Ok(chunk) = process.output.try_recv() else { return };
-        text.push_str(&decoder.push(chunk.stream, &chunk.bytes));
+        text.push_str(&decoder.push(&chunk.bytes));
     }
 }
 
@@ -371,28 +373,6 @@ impl TimeLimit {
             Some(timeout) => self.clock.elapse(timeout).await,
             None => std::future::pending().await,
         }
-    }
-}
-
-/// Each stream has its own half-read character.
-#[derive(Default)]
-struct Decoder {
-    stdout: Utf8Stream,
-    stderr: Utf8Stream,
-}
-
-impl Decoder {
-    fn push(&mut self, stream: Stream, bytes: &[u8]) -> String {
-        match stream {
-            Stream::Stdout => self.stdout.push(bytes),
-            Stream::Stderr => self.stderr.push(bytes),
-        }
-    }
-
-    fn finish(&mut self) -> String {
-        let mut text = self.stdout.finish();
-        text.push_str(&self.stderr.finish());
-        text
     }
 }
 

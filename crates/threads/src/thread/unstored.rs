@@ -45,6 +45,7 @@ fn claim(event: &Event) -> Claim<'_> {
         | Event::SummaryPartAdded { turn, item, .. }
         | Event::SummaryDelta { turn, item, .. }
         | Event::ReasoningDelta { turn, item, .. }
+        | Event::CommandRuns { turn, item }
         | Event::CommandOutput { turn, item, .. }
         | Event::CallProgress { turn, item, .. }
         | Event::PatchUpdated { turn, item, .. }

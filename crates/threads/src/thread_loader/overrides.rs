@@ -1,12 +1,13 @@
 //! A client's changes of a thread's configured settings when it loads the thread.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use config::Config;
 use protocol::permission::PermissionProfileSelectionParams;
 use protocol::{ApprovalsReviewer, AskForApproval, Personality, SandboxMode};
 use serde_json::{Map, Value};
-use session::Overrides;
+use session::{DynamicTool, Overrides};
 
 use services::convert::policies::mode_policy;
 use services::convert::settings::{
@@ -14,6 +15,7 @@ use services::convert::settings::{
 };
 use services::error::Error;
 use services::thread_defaults::ThreadDefaults;
+use services::thread_port::Extra;
 
 /// The settings that `thread/start`, `thread/resume` and `thread/fork` may override alike.
 #[derive(Default)]
@@ -30,9 +32,29 @@ pub struct ClientOverrides {
     pub base_instructions: Option<String>,
     pub developer_instructions: Option<String>,
     pub config: Option<Map<String, Value>>,
+    /// Label of the thread's metrics, when it is loaded.
+    pub service_name: Option<String>,
+    /// These in place of the thread's tools, when it is loaded.
+    pub dynamic_tools: Option<Arc<[DynamicTool]>>,
 }
 
 impl ClientOverrides {
+    /// Changes what is stored of the thread beyond its settings.
+    pub(super) fn change_extra(&self, extra: &mut Extra) {
+        if let Some(instructions) = &self.base_instructions {
+            extra.base_instructions = Some(instructions.clone());
+        }
+        if let Some(instructions) = &self.developer_instructions {
+            extra.developer_instructions = Some(instructions.clone());
+        }
+        if let Some(name) = &self.service_name {
+            extra.service_name = Some(name.clone());
+        }
+        if let Some(tools) = &self.dynamic_tools {
+            extra.dynamic_tools = tools.clone();
+        }
+    }
+
     /// The same as changes of a thread's settings.
     ///
     /// # Errors

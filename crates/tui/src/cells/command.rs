@@ -62,7 +62,7 @@ pub(super) fn headline(item: &CommandExecutionItem, elapsed_ms: Option<u64>) -> 
     let first = item.command.lines().next().unwrap_or_default();
     let more = item.command.lines().count().saturating_sub(1);
     let mut line = Line::new(MARK, Palette::ACCENT)
-        .with("Runs ", Style::BOLD)
+        .with(item.doing(), Style::BOLD)
         .with(first.to_owned(), Style::PLAIN);
     if more > 0 {
         line.push(format!(" … {more} more lines"), Palette::QUIET);

@@ -3,9 +3,9 @@
 use jsonrpc::Notification;
 use protocol::{
     AgentMessageDeltaNotification, CommandExecutionOutputDeltaNotification,
-    FileChangePatchUpdatedNotification, McpToolCallProgressNotification, PlanDeltaNotification,
-    ReasoningSummaryPartAddedNotification, ReasoningSummaryTextDeltaNotification,
-    TerminalInteractionNotification, ThreadItem,
+    CommandExecutionRunningNotification, FileChangePatchUpdatedNotification,
+    McpToolCallProgressNotification, PlanDeltaNotification, ReasoningSummaryPartAddedNotification,
+    ReasoningSummaryTextDeltaNotification, TerminalInteractionNotification, ThreadItem,
 };
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -22,6 +22,7 @@ pub enum Delta {
     Typed(TerminalInteractionNotification),
     Patch(FileChangePatchUpdatedNotification),
     Progress(McpToolCallProgressNotification),
+    Runs(CommandExecutionRunningNotification),
 }
 
 impl Delta {
@@ -39,6 +40,7 @@ impl Delta {
             protocol::ItemCommandExecutionTerminalInteraction::NAME => Self::Typed(decode(params)?),
             protocol::ItemFileChangePatchUpdated::NAME => Self::Patch(decode(params)?),
             protocol::ItemMcpToolCallProgress::NAME => Self::Progress(decode(params)?),
+            protocol::ItemCommandExecutionRunning::NAME => Self::Runs(decode(params)?),
             _ => return Ok(None),
         }))
     }
@@ -60,6 +62,7 @@ impl Delta {
             (Self::Output(it), ThreadItem::CommandExecution(item)) => {
                 item.aggregated_output.get_or_insert_default().push_str(&it.delta);
             }
+            (Self::Runs(_), ThreadItem::CommandExecution(item)) => item.awaits_approval = false,
             (Self::Patch(it), ThreadItem::FileChange(item)) => item.changes.clone_from(&it.changes),
             _ => {}
         }
@@ -77,6 +80,7 @@ impl Delta {
             Self::Typed(it) => &it.thread_id,
             Self::Patch(it) => &it.thread_id,
             Self::Progress(it) => &it.thread_id,
+            Self::Runs(it) => &it.thread_id,
         }
     }
 
@@ -92,6 +96,7 @@ impl Delta {
             Self::Typed(it) => &it.item_id,
             Self::Patch(it) => &it.item_id,
             Self::Progress(it) => &it.item_id,
+            Self::Runs(it) => &it.item_id,
         }
     }
 }

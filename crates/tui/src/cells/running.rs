@@ -86,7 +86,8 @@ impl Running {
             (Delta::Patch(it), ThreadItem::FileChange(item)) => {
                 item.changes.clone_from(&it.changes);
             }
-            (Delta::Patch(_) | Delta::Typed(_), _) => {}
+            (Delta::Runs(_), ThreadItem::CommandExecution(item)) => item.awaits_approval = false,
+            (Delta::Patch(_) | Delta::Typed(_) | Delta::Runs(_), _) => {}
         }
     }
 

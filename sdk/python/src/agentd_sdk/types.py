@@ -396,7 +396,7 @@ class CommandExecResponse(TypedDict):
     stdout: str
     """Empty when streamed."""
     stderr: str
-    """Empty when streamed."""
+    """Empty when streamed. How it interleaves with `stdout` is not known."""
 
 
 class CommandExecTerminateParams(TypedDict):
@@ -431,8 +431,10 @@ class CommandExecutionItem(_CommandExecutionItemRequired, total=False):
     """A command that was run or awaits approval."""
 
     processId: Union[str, None]
+    awaitsApproval: bool
+    """True while the command waits for an approval, and has not begun."""
     aggregatedOutput: Union[str, None]
-    """Output of both streams, in order of arrival."""
+    """Output of both streams, in the order in which it was written."""
     omittedOutputBytes: Union[int, None]
     """Number of bytes of long output that are left out in the middle of `aggregatedOutput`, where a line says so."""
     exitCode: Union[int, None]
@@ -479,6 +481,14 @@ class CommandExecutionRequestApprovalResponse(TypedDict):
     """The client's response to `item/commandExecution/requestApproval`."""
 
     decision: CommandExecutionApprovalDecision
+
+
+class CommandExecutionRunningNotification(TypedDict):
+    """Payload of `item/commandExecution/running`."""
+
+    threadId: str
+    turnId: str
+    itemId: str
 
 
 class _ConfigBatchWriteParamsRequired(TypedDict):
@@ -3087,6 +3097,14 @@ class ThreadMetadataUpdateParams(_ThreadMetadataUpdateParamsRequired, total=Fals
     gitInfo: Union[ThreadMetadataGitInfoUpdate, None]
 
 
+class ThreadMetadataUpdatedNotification(TypedDict):
+    """Payload of `thread/metadata/updated`."""
+
+    threadId: str
+    gitInfo: Union[GitInfo, None]
+    """All of it, as it is now; null when nothing is left."""
+
+
 class ThreadNameSetParams(TypedDict):
     """Parameters of `thread/name/set`."""
 
@@ -3257,6 +3275,10 @@ class ThreadResumeParams(_ThreadResumeParamsRequired, total=False):
     developerInstructions: Union[str, None]
     """Text added to the instructions."""
     personality: Union[Personality, None]
+    serviceName: Union[str, None]
+    """Label of the thread's metrics; a thread that is loaded already keeps its own."""
+    dynamicTools: Union[list[DynamicToolSpec], None]
+    """Tools that the client runs, in place of the thread's; none: an empty list. A thread that is loaded already takes no others than it has."""
     excludeTurns: bool
     """Leaves `thread.turns` empty."""
     history: Union[list[ResponseItem], None]
@@ -3293,6 +3315,37 @@ class ThreadRollbackResponse(_ThreadRollbackResponseRequired, total=False):
 
     files: Union[RestoredFiles, None]
     """The changes of files; present with `restoreFiles`."""
+
+
+class ThreadRolledBackNotification(TypedDict):
+    """Payload of `thread/rolledBack`."""
+
+    threadId: str
+    numTurns: int
+    """Number of turns at the end of the thread that were dropped."""
+
+
+class ThreadSettings(TypedDict):
+    """The settings of a thread's later turns."""
+
+    cwd: str
+    model: str
+    modelProvider: str
+    approvalPolicy: AskForApproval
+    approvalsReviewer: ApprovalsReviewer
+    sandboxPolicy: SandboxPolicy
+    collaborationMode: CollaborationMode
+    effort: Union[ReasoningEffort, None]
+    summary: Union[ReasoningSummary, None]
+    serviceTier: Union[str, None]
+    personality: Union[Personality, None]
+
+
+class ThreadSettingsUpdatedNotification(TypedDict):
+    """Payload of `thread/settings/updated`."""
+
+    threadId: str
+    threadSettings: ThreadSettings
 
 
 class ThreadShellCommandParams(TypedDict):
@@ -5710,6 +5763,18 @@ class ServerNotificationItemcommandExecutionoutputDelta(_ServerNotificationItemc
     """Position in the thread's event log; set with `capabilities.eventCursor`."""
 
 
+class _ServerNotificationItemcommandExecutionrunningRequired(TypedDict):
+    method: Literal["item/commandExecution/running"]
+    params: CommandExecutionRunningNotification
+
+
+class ServerNotificationItemcommandExecutionrunning(_ServerNotificationItemcommandExecutionrunningRequired, total=False):
+    """A command that waited for an approval runs now: its item no longer has `awaitsApproval`."""
+
+    eventCursor: str
+    """Position in the thread's event log; set with `capabilities.eventCursor`."""
+
+
 class _ServerNotificationItemcommandExecutionterminalInteractionRequired(TypedDict):
     method: Literal["item/commandExecution/terminalInteraction"]
     params: TerminalInteractionNotification
@@ -6010,6 +6075,18 @@ class ServerNotificationThreadgoalupdated(_ServerNotificationThreadgoalupdatedRe
     """Position in the thread's event log; set with `capabilities.eventCursor`."""
 
 
+class _ServerNotificationThreadmetadataupdatedRequired(TypedDict):
+    method: Literal["thread/metadata/updated"]
+    params: ThreadMetadataUpdatedNotification
+
+
+class ServerNotificationThreadmetadataupdated(_ServerNotificationThreadmetadataupdatedRequired, total=False):
+    """A thread's metadata changed."""
+
+    eventCursor: str
+    """Position in the thread's event log; set with `capabilities.eventCursor`."""
+
+
 class _ServerNotificationThreadnameupdatedRequired(TypedDict):
     method: Literal["thread/name/updated"]
     params: ThreadNameUpdatedNotification
@@ -6113,6 +6190,30 @@ class _ServerNotificationThreadrealtimetranscriptdoneRequired(TypedDict):
 
 class ServerNotificationThreadrealtimetranscriptdone(_ServerNotificationThreadrealtimetranscriptdoneRequired, total=False):
     """A complete transcript."""
+
+    eventCursor: str
+    """Position in the thread's event log; set with `capabilities.eventCursor`."""
+
+
+class _ServerNotificationThreadrolledBackRequired(TypedDict):
+    method: Literal["thread/rolledBack"]
+    params: ThreadRolledBackNotification
+
+
+class ServerNotificationThreadrolledBack(_ServerNotificationThreadrolledBackRequired, total=False):
+    """Turns at the end of a thread were dropped."""
+
+    eventCursor: str
+    """Position in the thread's event log; set with `capabilities.eventCursor`."""
+
+
+class _ServerNotificationThreadsettingsupdatedRequired(TypedDict):
+    method: Literal["thread/settings/updated"]
+    params: ThreadSettingsUpdatedNotification
+
+
+class ServerNotificationThreadsettingsupdated(_ServerNotificationThreadsettingsupdatedRequired, total=False):
+    """The settings of a thread's later turns changed."""
 
     eventCursor: str
     """Position in the thread's event log; set with `capabilities.eventCursor`."""
@@ -6876,7 +6977,7 @@ SandboxMode: TypeAlias = 'Union[Literal["readOnly", "workspaceWrite", "dangerFul
 SandboxPolicy: TypeAlias = 'Union[SandboxPolicyDangerFullAccess, SandboxPolicyReadOnly, SandboxPolicyWorkspaceWrite, SandboxPolicyExternalSandbox]'
 """The access of commands to files and the network (specification, "Sandbox policy"). Like every type that grants permissions, it refuses unknown members: ignoring one could allow more than the client meant. Variants without members are written `{}`, because serde checks for unknown members only there."""
 
-ServerNotification: TypeAlias = 'Union[ServerNotificationAccountlogincompleted, ServerNotificationAccountrateLimitsupdated, ServerNotificationAccountupdated, ServerNotificationApplistupdated, ServerNotificationCommandexecoutputDelta, ServerNotificationConfigWarning, ServerNotificationDeprecationNotice, ServerNotificationError, ServerNotificationExternalAgentConfigimportcompleted, ServerNotificationFschanged, ServerNotificationFuzzyFileSearchsessionCompleted, ServerNotificationFuzzyFileSearchsessionUpdated, ServerNotificationGuardianWarning, ServerNotificationHookcompleted, ServerNotificationHookstarted, ServerNotificationItemagentMessagedelta, ServerNotificationItemautoApprovalReviewcompleted, ServerNotificationItemautoApprovalReviewstarted, ServerNotificationItemcommandExecutionoutputDelta, ServerNotificationItemcommandExecutionterminalInteraction, ServerNotificationItemcompleted, ServerNotificationItemfileChangeoutputDelta, ServerNotificationItemfileChangepatchUpdated, ServerNotificationItemmcpToolCallprogress, ServerNotificationItemplandelta, ServerNotificationItemreasoningsummaryPartAdded, ServerNotificationItemreasoningsummaryTextDelta, ServerNotificationItemreasoningtextDelta, ServerNotificationItemstarted, ServerNotificationMcpServeroauthLogincompleted, ServerNotificationMcpServerstartupStatusupdated, ServerNotificationModelrerouted, ServerNotificationModelverification, ServerNotificationProcessexited, ServerNotificationProcessoutputDelta, ServerNotificationRemoteControlstatuschanged, ServerNotificationServerRequestresolved, ServerNotificationSkillschanged, ServerNotificationThreadarchived, ServerNotificationThreadclosed, ServerNotificationThreadcompacted, ServerNotificationThreaddeleted, ServerNotificationThreadgoalcleared, ServerNotificationThreadgoalupdated, ServerNotificationThreadnameupdated, ServerNotificationThreadrealtimeclosed, ServerNotificationThreadrealtimeerror, ServerNotificationThreadrealtimeitemAdded, ServerNotificationThreadrealtimeoutputAudiodelta, ServerNotificationThreadrealtimesdp, ServerNotificationThreadrealtimestarted, ServerNotificationThreadrealtimetranscriptdelta, ServerNotificationThreadrealtimetranscriptdone, ServerNotificationThreadstarted, ServerNotificationThreadstatuschanged, ServerNotificationThreadtokenUsageupdated, ServerNotificationThreadunarchived, ServerNotificationTurncompleted, ServerNotificationTurndiffupdated, ServerNotificationTurnplanupdated, ServerNotificationTurnstarted, ServerNotificationWarning, ServerNotificationWindowsworldWritableWarning, ServerNotificationWindowsSandboxsetupCompleted]'
+ServerNotification: TypeAlias = 'Union[ServerNotificationAccountlogincompleted, ServerNotificationAccountrateLimitsupdated, ServerNotificationAccountupdated, ServerNotificationApplistupdated, ServerNotificationCommandexecoutputDelta, ServerNotificationConfigWarning, ServerNotificationDeprecationNotice, ServerNotificationError, ServerNotificationExternalAgentConfigimportcompleted, ServerNotificationFschanged, ServerNotificationFuzzyFileSearchsessionCompleted, ServerNotificationFuzzyFileSearchsessionUpdated, ServerNotificationGuardianWarning, ServerNotificationHookcompleted, ServerNotificationHookstarted, ServerNotificationItemagentMessagedelta, ServerNotificationItemautoApprovalReviewcompleted, ServerNotificationItemautoApprovalReviewstarted, ServerNotificationItemcommandExecutionoutputDelta, ServerNotificationItemcommandExecutionrunning, ServerNotificationItemcommandExecutionterminalInteraction, ServerNotificationItemcompleted, ServerNotificationItemfileChangeoutputDelta, ServerNotificationItemfileChangepatchUpdated, ServerNotificationItemmcpToolCallprogress, ServerNotificationItemplandelta, ServerNotificationItemreasoningsummaryPartAdded, ServerNotificationItemreasoningsummaryTextDelta, ServerNotificationItemreasoningtextDelta, ServerNotificationItemstarted, ServerNotificationMcpServeroauthLogincompleted, ServerNotificationMcpServerstartupStatusupdated, ServerNotificationModelrerouted, ServerNotificationModelverification, ServerNotificationProcessexited, ServerNotificationProcessoutputDelta, ServerNotificationRemoteControlstatuschanged, ServerNotificationServerRequestresolved, ServerNotificationSkillschanged, ServerNotificationThreadarchived, ServerNotificationThreadclosed, ServerNotificationThreadcompacted, ServerNotificationThreaddeleted, ServerNotificationThreadgoalcleared, ServerNotificationThreadgoalupdated, ServerNotificationThreadmetadataupdated, ServerNotificationThreadnameupdated, ServerNotificationThreadrealtimeclosed, ServerNotificationThreadrealtimeerror, ServerNotificationThreadrealtimeitemAdded, ServerNotificationThreadrealtimeoutputAudiodelta, ServerNotificationThreadrealtimesdp, ServerNotificationThreadrealtimestarted, ServerNotificationThreadrealtimetranscriptdelta, ServerNotificationThreadrealtimetranscriptdone, ServerNotificationThreadrolledBack, ServerNotificationThreadsettingsupdated, ServerNotificationThreadstarted, ServerNotificationThreadstatuschanged, ServerNotificationThreadtokenUsageupdated, ServerNotificationThreadunarchived, ServerNotificationTurncompleted, ServerNotificationTurndiffupdated, ServerNotificationTurnplanupdated, ServerNotificationTurnstarted, ServerNotificationWarning, ServerNotificationWindowsworldWritableWarning, ServerNotificationWindowsSandboxsetupCompleted]'
 """A notification from the server."""
 
 ServerRequest: TypeAlias = 'Union[ServerRequestAccounthostedAuthTokensrefresh, ServerRequestApplyPatchApproval, ServerRequestExecCommandApproval, ServerRequestItemcommandExecutionrequestApproval, ServerRequestItemfileChangerequestApproval, ServerRequestItempermissionsrequestApproval, ServerRequestItemtoolcall, ServerRequestItemtoolrequestUserInput, ServerRequestMcpServerelicitationrequest]'

@@ -29,7 +29,7 @@ pub(super) struct Report {
 /// The output format.
 pub(super) enum Progress {
     Json(Events<Output>),
-    ThreadEvents(Box<ThreadEvents<Output>>),
+    ThreadEvents(Box<ThreadEvents<Output, Stderr>>),
     Text(Box<Transcript<Stderr>>),
 }
 

@@ -13,9 +13,13 @@ use protocol::{
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use crate::commands::transcript::clean;
+
 /// The writer of a run's events.
-pub(super) struct ThreadEvents<W> {
+pub(super) struct ThreadEvents<W, E> {
     out: W,
+    /// For people: the dialect has no warnings, and takes an error for a failure.
+    warnings: E,
     /// The first event is that of the thread: earlier ones wait. `None` afterwards.
     early: Option<Vec<Value>>,
     /// The agent's plan, while its turn runs: its id and its steps.
@@ -40,10 +44,12 @@ struct Usage {
     before: Option<TokenUsageBreakdown>,
 }
 
-impl<W: Write> ThreadEvents<W> {
-    pub(super) fn new(out: W) -> Self {
+impl<W: Write, E: Write> ThreadEvents<W, E> {
+    /// Prints events to `out`, and warnings to `warnings`.
+    pub(super) fn new(out: W, warnings: E) -> Self {
         Self {
             out,
+            warnings,
             early: Some(Vec::new()),
             plan: None,
             usage: Usage::default(),
@@ -98,15 +104,15 @@ impl<W: Write> ThreadEvents<W> {
                 // The last one comes again with the turn's end.
                 if event.will_retry { self.error(&event.error.message) } else { Ok(()) }
             }
-            protocol::Warning::NAME => self.error(&read::<protocol::Warning>(params)?.message),
+            protocol::Warning::NAME => self.warn(&read::<protocol::Warning>(params)?.message),
             protocol::GuardianWarning::NAME => {
-                self.error(&read::<protocol::GuardianWarning>(params)?.message)
+                self.warn(&read::<protocol::GuardianWarning>(params)?.message)
             }
             protocol::ConfigWarning::NAME => {
-                self.error(&read::<protocol::ConfigWarning>(params)?.summary)
+                self.warn(&read::<protocol::ConfigWarning>(params)?.summary)
             }
             protocol::DeprecationNotice::NAME => {
-                self.error(&read::<protocol::DeprecationNotice>(params)?.summary)
+                self.warn(&read::<protocol::DeprecationNotice>(params)?.summary)
             }
             protocol::HookCompleted::NAME => {
                 self.hook_ended(&read::<protocol::HookCompleted>(params)?.run)
@@ -188,7 +194,7 @@ impl<W: Write> ThreadEvents<W> {
         self.write(event)
     }
 
-    /// Hooks are not of the dialect: what they refuse, and what goes wrong, is an error as a warning is.
+    /// Hooks are not of the dialect: what they refuse, and what goes wrong, is an error.
     fn hook_ended(&mut self, run: &HookRunSummary) -> io::Result<()> {
         let texts = run.entries.iter().filter(|entry| entry.kind != HookOutputEntryKind::Context);
         let texts: Vec<&str> = texts.map(|entry| entry.text.as_str()).collect();
@@ -199,6 +205,12 @@ impl<W: Write> ThreadEvents<W> {
         let event = event.as_str().unwrap_or_default();
         let message = format!("hook of {event} in {}: {}", run.source_path, texts.join("\n"));
         self.error(&message)
+    }
+
+    fn warn(&mut self, message: &str) -> io::Result<()> {
+        // Progress is optional: the work continues without a reader.
+        let _ = writeln!(self.warnings, "agentd: warning: {}", clean(message));
+        Ok(())
     }
 
     fn error(&mut self, message: &str) -> io::Result<()> {

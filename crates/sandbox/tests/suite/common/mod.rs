@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use policy::{Access, ReadAccess, RootedPolicy, SandboxPolicy};
-use sandbox::{Config, Exit, Layer, OutputBuffer, Sandbox, Spawn, Stdin, THIS_PROGRAM};
+use sandbox::{Config, Exit, Layer, OutputBuffer, Outputs, Sandbox, Spawn, Stdin, THIS_PROGRAM};
 
 pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -43,6 +43,7 @@ pub(crate) fn command(argv: &[&str], policy: RootedPolicy) -> Spawn {
         granted: Vec::new(),
         tty: None,
         stdin: Stdin::Null,
+        outputs: Outputs::Separate,
         egress: None,
     }
 }

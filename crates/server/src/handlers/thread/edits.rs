@@ -1,7 +1,9 @@
 //! Changes of a thread that need not be loaded: its name, its metadata, archiving and deletion.
 
 use ::hooks::EndReason;
+use jsonrpc::Notification;
 use protocol::*;
+use serde::Serialize;
 use store::{ThreadChanges, Write};
 
 use crate::handlers::thread::command;
@@ -10,6 +12,7 @@ use services::connections::Connections;
 use services::error::Error;
 use services::loaded_threads::LoadedThreads;
 use services::peer::Caller;
+use services::thread_locks::ThreadLock;
 use services::thread_port::{Command, Extra, wire};
 
 /// Longest name of a thread, in characters.
@@ -34,6 +37,7 @@ impl Server {
                 "thread {id} has no turns, so there is nothing to archive"
             )));
         }
+        let _ending = self.services.threads.begin_end(id, EndReason::Archived);
         let was_loaded = self.services.threads.end(id, EndReason::Archived).await;
         self.services.agents.close_children(id).await;
         let written = self.write_unloaded(id, archived(id, true)).await;
@@ -86,6 +90,7 @@ impl Server {
             // Refused before anything happens when another server has it.
             self.services.store.open_thread(id).await?;
         }
+        let _ending = self.services.threads.begin_end(id, EndReason::Deleted);
         let was_loaded = self.services.threads.end(id, EndReason::Deleted).await;
         self.services.agents.close_children(id).await;
         let written = match found {
@@ -135,26 +140,27 @@ impl Server {
         }
         let changes =
             ThreadChanges { name: Some(Some(name.to_owned())), ..ThreadChanges::default() };
-        self.change(&params.thread_id, changes).await?;
+        let lock = self.services.threads.lock(&params.thread_id).await;
+        self.change(&params.thread_id, &lock, changes).await?;
+        drop(lock);
         let renamed = ThreadNameUpdatedNotification {
-            thread_id: params.thread_id,
+            thread_id: params.thread_id.clone(),
             thread_name: Some(name.to_owned()),
         };
-        let (threads, gate) = (self.services.threads.clone(), caller.gate());
-        tokio::spawn(async move {
-            gate.opened().await;
-            threads.notify_all_about::<ThreadNameUpdated>(&renamed.thread_id, &renamed).await;
-        });
+        self.announce::<ThreadNameUpdated>(caller, params.thread_id, renamed);
         Ok(Empty {})
     }
 
     /// Keeps members that are left out and clears those that are null.
     pub(super) async fn update_metadata(
         &self,
+        caller: &Caller,
         params: ThreadMetadataUpdateParams,
     ) -> Result<ThreadReadResponse, Error> {
         let id = &params.thread_id;
         if let Some(update) = params.git_info {
+            // Others that change single members wait.
+            let lock = self.services.threads.lock(id).await;
             let mut info = self.current(id).await?.thread.git_info.unwrap_or_default();
             for (member, new, slot) in [
                 ("sha", update.sha, &mut info.sha),
@@ -171,11 +177,27 @@ impl Server {
                 *slot = new;
             }
             let json = serde_json::to_string(&info).expect("plain data");
-            let git_info = (info != GitInfo::default()).then_some(json);
+            let info = (info != GitInfo::default()).then_some(info);
+            let git_info = info.as_ref().map(|_| json);
             let changes = ThreadChanges { git_info: Some(git_info), ..ThreadChanges::default() };
-            self.change(id, changes).await?;
+            self.change(id, &lock, changes).await?;
+            let updated =
+                ThreadMetadataUpdatedNotification { thread_id: id.clone(), git_info: info };
+            self.announce::<ThreadMetadataUpdated>(caller, id.clone(), updated);
         }
         self.current(id).await
+    }
+
+    /// Notifies every client of a change of a thread, once the response to the caller is queued.
+    pub(super) fn announce<N>(&self, caller: &Caller, thread: String, params: N::Params)
+    where
+        N: Notification<Params: Serialize + Send + Sync + 'static>,
+    {
+        let (threads, gate) = (self.services.threads.clone(), caller.gate());
+        tokio::spawn(async move {
+            gate.opened().await;
+            threads.notify_all_about::<N>(&thread, &params).await;
+        });
     }
 
     /// Sends notifications that follow from a request, once its response is queued.
@@ -232,9 +254,8 @@ impl Server {
         Ok(Empty {})
     }
 
-    /// Changes a thread through its actor, or in the store when it has none.
-    async fn change(&self, id: &str, changes: ThreadChanges) -> Result<(), Error> {
-        let _lock = self.services.threads.lock(id).await;
+    /// Changes a thread, whose lock the caller holds, through its actor, or in the store when it has none.
+    async fn change(&self, id: &str, _: &ThreadLock, changes: ThreadChanges) -> Result<(), Error> {
         let changes = Box::new(changes);
         if let Some(handle) = self.services.threads.get(id) {
             return command(&handle, |answer| Command::Change { changes, answer }).await;

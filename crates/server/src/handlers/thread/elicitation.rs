@@ -19,7 +19,7 @@ impl Server {
         let (answer, count) = oneshot::channel();
         let connection = caller.peer.id;
         handle.send(Command::Elicitation { connection, change, answer }).await;
-        let count = count.await.map_err(|_| Error::unloaded())??;
+        let count = count.await.map_err(|_| handle.unloaded())??;
         Ok(ThreadElicitationResponse { count, paused: count > 0 })
     }
 }

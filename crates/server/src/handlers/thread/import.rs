@@ -45,13 +45,17 @@ impl Server {
         &self,
         caller: &Caller,
         items: &[ResponseItem],
-        overrides: ClientOverrides,
+        mut overrides: ClientOverrides,
     ) -> Result<ThreadHandle, Error> {
         let items: Result<Vec<Value>, _> = items.iter().map(serde_json::to_value).collect();
         let items = items.map_err(|error| Error::invalid_params(error.to_string()))?;
         let fragments =
             inject::fragments("history", items, (&self.services.images, Bounds::default())).await?;
-        let extra = Extra::default();
+        let extra = Extra {
+            service_name: overrides.service_name.take(),
+            dynamic_tools: overrides.dynamic_tools.take().unwrap_or_default(),
+            ..Extra::default()
+        };
         let handle =
             self.services.loader.new_thread(caller.clients(), overrides, false, extra).await?;
         ask(&handle, Gate::open(), move |reply| MachineInput::Inject { reply, fragments }).await?;

@@ -60,7 +60,13 @@ pub(super) fn checked(specs: Vec<DynamicToolSpec>) -> Result<Arc<[DynamicTool]>,
                 "`{name}` is longer than {MAX_NAME} characters"
             ))));
         }
-        if session::is_reserved_tool(&name) || !names.insert(name.clone()) {
+        // Inside of a namespace, the namespace makes the name another.
+        let reservable = tool.namespace.as_ref().unwrap_or(&tool.name);
+        if let Some(why) = [reservable, &name].into_iter().find_map(|it| session::why_reserved(it))
+        {
+            return Err(bad(Error::invalid_params(format!("{why}; give it another name"))));
+        }
+        if !names.insert(name.clone()) {
             return Err(bad(Error::invalid_params(format!("another tool is named `{name}`"))));
         }
         tools.push(tool);

@@ -3,7 +3,7 @@ use super::*;
 /// The events of notifications, after that of the thread.
 fn events(notifications: &[(&str, Value)]) -> Vec<Value> {
     let mut out = Vec::new();
-    let mut events = ThreadEvents::new(&mut out);
+    let mut events = ThreadEvents::new(&mut out, io::sink());
     events.opened("t").unwrap();
     for (method, params) in notifications {
         let params = RawValue::from_string(params.to_string()).unwrap();
@@ -157,9 +157,11 @@ fn every_end_has_one_event() {
 #[test]
 fn what_comes_before_the_thread_waits_for_it() {
     let mut out = Vec::new();
-    let mut events = ThreadEvents::new(&mut out);
-    let warning = RawValue::from_string(r#"{"message":"careful"}"#.to_owned()).unwrap();
-    events.notified("warning", &warning).unwrap();
+    let mut events = ThreadEvents::new(&mut out, io::sink());
+    let error = json!({ "error": { "message": "busy" }, "willRetry": true, "threadId": "t",
+        "turnId": "u" });
+    let error = RawValue::from_string(error.to_string()).unwrap();
+    events.notified("error", &error).unwrap();
     events.opened("t").unwrap();
     let text = String::from_utf8(out).unwrap();
     let types: Vec<Value> = text
@@ -170,4 +172,24 @@ fn what_comes_before_the_thread_waits_for_it() {
     let mut out = Vec::new();
     print_error(&mut out, "no such thread").unwrap();
     assert_eq!(out, b"{\"type\":\"error\",\"message\":\"no such thread\"}\n");
+}
+
+#[test]
+fn warnings_are_no_events() {
+    let (mut out, mut warnings) = (Vec::new(), Vec::new());
+    let mut events = ThreadEvents::new(&mut out, &mut warnings);
+    events.opened("t").unwrap();
+    for (method, params) in [
+        ("warning", json!({ "message": "careful" })),
+        ("guardianWarning", json!({ "threadId": "t", "message": "odd\u{1b}[31m" })),
+        ("configWarning", json!({ "summary": "no such key" })),
+        ("deprecationNotice", json!({ "summary": "old" })),
+    ] {
+        let params = RawValue::from_string(params.to_string()).unwrap();
+        events.notified(method, &params).unwrap();
+    }
+    assert_eq!(String::from_utf8(out).unwrap().lines().count(), 1);
+    let expected = "agentd: warning: careful\nagentd: warning: odd\n\
+                    agentd: warning: no such key\nagentd: warning: old\n";
+    assert_eq!(String::from_utf8(warnings).unwrap(), expected);
 }
