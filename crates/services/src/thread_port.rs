@@ -218,6 +218,8 @@ impl Command {
     /// the coming and going of other clients, are none.
     pub fn is_activity(&self) -> bool {
         match self {
+            // The thread's own reminder.
+            Self::Input(MachineInput::StoreTexts {}) => false,
             Self::Input(_)
             | Self::StartTurn(_)
             | Self::Ask { .. }
