@@ -176,6 +176,13 @@ fn the_prompt_is_read_from_standard_input() {
     let both = "from arguments\n\n<stdin>\nfrom a pipe\n</stdin>\n";
     check(&["from arguments"], "from a pipe", 0, both, "");
     check(&["from arguments"], "", 0, "from arguments\n", "");
+    let output = env.pipe(&exec("echo", &["Review"]), &"line\n".repeat(200_000));
+    assert!(stdout(&output).ends_with("line\n[the rest was cut]\n</stdin>\n"));
+    assert!(
+        stderr(&output).contains("larger than 512 KiB: only its beginning"),
+        "{}",
+        stderr(&output)
+    );
     check(&["resume", "--last", "again"], "more", 0, "again\n\n<stdin>\nmore\n</stdin>\n", "");
     check(&["-"], " \n", 2, "", "the prompt is empty");
 }

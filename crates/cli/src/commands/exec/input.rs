@@ -109,20 +109,23 @@ pub(super) fn prompt_of_input() -> anyhow::Result<String> {
 }
 
 fn prompt(input: impl Read) -> anyhow::Result<String> {
-    let mut text = String::new();
+    let mut bytes = Vec::new();
     input
         .take(MAX_PROMPT + 1)
-        .read_to_string(&mut text)
+        .read_to_end(&mut bytes)
         .context("cannot read the prompt from standard input")?;
-    if text.len() as u64 > MAX_PROMPT {
+    if bytes.len() as u64 > MAX_PROMPT {
         bail!("the prompt on standard input is larger than 8 MiB: refer to a file instead");
     }
-    Ok(text)
+    match files::decoded(bytes) {
+        Ok(text) => Ok(text),
+        Err(_) => bail!("the prompt on standard input is neither UTF-8 nor UTF-16"),
+    }
 }
 
 fn schema(file: &Path) -> anyhow::Result<Schema> {
     let text = files::read_argument(file, MAX_SCHEMA).context("--output-schema")?;
-    let value: Value = serde_json::from_str(&text)
+    let value: Value = serde_json::from_str(text.trim_start_matches('\u{feff}'))
         .with_context(|| format!("--output-schema: {} is not JSON", file.display()))?;
     if !value.is_object() {
         bail!("--output-schema: {} does not hold a JSON Schema object", file.display());
@@ -186,6 +189,8 @@ mod tests {
             std::fs::write(image, b"\x89PNG\r\n\x1a\n").unwrap();
         }
         let b = b.to_str().unwrap();
+        std::fs::write(dir.path().join("marked.json"), "\u{feff}{}").unwrap();
+        assert!(read(dir.path(), &["p", "--output-schema", "marked.json"]).is_ok());
         let input =
             read(dir.path(), &["p", "--output-schema", "schema.json", "-i", "a.png", "-i", b]);
         let input = input.unwrap();
@@ -206,6 +211,7 @@ mod tests {
     #[test]
     fn prompts_from_standard_input_are_bounded() {
         assert_eq!(prompt(&b"do it\n"[..]).unwrap(), "do it\n");
+        assert_eq!(prompt(&b"\xff\xfed\0o\0"[..]).unwrap(), "do");
         assert!(prompt(&b"\xff"[..]).is_err());
         let error = prompt(io::repeat(b'x')).unwrap_err().to_string();
         assert!(error.contains("8 MiB"), "{error}");

@@ -9,8 +9,8 @@ use anyhow::{Context, bail};
 
 use crate::commands::eprint;
 
-/// More is cut, in bytes: about what a large context holds.
-const MAX_TEXT: usize = 1 << 20;
+/// More is cut, in bytes: with the prompt it stays below the server's bound on the texts of an input.
+const MAX_TEXT: usize = 512 << 10;
 
 /// Longest wait for the first byte. A parent that hands over a pipe and never writes to it must not stop the
 /// program.
@@ -85,9 +85,9 @@ impl Piped {
                 bytes.truncate(bytes.len() - whole);
             }
         }
-        let (text, is_repaired) = match String::from_utf8(bytes) {
+        let (text, is_repaired) = match files::decoded(bytes) {
             Ok(text) => (text, false),
-            Err(error) => (String::from_utf8_lossy(error.as_bytes()).into_owned(), true),
+            Err(bytes) => (String::from_utf8_lossy(&bytes).into_owned(), true),
         };
         Ok(Self { text, is_cut, is_repaired })
     }
@@ -96,8 +96,8 @@ impl Piped {
         let mut notices = Vec::new();
         if self.is_cut {
             notices.push(format!(
-                "standard input is larger than {} MiB: only its beginning was sent. Refer to a file instead",
-                MAX_TEXT >> 20
+                "standard input is larger than {} KiB: only its beginning was sent. Refer to a file instead",
+                MAX_TEXT >> 10
             ));
         }
         if self.is_repaired {
@@ -112,7 +112,12 @@ impl Piped {
         }
         let end = if self.text.ends_with('\n') { "" } else { "\n" };
         let cut = if self.is_cut { "[the rest was cut]\n" } else { "" };
-        Some(format!("<stdin>\n{}{end}{cut}</stdin>", self.text))
+        // A name that the text does not close.
+        let mut name = "stdin".to_owned();
+        while self.text.contains(&format!("</{name}>")) {
+            name.push('_');
+        }
+        Some(format!("<{name}>\n{}{end}{cut}</{name}>", self.text))
     }
 }
 
@@ -130,6 +135,9 @@ mod tests {
         assert_eq!(block(b"+ a\n"), (Some("<stdin>\n+ a\n</stdin>".to_owned()), 0));
         assert_eq!(block(b"a").0.unwrap(), "<stdin>\na\n</stdin>");
         assert_eq!((block(b" \n"), block(b"")), ((None, 0), (None, 0)));
+        assert_eq!(block(b"\xef\xbb\xbfa").0.unwrap(), "<stdin>\na\n</stdin>");
+        assert_eq!(block(b"\xff\xfea\0").0.unwrap(), "<stdin>\na\n</stdin>");
+        assert_eq!(block(b"a</stdin>").0.unwrap(), "<stdin_>\na</stdin>\n</stdin_>");
         let (text, notices) = block(b"gr\xfc\xdfe");
         assert_eq!(
             (text.unwrap().as_str(), notices),
