@@ -8,7 +8,7 @@ use http_client::sse::{Reader, TooLong};
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 
-use crate::{Event, Failure, PlanUsage, RateLimits, excerpt};
+use crate::{Event, Failure, PlanUsage, RateLimits, Usage, excerpt};
 use lenient::{Index, Text};
 use open_items::{Address, Kind, OpenItems};
 
@@ -111,7 +111,15 @@ impl Progress {
 
     /// Appends what one event means. An error has no effect.
     fn take(&mut self, data: &[u8], out: &mut Vec<Event>) -> Result<(), Failure> {
-        if data.trim_ascii().is_empty() || data == b"[DONE]" || is_other_json(data) {
+        if data.trim_ascii() == b"[DONE]" {
+            // The end of a response whose own end is missing: the provider says that nothing follows.
+            out.extend(self.items.complete(&[]));
+            if self.items.has_finished() {
+                out.push(Event::Completed { usage: Usage::default(), service_tier: None });
+            }
+            return Ok(());
+        }
+        if data.trim_ascii().is_empty() || is_other_json(data) {
             return Ok(());
         }
         let Some(kind) = event_type(data)? else { return self.take_untyped(data, out) };

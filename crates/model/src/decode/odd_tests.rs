@@ -345,3 +345,32 @@ fn a_call_runs_once_wherever_it_is_repeated() {
     let events = decode(&[begun(json!(0), nameless)]);
     assert!(matches!(&events[0], Event::ItemAdded { kind: found, .. } if *found == kind));
 }
+
+#[test]
+fn the_marker_of_the_end_ends_a_response_that_has_items() {
+    let done = |events: &[Value]| {
+        let (mut decoder, mut out) = (Decoder::new(), Vec::new());
+        for event in events {
+            decoder.feed(format!("data: {event}\n\n").as_bytes(), &mut out);
+        }
+        decoder.feed(b"data: [DONE]\n\n", &mut out);
+        decoder.finish(&mut out);
+        out
+    };
+    let message = json!({ "type": "message", "id": "m", "role": "assistant",
+        "content": [{ "type": "output_text", "text": "hi" }] });
+    let finished = event("output_item.done", json!({ "output_index": 0, "item": message }));
+    for events in [
+        vec![text(json!(0), "", "hi"), finished.clone()],
+        vec![finished],
+        vec![text(json!(0), "", "hi")],
+    ] {
+        let decoded = done(&events);
+        assert!(matches!(decoded.last(), Some(Event::Completed { .. })), "{decoded:?}");
+        let items = decoded.iter().filter(|event| matches!(event, Event::ItemDone { .. }));
+        assert_eq!(items.count(), 1, "{decoded:?}");
+    }
+    for events in [vec![], vec![event("created", json!({ "response": { "id": "r" } }))]] {
+        assert!(matches!(done(&events).last(), Some(Event::Failed(_))), "{events:?}");
+    }
+}

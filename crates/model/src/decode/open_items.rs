@@ -227,6 +227,11 @@ impl OpenItems {
         Event::ItemDone { index, raw, item }
     }
 
+    /// Returns whether an item was finished.
+    pub(super) fn has_finished(&self) -> bool {
+        self.has_done
+    }
+
     /// The items that only the end of the whole response has, or that were never ended.
     pub(super) fn complete(&mut self, output: &[&str]) -> Vec<Event> {
         let is_first = !self.has_done;

@@ -1,6 +1,6 @@
 //! The reason of an error, wherever providers, routers and proxies put it.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// Most errors inside one another that are read; deeper ones are ignored.
 const MAX_DEPTH: usize = 6;
@@ -66,6 +66,7 @@ fn collect(value: &Value, depth: usize, texts: &mut Vec<String>, codes: &mut Vec
                 }));
             }
             let before = texts.len();
+            let place = place(members);
             let places = PLACES.iter().filter_map(|name| members.get(*name));
             places.for_each(|value| collect(value, depth + 1, texts, codes));
             // Details have members of their own.
@@ -74,9 +75,32 @@ fn collect(value: &Value, depth: usize, texts: &mut Vec<String>, codes: &mut Vec
                 let others = others.filter(|(_, value)| value.is_string());
                 others.for_each(|(_, value)| collect(value, depth + 1, texts, codes));
             }
+            if let Some(place) = place {
+                collect_text(&place, depth, texts, codes);
+            }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
+}
+
+/// The part of the request that an error is about, if it names one of the history or the tools: `param`, or the
+/// path `loc` of a validator.
+fn place(members: &Map<String, Value>) -> Option<String> {
+    let named = match (members.get("param"), members.get("loc")) {
+        (Some(Value::String(param)), _) => param.clone(),
+        (_, Some(Value::Array(path))) => {
+            let parts = path.iter().filter(|part| *part != "body").map(|part| match part {
+                Value::String(name) => name.clone(),
+                other => other.to_string(),
+            });
+            parts.collect::<Vec<_>>().join(".")
+        }
+        _ => return None,
+    };
+    let is_part = ["input", "messages", "tools"]
+        .iter()
+        .any(|list| named.strip_prefix(list).is_some_and(|rest| rest.starts_with(['.', '['])));
+    is_part.then_some(named)
 }
 
 /// A text that is JSON has the reason inside it.
@@ -197,6 +221,21 @@ mod tests {
         );
         check(json!({ "message": "m", "error": "m" }), "m");
         assert_eq!(Reason::of(&json!({ "code": 5 })), Reason::default());
+        for (error, expect) in [
+            (json!({ "message": "Invalid input", "param": "input[3]" }), "Invalid input: input[3]"),
+            (
+                json!({ "message": "Unknown: 'input[3].id'", "param": "input[3].id" }),
+                "Unknown: 'input[3].id'",
+            ),
+            (json!({ "message": "No such model", "param": "model" }), "No such model"),
+            (
+                json!({ "detail": [{ "loc": ["body", "input", 3, "type"], "msg": "Not 'message'" }] }),
+                "Not 'message': input.3.type",
+            ),
+            (json!({ "detail": [{ "loc": ["body", "model"], "msg": "required" }] }), "required"),
+        ] {
+            assert_eq!(Reason::of(&error).text.as_deref(), Some(expect), "{error}");
+        }
         assert_eq!(Reason::of(&routed(json!(raw))).codes, ["x"]);
         let mut deep = json!("end");
         for _ in 0..100 {
