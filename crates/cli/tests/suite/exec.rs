@@ -176,7 +176,10 @@ fn the_prompt_is_read_from_standard_input() {
     let both = "from arguments\n\n<stdin>\nfrom a pipe\n</stdin>\n";
     check(&["from arguments"], "from a pipe", 0, both, "");
     check(&["from arguments"], "", 0, "from arguments\n", "");
-    let output = env.pipe(&exec("echo", &["Review"]), &"line\n".repeat(200_000));
+    let large = env.work().join("large");
+    std::fs::write(&large, "line\n".repeat(200_000)).unwrap();
+    let mut command = env.agentd(&exec("echo", &["Review"]));
+    let output = command.stdin(std::fs::File::open(large).unwrap()).output().unwrap();
     assert!(stdout(&output).ends_with("line\n[the rest was cut]\n</stdin>\n"));
     assert!(
         stderr(&output).contains("larger than 512 KiB: only its beginning"),

@@ -49,6 +49,7 @@ pub struct DueListing {
     provider: Arc<Provider>,
     /// The catalog of the provider as long as it reports nothing.
     built_in: Arc<Catalog>,
+    now: i64,
 }
 
 impl Listings {
@@ -92,7 +93,7 @@ impl Listings {
         let not_before_ms = now.saturating_add(INTERVAL_MS);
         known.insert(provider.id.clone(), Known { base_url, not_before_ms, catalog });
         drop(known);
-        Some(DueListing { listings: self.clone(), provider, built_in: built_in(http) })
+        Some(DueListing { listings: self.clone(), provider, built_in: built_in(http), now })
     }
 
     fn known(&self) -> MutexGuard<'_, HashMap<String, Known>> {
@@ -120,8 +121,8 @@ impl Listings {
 impl DueListing {
     /// Asks, unless another server of this home did a short time ago. Returns whether it asked.
     pub async fn refresh(self) -> bool {
-        let Self { listings, provider, built_in } = &self;
-        let now = listings.options.clock.now_ms();
+        let Self { listings, provider, built_in, now } = &self;
+        let now = *now;
         let cached = self.cached().await;
         if let Some(cached) = &cached {
             listings.take((provider, built_in), cached);
