@@ -12,11 +12,11 @@ const PLATFORMS = ['linux-x64', 'linux-arm64']
 /** The path of the program; ends with a message where there is none. */
 function find() {
   try {
-    return require.resolve(`@agentd/${platform}/bin/agentd`)
+    return require.resolve(`@agentd-embed/${platform}/bin/agentd`)
   } catch {
     const known = PLATFORMS.includes(platform)
     const why = known
-      ? `the package @agentd/${platform} is not installed beside agentd. npm leaves it out with ` +
+      ? `the package @agentd-embed/${platform} is not installed beside agentd. npm leaves it out with ` +
         '`--omit=optional`, where there is no such package for this version, and on systems without glibc, ' +
         'such as Alpine Linux. Install agentd again without that option, or take the static tarball'
       : `there is no program for ${platform}; there is one for ${PLATFORMS.join(' and ')}`

@@ -5,7 +5,7 @@ import sys
 from checks import check as checked, expect, run
 
 THREE_LINES = """
-from agentd_sdk import Agent
+from agentd_embed import Agent
 with Agent(offline=True) as agent:
     print(agent.run("What does this project do?").text)
 """
@@ -21,10 +21,10 @@ def check(packages, folder):
     def install():
         run(sys.executable, "-m", "venv", folder)
         pip = [python, "-m", "pip", "--disable-pip-version-check"]
-        run(*pip, "install", "--no-index", "--find-links", packages, "agentd-sdk")
+        run(*pip, "install", "--no-index", "--find-links", packages, "agentd-embed")
         run(*pip, "check")
         listed = run(*pip, "list")
-        expect("agentd " in listed and "agentd-sdk" in listed, listed)
+        expect("agentd " in listed and "agentd-embed" in listed, listed)
 
     def sdk():
         program = folder / "three_lines.py"
@@ -33,10 +33,10 @@ def check(packages, folder):
         expect("That was a complete turn" in said, said)
 
     def uninstall():
-        run(python, "-m", "pip", "uninstall", "--yes", "agentd", "agentd-sdk")
+        run(python, "-m", "pip", "uninstall", "--yes", "agentd", "agentd-embed")
         expect(not agentd.exists(), "the program is still there")
 
-    if not checked("wheel", "pip install agentd-sdk brings the program", install):
+    if not checked("wheel", "pip install agentd-embed brings the program", install):
         return
     checked("wheel", "agentd demo", lambda: run(agentd, "demo", cwd=work, env=alone))
     checked("wheel", "three lines with the SDK find the program beside their Python", sdk)

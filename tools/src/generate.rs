@@ -35,7 +35,7 @@ const GENERATORS: &[Generator] = &[
     Generator { folder: "schema", alone: true, files: schema_files },
     Generator { folder: "docs", alone: false, files: pages },
     Generator { folder: "crates/web/assets", alone: false, files: |_| page::files() },
-    Generator { folder: "sdk/python/src/agentd_sdk", alone: false, files: |_| python::files() },
+    Generator { folder: "sdk/python/src/agentd_embed", alone: false, files: |_| python::files() },
 ];
 
 /// Those whose files are not committed.

@@ -29,7 +29,7 @@ const OWN_TARGETS: &[&str] = &[
     "account",
     "acp",
     "agentd",
-    "agentd_sdk",
+    "agentd_embed",
     "config",
     "file_search",
     "file_watch",

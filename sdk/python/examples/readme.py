@@ -1,6 +1,6 @@
 """The agent changes a file in the current folder, and this program decides whether it may."""
 
-from agentd_sdk import Agent, Approval
+from agentd_embed import Agent, Approval
 
 
 def approve(approval: Approval) -> bool:

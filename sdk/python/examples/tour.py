@@ -3,7 +3,7 @@
 import tempfile
 from pathlib import Path
 
-from agentd_sdk import Agent, Approval, tool
+from agentd_embed import Agent, Approval, tool
 
 
 @tool

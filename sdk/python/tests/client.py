@@ -37,7 +37,7 @@ class Reporter:
 
 
 def main() -> int:
-    print(f"client agentd-sdk on Python {platform.python_version()}", flush=True)
+    print(f"client agentd-embed on Python {platform.python_version()}", flush=True)
     os.environ["AGENTD_PATH"] = os.environ["AGENTD"]
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     sys.dont_write_bytecode = True

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import pytest
 
-from agentd_sdk import (
+from agentd_embed import (
     Agent,
     AsyncAgent,
     Approval,
@@ -28,7 +28,7 @@ from agentd_sdk import (
     TurnTimeout,
     tool,
 )
-from agentd_sdk._connection import find_program
+from agentd_embed._connection import find_program
 from conftest import Scripted
 
 

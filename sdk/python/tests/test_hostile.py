@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from agentd_sdk import (
+from agentd_embed import (
     Agent,
     AsyncAgent,
     ConnectionLost,
@@ -215,7 +215,7 @@ def test_a_mute_server_is_killed_at_the_limit(fake: Fake, tmp_path: Path) -> Non
 
 
 def test_a_timeout_ends_without_the_help_of_the_server(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentd_sdk._asynchronous._INTERRUPTION", 0.1)
+    monkeypatch.setattr("agentd_embed._asynchronous._INTERRUPTION", 0.1)
     with Agent(**fake(TURN + "sys.stdin.read()\n")) as agent:
         turn = agent.thread().turn("go")
         with pytest.raises(TurnTimeout, match="did not confirm"):

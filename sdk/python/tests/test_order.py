@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agentd_sdk import AsyncAgent, ConnectionLost, InvalidRequest, TurnFailed, TurnInterrupted
+from agentd_embed import AsyncAgent, ConnectionLost, InvalidRequest, TurnFailed, TurnInterrupted
 
 Fake = Callable[[str], dict[str, Any]]
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from agentd_sdk import Approval, AsyncAgent, AsyncTurn, ConnectionLost, TurnInterrupted, VersionMismatch
-from agentd_sdk._connection import find_program
+from agentd_embed import Approval, AsyncAgent, AsyncTurn, ConnectionLost, TurnInterrupted, VersionMismatch
+from agentd_embed._connection import find_program
 from conftest import Arguments, FakeSocket, Scripted
 from test_agent import ESCALATED, call, message
 

@@ -1,6 +1,6 @@
 /** The agent changes a file in the current folder, and this program decides whether it may. */
 
-import { Agent, type Approval } from "@agentd/sdk";
+import { Agent, type Approval } from "@agentd-embed/sdk";
 
 function approve(approval: Approval): boolean {
   console.log(`\n[may it? ${approval.kind}: ${approval.command ?? approval.reason}]`);

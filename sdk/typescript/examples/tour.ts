@@ -4,7 +4,7 @@ import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { Agent, type Approval, tool } from "@agentd/sdk";
+import { Agent, type Approval, tool } from "@agentd-embed/sdk";
 
 const ticket = tool({
   name: "ticket",

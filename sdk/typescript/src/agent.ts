@@ -63,7 +63,7 @@ export class Agent {
     if (options.token !== undefined) checkToken(options.token);
     this.#options = options;
     this.#answerer = new Answerer(options);
-    const clientName = options.clientName ?? "agentd-sdk-typescript";
+    const clientName = options.clientName ?? "agentd-embed-typescript";
     this.#session = new Session(way, { clientName, startTimeout, reconnectTimeout }, {
       notified: (method, params) => this.#notified(method, params),
       asked: (connection: Connection, id: RequestId, method: string, params: Params) =>

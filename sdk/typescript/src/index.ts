@@ -1,7 +1,7 @@
 /**
  * Embed a coding agent: the TypeScript client of `agentd`, for Node.
  *
- *     import { Agent } from "@agentd/sdk";
+ *     import { Agent } from "@agentd-embed/sdk";
  *
  *     await using agent = await Agent.start();
  *     console.log((await agent.run("What does this project do?")).text);

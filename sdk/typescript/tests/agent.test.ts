@@ -19,7 +19,7 @@ import {
   TurnTimeout,
   image,
   tool,
-} from "@agentd/sdk";
+} from "@agentd-embed/sdk";
 import { z } from "zod";
 
 import { IDLE, all, call, isMessage, message, scripted, started, turnOf } from "./servers.js";

@@ -50,7 +50,7 @@ export class Page {
   }
 
   static async open(context: TestContext, url: string): Promise<Page> {
-    const profile = mkdtempSync(join(tmpdir(), "agentd-sdk-browser-"));
+    const profile = mkdtempSync(join(tmpdir(), "agentd-embed-browser-"));
     const browser = spawn(PROGRAM, [...FLAGS, `--user-data-dir=${profile}`, "about:blank"], {
       env: { ...process.env, HOME: profile },
       stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"],

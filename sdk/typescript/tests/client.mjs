@@ -25,7 +25,7 @@ function report(name, problem) {
   }
 }
 
-console.log(`client @agentd/sdk on Node.js ${process.versions.node}`);
+console.log(`client @agentd-embed/sdk on Node.js ${process.versions.node}`);
 rmSync(COPY, { recursive: true, force: true });
 for (const part of ["package.json", "tsconfig.json", "src", "tests", "examples"]) {
   cpSync(path.join(SDK, part), path.join(COPY, part), { recursive: true });

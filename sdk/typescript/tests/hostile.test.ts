@@ -16,7 +16,7 @@ import {
   TurnTimeout,
   VersionMismatch,
   tool,
-} from "@agentd/sdk";
+} from "@agentd-embed/sdk";
 
 import { fake, folderOf, started, turnOf } from "./servers.js";
 

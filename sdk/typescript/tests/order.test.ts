@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setImmediate as nextLoop } from "node:timers/promises";
 
-import { Agent, ConnectionLost, InvalidRequest, TurnFailed, TurnInterrupted } from "@agentd/sdk";
+import { Agent, ConnectionLost, InvalidRequest, TurnFailed, TurnInterrupted } from "@agentd-embed/sdk";
 
 import { fake, started } from "./servers.js";
 

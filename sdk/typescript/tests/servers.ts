@@ -12,7 +12,7 @@ import { createInterface } from "node:readline";
 import type { Duplex } from "node:stream";
 import { type TestContext } from "node:test";
 
-import { Agent, type AgentOptions, type Input, type TurnEvent } from "@agentd/sdk";
+import { Agent, type AgentOptions, type Input, type TurnEvent } from "@agentd-embed/sdk";
 
 export type Response = Record<string, unknown>;
 
@@ -32,7 +32,7 @@ export function isMessage(event: TurnEvent): boolean {
 
 /** A folder that goes with the test. */
 export function folderOf(context: TestContext): string {
-  const folder = realpathSync(mkdtempSync(join(tmpdir(), "agentd-sdk-")));
+  const folder = realpathSync(mkdtempSync(join(tmpdir(), "agentd-embed-")));
   context.after(() => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }));
   return folder;
 }

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 
-import { Agent, ConnectionLost, TurnInterrupted } from "@agentd/sdk";
+import { Agent, ConnectionLost, TurnInterrupted } from "@agentd-embed/sdk";
 
 import { TOKEN, call, fakeSocket, listen, message, proxy, scripted, started, turnOf } from "./servers.js";
 

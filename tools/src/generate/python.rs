@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use anyhow::{Context, Result};
 use serde_json::{Map, Value};
 
-/// The generated files, below `sdk/python/src/agentd_sdk/`.
+/// The generated files, below `sdk/python/src/agentd_embed/`.
 const TYPES: &str = "types.py";
 const REQUESTS: &str = "_requests.py";
 const DEFINITIONS: &str = "#/$defs/";

@@ -38,7 +38,7 @@ pub(super) fn packages(release: &Release, program: &Program) -> Result<[PathBuf;
 fn launcher_manifest(release: &Release) -> Value {
     let programs: Map<String, Value> = PROCESSORS
         .iter()
-        .map(|it| (format!("@agentd/linux-{}", it.npm), json!(release.version)))
+        .map(|it| (format!("@agentd-embed/linux-{}", it.npm), json!(release.version)))
         .collect();
     manifest(
         release,
@@ -95,7 +95,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let release = Release::for_tests(folder.path(), "1.2.3");
         let manifest = launcher_manifest(&release);
-        let programs = json!({ "@agentd/linux-x64": "1.2.3", "@agentd/linux-arm64": "1.2.3" });
+        let programs =
+            json!({ "@agentd-embed/linux-x64": "1.2.3", "@agentd-embed/linux-arm64": "1.2.3" });
         assert_eq!(manifest["optionalDependencies"], programs);
         let launcher = include_str!("../../../packaging/npm/agentd.js");
         assert!(launcher.contains("const PLATFORMS = ['linux-x64', 'linux-arm64']"));

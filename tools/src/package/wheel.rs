@@ -1,4 +1,4 @@
-//! Wheels: `agentd`, which puts the program among a Python's scripts, and `agentd-sdk`, which depends on it.
+//! Wheels: `agentd`, which puts the program among a Python's scripts, and `agentd-embed`, which depends on it.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -39,10 +39,10 @@ pub(super) fn of_sdk(release: &Release) -> Result<PathBuf> {
     let read = |path: &Path| fs::read_to_string(path).with_context(|| path.display().to_string());
     let project: toml::Table = read(&root.join("pyproject.toml"))?.parse()?;
     let metadata = sdk_metadata(&project["project"], &read(&root.join("README.md"))?)?;
-    let mut wheel = Wheel::new(release, "agentd_sdk");
+    let mut wheel = Wheel::new(release, "agentd_embed");
     let source = root.join("src");
     let mut files = Vec::new();
-    list(&source.join("agentd_sdk"), &mut files)?;
+    list(&source.join("agentd_embed"), &mut files)?;
     files.sort();
     for path in files {
         let name = path.strip_prefix(&source)?.to_string_lossy().into_owned();

@@ -13,7 +13,7 @@ const README: &str = "README.md";
 const FILES: [(&str, &str); 4] = [
     ("python", "sdk/python/examples/readme.py"),
     ("ts", "sdk/typescript/examples/readme.ts"),
-    ("rust", "crates/agentd-sdk/examples/readme.rs"),
+    ("rust", "crates/agentd-embed/examples/readme.rs"),
     ("text", "sdk/readme-output.txt"),
 ];
 const MOST_LINES: usize = 40;

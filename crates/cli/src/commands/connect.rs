@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use agentd_sdk::ServerAddress;
+use agentd_embed::ServerAddress;
 use anyhow::Context;
 use jsonrpc::Connection;
 use logging::LogFile;

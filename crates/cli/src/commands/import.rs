@@ -122,6 +122,6 @@ impl Observer for Problems {
     }
 
     async fn asked(&mut self, method: &str, _: &RawValue) -> io::Result<local::Answer> {
-        Ok(agentd_sdk::decline(method))
+        Ok(agentd_embed::decline(method))
     }
 }

@@ -4,7 +4,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use agentd_sdk::decline;
+use agentd_embed::decline;
 use anyhow::{Context, anyhow, bail};
 use jsonrpc::{
     CallError, Client, Connection, ErrorObject, Event, Events, Method, Notification, code,

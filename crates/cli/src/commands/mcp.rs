@@ -258,7 +258,7 @@ impl Observer for Reports {
     }
 
     async fn asked(&mut self, method: &str, _: &RawValue) -> io::Result<local::Answer> {
-        Ok(agentd_sdk::decline(method))
+        Ok(agentd_embed::decline(method))
     }
 }
 

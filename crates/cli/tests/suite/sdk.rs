@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex};
 
 use crate::common;
 use crate::common::{Running, TestEnvironment};
-use agentd_sdk::protocol::{
+use agentd_embed::protocol::{
     AskForApproval, CollaborationMode, ThreadItem, ThreadStartParams, TurnStartParams, TurnStatus,
 };
-use agentd_sdk::{Agent, AgentBuilder, Approval, Error, RefusalKind, Tool, TurnEvent};
+use agentd_embed::{Agent, AgentBuilder, Approval, Error, RefusalKind, Tool, TurnEvent};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::Notify;

@@ -38,7 +38,7 @@ impl Answers {
             protocol::ItemCommandExecutionRequestApproval::NAME => "May this command run?",
             other => {
                 screen.line(Some(Style::Warn), &format!("the demo declines {other}"))?;
-                return Ok(agentd_sdk::decline(other));
+                return Ok(agentd_embed::decline(other));
             }
         };
         let question =

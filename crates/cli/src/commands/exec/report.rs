@@ -115,7 +115,7 @@ impl Observer for Report {
 
     async fn asked(&mut self, method: &str, _params: &RawValue) -> io::Result<local::Answer> {
         eprint(format_args!("agentd: declined `{method}`: `exec` cannot ask anyone"));
-        Ok(agentd_sdk::decline(method))
+        Ok(agentd_embed::decline(method))
     }
 }
 

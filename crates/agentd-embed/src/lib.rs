@@ -4,8 +4,8 @@
 //! connection was lost.
 //!
 //! ```no_run
-//! # async fn example() -> Result<(), agentd_sdk::Error> {
-//! use agentd_sdk::Agent;
+//! # async fn example() -> Result<(), agentd_embed::Error> {
+//! use agentd_embed::Agent;
 //!
 //! let agent = Agent::builder().start().await?;
 //! println!("{}", agent.run("What does this project do?").await?.text);

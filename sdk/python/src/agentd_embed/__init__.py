@@ -1,6 +1,6 @@
 """Embed a coding agent: the Python client of `agentd`.
 
-    from agentd_sdk import Agent
+    from agentd_embed import Agent
 
     with Agent() as agent:
         print(agent.run("What does this project do?").text)

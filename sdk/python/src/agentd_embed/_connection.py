@@ -130,7 +130,7 @@ class _Socket:
             from websockets.exceptions import WebSocketException
         except ImportError as error:
             raise ConnectionLost(
-                f"{address} needs the package `websockets`: pip install 'agentd-sdk[websocket]'"
+                f"{address} needs the package `websockets`: pip install 'agentd-embed[websocket]'"
             ) from error
         headers = {"Authorization": f"Bearer {token}"} if token else None
         options: Any = {"max_size": _LONGEST_LINE, "additional_headers": headers, "close_timeout": _CLOSING}

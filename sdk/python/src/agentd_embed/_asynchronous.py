@@ -1,4 +1,4 @@
-"""The client for `asyncio`; :mod:`agentd_sdk._synchronous` is the same for programs without it."""
+"""The client for `asyncio`; :mod:`agentd_embed._synchronous` is the same for programs without it."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class AsyncAgent:
         ask: Callable[[ToolRequestUserInputParams], Any] | None = None,
         elicit: Callable[[dict[str, Any]], Any] | None = None,
         tools: Sequence[Tool] = (),
-        client_name: str = "agentd-sdk-python",
+        client_name: str = "agentd-embed-python",
         start_timeout: float = 60.0,
         reconnect_timeout: float = 60.0,
     ) -> None:

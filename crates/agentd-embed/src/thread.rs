@@ -47,8 +47,8 @@ impl Thread {
     /// Starts a turn with settings of its own, as [`Thread::turn`] does. The id of the thread need not be given.
     ///
     /// ```no_run
-    /// # async fn example(thread: &agentd_sdk::Thread) -> Result<(), agentd_sdk::Error> {
-    /// use agentd_sdk::protocol::TurnStartParams;
+    /// # async fn example(thread: &agentd_embed::Thread) -> Result<(), agentd_embed::Error> {
+    /// use agentd_embed::protocol::TurnStartParams;
     /// use serde_json::json;
     ///
     /// #[derive(serde::Deserialize)]

@@ -80,8 +80,8 @@ impl Notification {
     /// The parameters, if it is this notification.
     ///
     /// ```
-    /// use agentd_sdk::Notification;
-    /// use agentd_sdk::protocol::TurnPlanUpdated;
+    /// use agentd_embed::Notification;
+    /// use agentd_embed::protocol::TurnPlanUpdated;
     ///
     /// fn steps(notification: &Notification) -> Option<usize> {
     ///     let plan = notification.read::<TurnPlanUpdated>()?.ok()?;

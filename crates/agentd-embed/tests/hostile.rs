@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use agentd_sdk::protocol::{ThreadList, ThreadListParams, ThreadStartParams};
-use agentd_sdk::{Agent, AgentBuilder, Decision, Error, RefusalKind, Turn, TurnEvent};
+use agentd_embed::protocol::{ThreadList, ThreadListParams, ThreadStartParams};
+use agentd_embed::{Agent, AgentBuilder, Decision, Error, RefusalKind, Turn, TurnEvent};
 use jsonrpc::{Connection, Limits};
 use serde_json::{Value, json};
 use tokio::io::{

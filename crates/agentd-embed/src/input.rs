@@ -5,7 +5,7 @@ use protocol::UserInput;
 /// A message: a text, or the parts of the protocol.
 ///
 /// ```
-/// use agentd_sdk::{Input, protocol::UserInput};
+/// use agentd_embed::{Input, protocol::UserInput};
 ///
 /// let text = Input::from("What is in this picture?");
 /// let picture = UserInput::LocalImage { path: "/tmp/picture.png".to_owned() };

@@ -1,9 +1,9 @@
-//! A tour of agentd with its offline model: `cargo run -p agentd-sdk --example tour`
+//! A tour of agentd with its offline model: `cargo run -p agentd-embed --example tour`
 
 use std::io::Write;
 
-use agentd_sdk::protocol::{AskForApproval, SandboxMode, ThreadStartParams};
-use agentd_sdk::{Agent, Approval, Tool};
+use agentd_embed::protocol::{AskForApproval, SandboxMode, ThreadStartParams};
+use agentd_embed::{Agent, Approval, Tool};
 use serde_json::json;
 
 #[derive(serde::Deserialize)]

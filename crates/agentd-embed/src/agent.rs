@@ -20,8 +20,8 @@ impl Agent {
     /// The settings of a new agent: which server, which model, and what answers it.
     ///
     /// ```no_run
-    /// # async fn example() -> Result<(), agentd_sdk::Error> {
-    /// use agentd_sdk::{Agent, Approval};
+    /// # async fn example() -> Result<(), agentd_embed::Error> {
+    /// use agentd_embed::{Agent, Approval};
     ///
     /// let agent = Agent::builder()
     ///     .cwd("/work/project")
@@ -99,8 +99,8 @@ impl Agent {
     /// Calls any method of the protocol.
     ///
     /// ```no_run
-    /// # async fn example(agent: &agentd_sdk::Agent) -> Result<(), agentd_sdk::Error> {
-    /// use agentd_sdk::protocol::{ThreadList, ThreadListParams};
+    /// # async fn example(agent: &agentd_embed::Agent) -> Result<(), agentd_embed::Error> {
+    /// use agentd_embed::protocol::{ThreadList, ThreadListParams};
     ///
     /// let page = agent.request::<ThreadList>(&ThreadListParams::default()).await?;
     /// println!("{} threads", page.data.len());

@@ -42,7 +42,7 @@ impl Default for AgentBuilder {
             invalid: None,
             defaults: ThreadStartParams::default(),
             answers: Answers::default(),
-            client_name: "agentd-sdk-rust".to_owned(),
+            client_name: "agentd-embed-rust".to_owned(),
             start_timeout: Duration::from_secs(60),
         }
     }

@@ -24,7 +24,7 @@ impl Tool {
     /// no text goes to the model as JSON; the model also gets errors, and those of arguments of another shape.
     ///
     /// ```
-    /// use agentd_sdk::Tool;
+    /// use agentd_embed::Tool;
     /// use serde_json::json;
     ///
     /// #[derive(serde::Deserialize)]

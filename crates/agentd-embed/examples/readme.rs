@@ -1,8 +1,8 @@
 //! The agent changes a file in the current folder, and this program decides whether it may.
 #![allow(clippy::print_stdout)]
 
-use agentd_sdk::protocol::{AskForApproval, SandboxMode, ThreadItem, ThreadStartParams};
-use agentd_sdk::{Agent, Approval, Error};
+use agentd_embed::protocol::{AskForApproval, SandboxMode, ThreadItem, ThreadStartParams};
+use agentd_embed::{Agent, Approval, Error};
 
 async fn approve(approval: Approval) -> bool {
     let what = approval.command().or(approval.reason()).unwrap_or_default();

@@ -19,7 +19,7 @@ class _Loop:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="agentd-sdk", daemon=True)
+        self._thread = threading.Thread(target=self._loop.run_forever, name="agentd-embed", daemon=True)
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:

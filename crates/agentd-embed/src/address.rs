@@ -11,7 +11,7 @@ use crate::Error;
 /// Where a server listens.
 ///
 /// ```
-/// use agentd_sdk::ServerAddress;
+/// use agentd_embed::ServerAddress;
 ///
 /// assert!("unix:///run/agentd.sock".parse::<ServerAddress>().is_ok());
 /// assert!("ws://127.0.0.1:4500".parse::<ServerAddress>().is_ok());
