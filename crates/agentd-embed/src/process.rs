@@ -16,6 +16,10 @@ use tokio::time::timeout;
 
 use crate::Error;
 
+/// The program that is looked for in `PATH`.
+const DEFAULT: &str = "agentd";
+/// The variable that names another.
+const VARIABLE: &str = "AGENTD_PATH";
 /// Lines of the server's standard error that an error repeats.
 const LAST_LINES: usize = 20;
 /// Longest of them, in bytes; what follows is not kept.
@@ -53,8 +57,8 @@ type LastLines = Arc<Mutex<VecDeque<String>>>;
 impl Program {
     /// Starts it. Must be called within a tokio runtime.
     pub(crate) fn start(self, limits: Limits) -> Result<(Process, Connection), Error> {
-        let path = self.path.or_else(path_from_environment).unwrap_or_else(|| "agentd".into());
-        let shown = path.display().to_string();
+        let named = self.path.or_else(path_from_environment);
+        let path = named.clone().unwrap_or_else(|| DEFAULT.into());
         // The server is this process's own choice, not one of an agent, so it needs no sandbox.
         #[expect(clippy::disallowed_methods, reason = "the embedding program starts a server")]
         let mut command = Command::new(path);
@@ -66,13 +70,13 @@ impl Program {
         let not_started = |error| match &self.cwd {
             // The system's error is the same as for a program that is missing.
             Some(cwd) if !cwd.is_dir() => no_folder(cwd),
-            _ => not_started(&shown, &error),
+            _ => not_started(named.as_deref(), &error),
         };
         let mut child = command.spawn().map_err(not_started)?;
         let (Some(stdin), Some(stdout), Some(stderr)) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
-            return Err(Error::ProgramNotFound(format!("{shown} has no standard streams")));
+            return Err(Error::ProgramNotFound("the server has no standard streams".to_owned()));
         };
         let last_lines = LastLines::default();
         let (sender, ended) = watch::channel(None);
@@ -98,16 +102,25 @@ fn no_folder(cwd: &Path) -> Error {
     ))
 }
 
-fn not_started(program: &str, error: &io::Error) -> Error {
-    Error::ProgramNotFound(format!(
-        "{program} cannot be started: {error}; install agentd, or set AGENTD_PATH to the program"
-    ))
+/// `named` is the program that was chosen, if one was.
+fn not_started(named: Option<&Path>, error: &io::Error) -> Error {
+    let why = match named {
+        None if error.kind() == io::ErrorKind::NotFound => format!(
+            "no program `{DEFAULT}` was found: `program` of the builder and the variable {VARIABLE} are not set, and \
+             PATH has none; install it, or set one of the two to the program"
+        ),
+        _ => format!(
+            "{} cannot be started: {error}; set `program` of the builder or {VARIABLE} to the program",
+            named.unwrap_or_else(|| Path::new(DEFAULT)).display()
+        ),
+    };
+    Error::ProgramNotFound(why)
 }
 
 /// The program that the user of the embedding program chose, as for the SDKs of other languages.
 #[expect(clippy::disallowed_methods, reason = "a documented setting of every SDK")]
 fn path_from_environment() -> Option<PathBuf> {
-    std::env::var_os("AGENTD_PATH").filter(|path| !path.is_empty()).map(PathBuf::from)
+    std::env::var_os(VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
 async fn wait(child: &mut Child, mut told: mpsc::Receiver<Tell>) -> String {
@@ -189,6 +202,28 @@ impl Process {
             if timeout(GRACE, ended.wait_for(Option::is_some)).await.is_ok() {
                 return;
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_says_where_the_program_was_looked_for() {
+        for (named, kind, expected) in [
+            (
+                None,
+                io::ErrorKind::NotFound,
+                "no program `agentd` was found: `program` of the builder and the variable",
+            ),
+            (None, io::ErrorKind::PermissionDenied, "agentd cannot be started: permission denied"),
+            (Some("/a/b"), io::ErrorKind::NotFound, "/a/b cannot be started: entity not found"),
+        ] {
+            let error = not_started(named.map(Path::new), &kind.into());
+            let Error::ProgramNotFound(why) = &error else { panic!("{error}") };
+            assert!(why.starts_with(expected) && why.contains("AGENTD_PATH"), "{why}");
         }
     }
 }

@@ -18,7 +18,7 @@ export * from "./common.js";
 export interface AgentOptions extends CommonOptions {
   /** A server that runs: `unix:///PATH`, `ws://` or `wss://`. Without one, the agent starts a server of its own. */
   address?: string | undefined;
-  /** The program to start, in place of `AGENTD_PATH` or the one in `PATH`. */
+  /** The program to start, in place of `AGENTD_PATH`, the one of the package for this platform, or the one in `PATH`. */
   program?: string | undefined;
   /** The environment of that server, in place of this process's. */
   env?: Record<string, string | undefined> | undefined;

@@ -2,13 +2,14 @@
 
 import { Connection, type Listener, type Params, type RequestId, isObject } from "./connection.js";
 import { type AgentdError, ConnectionLost, VersionMismatch } from "./errors.js";
+import { VERSION } from "./package.js";
 import type { InitializeResponse } from "./protocol.js";
 import type { Way } from "./transport.js";
 import { Elapsed, within } from "./waiting.js";
 
 /** The versions of the server that this package works with, as a text and as a check. */
 const WANTED = "0.1 and later 0.x";
-const VERSION = /\/(\d+)\.(\d+)\./;
+const SERVER_VERSION = /\/(\d+)\.(\d+)\./;
 /** Milliseconds before the second attempt to come back; twice as many before each later one, up to the longest. */
 const FIRST_DELAY = 100;
 const LONGEST_DELAY = 5_000;
@@ -165,7 +166,7 @@ export class Session {
 
   async #shakeHands(connection: Connection): Promise<void> {
     const server = await connection.request("initialize", {
-      clientInfo: { name: this.#options.clientName, title: null, version: "0.1.0" },
+      clientInfo: { name: this.#options.clientName, title: null, version: VERSION },
       capabilities: { experimentalApi: true, eventCursor: this.#way.isLasting },
     });
     const agent = isObject(server) ? server["userAgent"] : undefined;
@@ -257,7 +258,7 @@ export class Session {
 }
 
 function checkVersion(userAgent: string): void {
-  const found = VERSION.exec(userAgent);
+  const found = SERVER_VERSION.exec(userAgent);
   if (found?.[1] === "0" && Number(found[2]) >= 1) return;
   const [product = ""] = userAgent.split(" ");
   throw new VersionMismatch(product.slice(product.lastIndexOf("/") + 1), WANTED);

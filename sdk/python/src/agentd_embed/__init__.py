@@ -7,6 +7,7 @@
 """
 
 from ._asynchronous import Approval, AsyncAgent, AsyncThread, AsyncTurn, Event, Result
+from ._package import VERSION as __version__
 from ._synchronous import Agent, Thread, Turn
 from .errors import (
     AgentdError,
@@ -53,5 +54,6 @@ __all__ = [
     "TurnInterrupted",
     "TurnTimeout",
     "VersionMismatch",
+    "__version__",
     "tool",
 ]

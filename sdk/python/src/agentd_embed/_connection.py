@@ -10,9 +10,9 @@ import shutil
 import sys
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Protocol
 
+from ._package import PROGRAM, installed_program
 from .errors import AgentdError, ConnectionLost, FolderNotFound, ProgramNotFound, request_error
 
 #: A line may hold a whole turn.
@@ -45,18 +45,23 @@ class Listener(Protocol):
 
 
 def find_program(given: str | os.PathLike[str] | None) -> str:
-    """The program: the one that is given, `AGENTD_PATH`, the one beside this Python, or the one in `PATH`."""
+    """The program: the one that is given, `AGENTD_PATH`, the one of the package with it, or the one in `PATH`."""
     for named, what in ((given, "`program`"), (os.environ.get("AGENTD_PATH"), "`AGENTD_PATH`")):
         if named:
             found = shutil.which(named)
             if found is None:
-                raise ProgramNotFound(f"{what} is {os.fspath(named)!r}, which is no program")
-            return found
-    beside = Path(sys.executable).parent / "agentd"
-    found = shutil.which(beside) or shutil.which("agentd")
+                raise ProgramNotFound(
+                    f"{what} is {os.fspath(named)!r}, where there is no program: correct it, or leave it out to "
+                    f"use the one of the package `{PROGRAM}` or in PATH"
+                )
+            return os.fspath(found)
+    installed = installed_program()
+    found = (installed and shutil.which(installed)) or shutil.which("agentd")
     if found is None:
         raise ProgramNotFound(
-            f"there is no `agentd` at {beside} or in PATH: install the package `agentd`, or set AGENTD_PATH"
+            "no program `agentd` was found: the argument `program` and the variable AGENTD_PATH are not set, "
+            f"{sys.executable} has no package `{PROGRAM}` with it, and PATH has none. Install that package, or set "
+            "one of the two to the program"
         )
     return found
 
@@ -129,9 +134,7 @@ class _Socket:
             from websockets.asyncio.client import connect, unix_connect
             from websockets.exceptions import WebSocketException
         except ImportError as error:
-            raise ConnectionLost(
-                f"{address} needs the package `websockets`: pip install 'agentd-embed[websocket]'"
-            ) from error
+            raise ConnectionLost(f"{address} needs the package `websockets`: `pip install websockets`") from error
         headers = {"Authorization": f"Bearer {token}"} if token else None
         options: Any = {"max_size": _LONGEST_LINE, "additional_headers": headers, "close_timeout": _CLOSING}
         try:

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, cast
 
 from ._connection import Connection, Taken
+from ._package import VERSION
 from .errors import AgentdError, ConnectionLost, VersionMismatch
 from .types import InitializeResponse
 
@@ -209,7 +210,7 @@ class Session:
         server = await connection.request(
             "initialize",
             {
-                "clientInfo": {"name": self._client_name, "title": None, "version": "0.1.0"},
+                "clientInfo": {"name": self._client_name, "title": None, "version": VERSION},
                 "capabilities": {"experimentalApi": True, "eventCursor": self._is_lasting},
             },
         )

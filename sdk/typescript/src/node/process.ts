@@ -2,9 +2,11 @@
 
 import { type ChildProcessWithoutNullStreams, spawn as spawnProcess } from "node:child_process";
 import { accessSync, constants, statSync } from "node:fs";
+import { createRequire } from "node:module";
 import { delimiter, join, resolve } from "node:path";
 
 import { FolderNotFound, ProgramNotFound } from "../errors.js";
+import { PROGRAM } from "../package.js";
 import { LONGEST_MESSAGE, type Receiver, type Transport } from "../transport.js";
 
 /** Lines of the server's standard error that an error repeats, and the characters of each. */
@@ -13,7 +15,7 @@ const LONGEST_LINE = 2000;
 /** Milliseconds that a server may take to end after its input was closed, and after it was told to. */
 const GRACE = 5_000;
 
-/** The program: the one that is given, `AGENTD_PATH`, or the one in `PATH`. */
+/** The program: the one that is given, `AGENTD_PATH`, the one of the package with it, or the one in `PATH`. */
 export function findProgram(given?: string): string {
   const named = [
     [given, "`program`"],
@@ -22,12 +24,33 @@ export function findProgram(given?: string): string {
   for (const [name, what] of named) {
     if (!name) continue;
     const found = which(name);
-    if (!found) throw new ProgramNotFound(`${what} is '${name}', which is no program`);
-    return found;
+    if (found) return found;
+    throw new ProgramNotFound(
+      `${what} is '${name}', where there is no program: correct it, or leave it out to use the one of a package or in PATH`,
+    );
   }
-  const found = which("agentd");
-  if (!found) throw new ProgramNotFound("there is no `agentd` in PATH: install it, or set AGENTD_PATH");
-  return found;
+  const found = installed() ?? which("agentd");
+  if (found) return found;
+  const hasPackage = process.platform === "linux";
+  const [why, remedy] = hasPackage
+    ? [`the package ${PROGRAM}${process.arch} is not installed here`, "Install that package (npm leaves it out with `--omit=optional`)"]
+    : [`there is no package with it for ${process.platform}`, "Build it"];
+  throw new ProgramNotFound(
+    "no program `agentd` was found: the option `program` and the variable AGENTD_PATH are not set, " +
+      `${why}, and PATH has none. ${remedy}, or set one of the two to the program`,
+  );
+}
+
+/** The program of the package for this platform, which npm installs with this one. */
+function installed(): string | undefined {
+  if (process.platform !== "linux") return undefined;
+  // Looked for as node does, from this file: a program that is found so has the version that this package asks for.
+  const resolve = createRequire(import.meta.url).resolve;
+  try {
+    return which(resolve(`${PROGRAM}${process.arch}/bin/agentd`));
+  } catch {
+    return undefined;
+  }
 }
 
 function which(name: string): string | undefined {
