@@ -7,18 +7,19 @@ const { spawn } = require('node:child_process')
 const { constants } = require('node:os')
 
 const platform = `${process.platform}-${process.arch}`
+const SCOPE = '@agentd-embed'
 const PLATFORMS = ['linux-x64', 'linux-arm64']
 
 /** The path of the program; ends with a message where there is none. */
 function find() {
   try {
-    return require.resolve(`@agentd-embed/${platform}/bin/agentd`)
+    return require.resolve(`${SCOPE}/${platform}/bin/agentd`)
   } catch {
     const known = PLATFORMS.includes(platform)
     const why = known
-      ? `the package @agentd-embed/${platform} is not installed beside agentd. npm leaves it out with ` +
+      ? `the package ${SCOPE}/${platform} is not installed next to ${SCOPE}/agentd. npm leaves it out with ` +
         '`--omit=optional`, where there is no such package for this version, and on systems without glibc, ' +
-        'such as Alpine Linux. Install agentd again without that option, or take the static tarball'
+        `such as Alpine Linux. Install ${SCOPE}/agentd again without that option, or take the static tarball`
       : `there is no program for ${platform}; there is one for ${PLATFORMS.join(' and ')}`
     console.error(`agentd: ${why}.`)
     process.exit(1)

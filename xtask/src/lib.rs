@@ -6,6 +6,7 @@
 pub mod checkout;
 pub mod files;
 pub mod markdown;
+pub mod names;
 pub mod notes;
 pub mod steps;
 

@@ -10,6 +10,7 @@ mod finding;
 mod formatting;
 mod imports;
 mod links;
+mod names;
 mod programs;
 mod quoted;
 mod scan;
@@ -68,6 +69,7 @@ fn check(root: &Path) -> Result<Vec<Finding>> {
     findings.extend(formatting::check(root, &files)?);
     findings.extend(imports::check(root)?);
     findings.extend(links::check(root, &files)?);
+    findings.extend(names::check(root)?);
     findings.extend(programs::check(root)?);
     findings.extend(quoted::check(root, &files)?);
     findings.extend(test_programs::check(root)?);

@@ -8,7 +8,8 @@ fn the_entry_and_the_icon_keep_the_rules() {
     let version = env!("CARGO_PKG_VERSION");
     assert_eq!((&entry["id"], &entry["version"]), (&Value::from("agentd"), &Value::from(version)));
     let npx = &entry["distribution"]["npx"];
-    assert_eq!(npx["package"], format!("agentd@{version}"));
+    // `cargo xtask tidy` compares the name of the package with the list of ours.
+    assert!(npx["package"].as_str().is_some_and(|it| it.ends_with(&format!("@{version}"))));
     assert_eq!(npx["args"], serde_json::json!(["acp"]));
     assert!(entry["name"].is_string() && entry["description"].is_string());
 
