@@ -2,7 +2,7 @@
 uses it there: one line for each check, and a count at the end.
 
 Environment: PACKAGES (their folder), PLACE (an empty folder), PARTS (the modules that check them, separated by
-commas). Ends with 1 when a check failed.
+commas), COMPILER (the folder with the compiler of TypeScript). Ends with 1 when a check failed.
 """
 
 import importlib

@@ -1,4 +1,5 @@
-"""A registry of npm with a few packages, on this machine: what npm asks a registry when it installs."""
+"""Registries with a few packages on this machine: what npm and pip ask one when they install. They remember the names
+that they were asked for."""
 
 import base64
 import hashlib
@@ -15,6 +16,7 @@ class Registry:
 
     def __init__(self, files):
         self.documents, self.files = {}, {path.name: path for path in files}
+        self.asked = set()
         handler = type("Handler", (Handler,), {"registry": self})
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self.url = f"http://127.0.0.1:{self.server.server_port}"
@@ -36,29 +38,43 @@ class Registry:
 
     def __enter__(self):
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
-        return self.url
+        return self
 
     def __exit__(self, *_):
         self.server.shutdown()
         self.server.server_close()
 
 
+class Index(Registry):
+    """The same for pip: a page for each name, with links to its wheels."""
+
+    def add(self, path):
+        name = path.name.split("-")[0].replace("_", "-")
+        link = f'<a href="/-/{path.name}">{path.name}</a>'
+        self.documents[name] = self.documents.get(name, "<!DOCTYPE html>") + link
+
+
 class Handler(http.server.BaseHTTPRequestHandler):
     registry: Registry
 
     def do_GET(self):
-        name = urllib.parse.unquote(urllib.parse.urlsplit(self.path).path).lstrip("/")
-        file = self.registry.files.get(name.removeprefix("-/"))
+        name = urllib.parse.unquote(urllib.parse.urlsplit(self.path).path).strip("/")
+        if name.startswith("-/"):
+            file = self.registry.files.get(name.removeprefix("-/"))
+            self.answer(404, b"") if file is None else self.answer(200, file.read_bytes())
+            return
+        self.registry.asked.add(name)
         document = self.registry.documents.get(name)
-        if file is not None:
-            self.answer(200, file.read_bytes())
-        elif document is not None:
-            self.answer(200, json.dumps(document).encode())
-        else:
+        if document is None:
             self.answer(404, b"{}")
+        elif isinstance(document, str):
+            self.answer(200, document.encode(), "text/html")
+        else:
+            self.answer(200, json.dumps(document).encode())
 
-    def answer(self, status, body):
+    def answer(self, status, body, kind="application/json"):
         self.send_response(status)
+        self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)

@@ -8,6 +8,7 @@ mod image;
 mod npm;
 mod program;
 mod release;
+mod review;
 mod sbom;
 mod tarball;
 mod wheel;
@@ -19,6 +20,7 @@ use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 
 use crate::link_order;
+pub(crate) use npm::compiled_folder;
 use program::Program;
 use release::{Release, folder};
 
@@ -39,7 +41,7 @@ pub(crate) struct Options {
 enum Kind {
     /// Wheels with the program and with the Python SDK
     Wheel,
-    /// The launcher and the program for npm
+    /// The launcher, the program and the TypeScript SDK for npm; needs npm
     Npm,
     /// A Debian package; needs dpkg-deb
     Deb,
@@ -97,6 +99,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     if chosen(Kind::Sbom) {
         written.push(sbom::write(&release)?);
     }
+    review::check(&release, &written)?;
     release.finish(&written)
 }
 
@@ -127,27 +130,4 @@ fn build(root: &Path, options: &Options) -> Result<(Program, Option<Vec<u8>>)> {
     }
     let order = fs::read(&file).with_context(|| file.display().to_string())?;
     Ok((program, Some(order)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The SDK takes the program of its own version.
-    #[test]
-    fn versions_agree() {
-        let root = xtask::workspace_root();
-        let read = |name: &str| -> toml::Table {
-            fs::read_to_string(root.join(name)).unwrap().parse().unwrap()
-        };
-        let version = read("Cargo.toml")["workspace"]["package"]["version"].clone();
-        let version = version.as_str().unwrap();
-        let sdk = read("sdk/python/pyproject.toml");
-        assert_eq!(sdk["project"]["version"].as_str(), Some(version));
-        let program = format!("agentd=={version}");
-        let needed = sdk["project"]["dependencies"].as_array().unwrap();
-        assert_eq!(needed.iter().map(|it| it.as_str().unwrap()).collect::<Vec<_>>(), [program]);
-        let agent = fs::read_to_string(root.join("crates/acp/registry/agent.json")).unwrap();
-        assert!(agent.contains(&format!("\"package\": \"agentd@{version}\"")), "{agent}");
-    }
 }

@@ -72,13 +72,16 @@ fn control(release: &Release, program: &Program) -> Result<(String, String)> {
     let kib = program.bytes.len().div_ceil(1024) + 512;
     let control = format!(
         "Package: agentd\nVersion: {version}\nArchitecture: {processor}\n\
-         Maintainer: The agentd authors <maintainers@agentd.invalid>\nInstalled-Size: {kib}\n\
+         Maintainer: {name} <{email}>\nHomepage: {homepage}\nInstalled-Size: {kib}\n\
          Depends: adduser, bubblewrap, libc6 (>= {major}.{minor}), libgcc-s1\n\
          Recommends: ca-certificates, git\nSection: devel\nPriority: optional\n\
          Description: Embed a coding agent in any product\n \
          One program with an application server that products embed, a terminal for\n \
          people, and a gateway with exact limits in front of model servers.\n",
-        version = release.version
+        version = release.version,
+        name = release.names.publisher.name,
+        email = release.names.publisher.email,
+        homepage = release.names.publisher.homepage,
     );
     Ok((control, format!("agentd_{}_{processor}.deb", release.version)))
 }

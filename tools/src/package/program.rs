@@ -8,10 +8,10 @@ use std::process::Command;
 use anyhow::{Context, Result, anyhow, ensure};
 
 use crate::link_order;
-use xtask::steps;
+use xtask::{checkout, steps};
 
 const NAME: &str = "agentd";
-/// The profile of the tests.
+/// The profile of the tests, whose program is packaged as they built it.
 const TESTS: &str = "dev";
 
 /// A program that was built, with what it writes about itself.
@@ -49,7 +49,11 @@ pub(super) fn processor() -> Result<&'static Processor> {
 impl Program {
     /// Builds the program for the C library of this machine, with its functions in the order of a file.
     pub(super) fn build(root: &Path, profile: &str, order: Option<&Path>) -> Result<Program> {
-        cargo(root, profile, None, order)?;
+        if profile == TESTS {
+            checkout::agentd(root)?;
+        } else {
+            cargo(root, profile, None, order)?;
+        }
         let program = Program::of(&stripped(&Program::path(root, profile), profile)?)?;
         ensure!(program.glibc.is_some(), "the program does not tell which glibc it needs");
         Ok(program)
@@ -109,11 +113,7 @@ fn stripped(path: &Path, profile: &str) -> Result<PathBuf> {
 /// Builds the program.
 fn cargo(root: &Path, profile: &str, target: Option<&str>, order: Option<&Path>) -> Result<()> {
     let mut arguments = vec!["build", "--locked", "--profile", profile];
-    match (profile, target) {
-        // With the features of the tests, so that nothing is compiled twice.
-        (TESTS, None) => arguments.extend(steps::SCOPE.iter().chain(&["--bin", NAME])),
-        _ => arguments.extend(["--package", "cli"]),
-    }
+    arguments.extend(["--package", "cli"]);
     arguments.extend(target.iter().flat_map(|target| ["--target", *target]));
     let mut build = steps::Program::cargo(root, &arguments);
     if let Some(order) = order {

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
+use xtask::markdown::{Page, resolve};
+use xtask::names::Names;
 
 /// Below the target folder.
 const FOLDER: &str = "packages";
@@ -19,6 +21,8 @@ pub(super) struct Release {
     /// Where packages are written.
     pub(super) folder: PathBuf,
     pub(super) version: String,
+    /// The names of the packages, and who publishes them.
+    pub(super) names: Names,
     /// Seconds since 1970 that files in packages have: the commit's, or `SOURCE_DATE_EPOCH`.
     pub(super) time: u64,
     pub(super) license: Vec<u8>,
@@ -47,6 +51,7 @@ impl Release {
             root: root.to_owned(),
             folder,
             version,
+            names: Names::read(root)?,
             time: source_time(root)?,
             license: read("LICENSE")?,
             readme: read("packaging/README.md")?,
@@ -61,9 +66,10 @@ impl Release {
             root: folder.to_owned(),
             folder: folder.to_owned(),
             version: version.to_owned(),
+            names: Names::read(&xtask::workspace_root()).unwrap(),
             time: 1_700_000_000,
-            license: Vec::new(),
-            readme: Vec::new(),
+            license: b"License".to_vec(),
+            readme: b"# agentd\n".to_vec(),
             is_shipped: true,
         }
     }
@@ -72,6 +78,14 @@ impl Release {
     pub(super) fn asset(&self, name: &str) -> Result<String> {
         let path = self.root.join("packaging").join(name);
         fs::read_to_string(&path).with_context(|| path.display().to_string())
+    }
+
+    /// A README of the checkout as a registry shows it, where its relative links would lead nowhere: they become
+    /// links to the source of this version.
+    pub(super) fn readme_of(&self, file: &str) -> Result<String> {
+        let text = fs::read_to_string(self.root.join(file)).with_context(|| file.to_owned())?;
+        let source = format!("{}/blob/v{}", self.names.publisher.repository, self.version);
+        Ok(with_absolute_links(&text, Path::new(file), &source))
     }
 
     /// Returns the level of compression, from 1 to 9.
@@ -103,8 +117,31 @@ impl Release {
         if self.is_shipped && !too_large.is_empty() {
             eprintln!("warning: more than {LIMIT} bytes: {}", too_large.join(", "));
         }
+        let open = self.names.publisher.placeholders();
+        if self.is_shipped && !open.is_empty() {
+            eprintln!(
+                "warning: not to be published yet: {} of `[publisher]` in {} are placeholders; the owner sets them",
+                open.join(", "),
+                xtask::names::FILE
+            );
+        }
         Ok(())
     }
+}
+
+/// The text of a page with its relative links below an address. Those within the page stay.
+fn with_absolute_links(text: &str, file: &Path, source: &str) -> String {
+    let mut absolute = text.to_owned();
+    let mut links = Page::parse(text).links;
+    links.sort_by_key(|link| link.place.as_ref().map(|place| place.start));
+    for link in links.iter().rev().filter(|link| !link.target.starts_with('#')) {
+        if let (Some(place), Some((to, anchor))) = (&link.place, resolve(file, &link.target)) {
+            let anchor = anchor.map(|anchor| format!("#{anchor}")).unwrap_or_default();
+            let address = format!("{source}/{}{anchor}", to.display());
+            absolute.replace_range(place.clone(), &address);
+        }
+    }
+    absolute
 }
 
 /// The time of the source: `SOURCE_DATE_EPOCH`, or that of the latest commit.
@@ -132,4 +169,24 @@ pub(super) fn hex(bytes: &[u8]) -> String {
 pub(super) fn folder(root: &Path) -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
     root.join(target).join(FOLDER)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_to_files_become_links_to_their_source() {
+        let file = Path::new("sdk/python/README.md");
+        for (text, expected) in [
+            (
+                "[a](../../docs/b.md#c) [d](e.py)",
+                "[a](https://s.test/docs/b.md#c) [d](https://s.test/sdk/python/e.py)",
+            ),
+            ("[a](https://x.test/y) [b](#c)", "[a](https://x.test/y) [b](#c)"),
+            ("[`e.py`](e.py), `[x](y)`", "[`e.py`](https://s.test/sdk/python/e.py), `[x](y)`"),
+        ] {
+            assert_eq!(with_absolute_links(text, file, "https://s.test"), expected);
+        }
+    }
 }

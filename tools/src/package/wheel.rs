@@ -1,4 +1,4 @@
-//! Wheels: `agentd`, which puts the program among a Python's scripts, and `agentd-embed`, which depends on it.
+//! Wheels: one puts the program among a Python's scripts, and the SDK depends on it.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
+use xtask::names::{Names, Publisher};
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, DateTime, ZipWriter};
 
@@ -19,16 +20,19 @@ use super::release::Release;
 pub(super) fn of_program(release: &Release, program: &Program) -> Result<PathBuf> {
     let (major, minor) = program.glibc.context("the program is static")?;
     let tag = format!("py3-none-manylinux_{major}_{minor}_{}", processor()?.wheel);
+    let name = &release.names.pypi_program;
     let metadata = format!(
-        "Metadata-Version: 2.4\nName: agentd\nVersion: {}\n\
-         Summary: Embed a coding agent in any product: the program agentd\n\
-         License-Expression: Apache-2.0\nLicense-File: LICENSE\nRequires-Python: >=3.8\n\
+        "Metadata-Version: 2.4\nName: {name}\nVersion: {}\n\
+         Summary: Embed a coding agent in any product: the program agentd\n{}\
+         License-Expression: Apache-2.0\nLicense-File: LICENSE\n\
+         Classifier: Operating System :: POSIX :: Linux\nRequires-Python: >=3.8\n\
          Description-Content-Type: text/markdown\n\n{}",
         release.version,
+        of_publisher(&release.names),
         String::from_utf8_lossy(&release.readme)
     );
-    let mut wheel = Wheel::new(release, "agentd");
-    let script = format!("agentd-{}.data/scripts/agentd", release.version);
+    let mut wheel = Wheel::new(release, name);
+    let script = format!("{}-{}.data/scripts/agentd", wheel.name, release.version);
     wheel.file(&script, 0o755, &program.bytes)?;
     wheel.finish(&metadata, &tag, false)
 }
@@ -36,13 +40,15 @@ pub(super) fn of_program(release: &Release, program: &Program) -> Result<PathBuf
 /// The wheel of the Python SDK.
 pub(super) fn of_sdk(release: &Release) -> Result<PathBuf> {
     let root = release.root.join("sdk/python");
-    let read = |path: &Path| fs::read_to_string(path).with_context(|| path.display().to_string());
-    let project: toml::Table = read(&root.join("pyproject.toml"))?.parse()?;
-    let metadata = sdk_metadata(&project["project"], &read(&root.join("README.md"))?)?;
-    let mut wheel = Wheel::new(release, "agentd_embed");
+    let manifest = root.join("pyproject.toml");
+    let text = fs::read_to_string(&manifest).with_context(|| manifest.display().to_string())?;
+    let project: toml::Table = text.parse().with_context(|| manifest.display().to_string())?;
+    let readme = release.readme_of("sdk/python/README.md")?;
+    let metadata = sdk_metadata(&project["project"], &release.names, &readme)?;
+    let mut wheel = Wheel::new(release, &release.names.pypi_sdk);
     let source = root.join("src");
     let mut files = Vec::new();
-    list(&source.join("agentd_embed"), &mut files)?;
+    list(&source.join(&wheel.name), &mut files)?;
     files.sort();
     for path in files {
         let name = path.strip_prefix(&source)?.to_string_lossy().into_owned();
@@ -50,6 +56,17 @@ pub(super) fn of_sdk(release: &Release) -> Result<PathBuf> {
         wheel.file(&name, 0o644, &bytes)?;
     }
     wheel.finish(&metadata, "py3-none-any", true)
+}
+
+/// The keywords, the author and the addresses, as a wheel has them.
+pub(super) fn of_publisher(names: &Names) -> String {
+    let Publisher { name, email, homepage, documentation, repository, issues } = &names.publisher;
+    format!(
+        "Keywords: {}\nAuthor-email: {name} <{email}>\nProject-URL: Homepage, {homepage}\n\
+         Project-URL: Documentation, {documentation}\nProject-URL: Repository, {repository}\n\
+         Project-URL: Issues, {issues}\n",
+        names.keywords.join(",")
+    )
 }
 
 /// The files of a package, without what Python compiled.
@@ -68,21 +85,25 @@ fn list(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
 }
 
 /// Returns the contents of `pyproject.toml` in the form of a wheel.
-fn sdk_metadata(project: &toml::Value, readme: &str) -> Result<String> {
+fn sdk_metadata(project: &toml::Value, names: &Names, readme: &str) -> Result<String> {
     let text = |key: &str| project[key].as_str().with_context(|| format!("project.{key}"));
     let mut metadata = format!(
-        "Metadata-Version: 2.4\nName: {}\nVersion: {}\nSummary: {}\nLicense-Expression: {}\n\
+        "Metadata-Version: 2.4\nName: {}\nVersion: {}\nSummary: {}\n{}License-Expression: {}\n\
          License-File: LICENSE\nRequires-Python: {}\n",
         text("name")?,
         text("version")?,
         text("description")?,
+        of_publisher(names),
         text("license")?,
         text("requires-python")?,
     );
     let strings = |value: &toml::Value| -> Result<Vec<String>> {
-        let list = value.as_array().context("a list of requirements")?;
-        list.iter().map(|it| Ok(it.as_str().context("a requirement")?.to_owned())).collect()
+        let list = value.as_array().context("a list of texts")?;
+        list.iter().map(|it| Ok(it.as_str().context("a text")?.to_owned())).collect()
     };
+    for classifier in strings(&project["classifiers"])? {
+        writeln!(metadata, "Classifier: {classifier}")?;
+    }
     for needed in strings(&project["dependencies"])? {
         writeln!(metadata, "Requires-Dist: {needed}")?;
     }
@@ -100,15 +121,17 @@ fn sdk_metadata(project: &toml::Value, readme: &str) -> Result<String> {
 /// A wheel while it is written.
 struct Wheel<'r> {
     release: &'r Release,
-    name: &'static str,
+    /// The name of the package as files have it.
+    name: String,
     zip: ZipWriter<Cursor<Vec<u8>>>,
     /// The lines of `RECORD`.
     record: String,
 }
 
 impl<'r> Wheel<'r> {
-    fn new(release: &'r Release, name: &'static str) -> Wheel<'r> {
+    fn new(release: &'r Release, name: &str) -> Wheel<'r> {
         let zip = ZipWriter::new(Cursor::new(Vec::new()));
+        let name = name.replace('-', "_");
         Wheel { release, name, zip, record: String::new() }
     }
 
@@ -155,13 +178,15 @@ mod tests {
     fn requirements_are_those_of_the_project() {
         let project: toml::Table =
             "name = 'n'\nversion = '1'\ndescription = 'd'\nlicense = 'MIT'\n\
-             requires-python = '>=3.10'\ndependencies = ['agentd==1']\n\
+             requires-python = '>=3.10'\nclassifiers = ['A :: B']\ndependencies = ['program==1']\n\
              optional-dependencies = { websocket = ['websockets>=13'] }"
                 .parse()
                 .unwrap();
-        let metadata = sdk_metadata(&toml::Value::Table(project), "text").unwrap();
+        let names = Names::read(&xtask::workspace_root()).unwrap();
+        let metadata = sdk_metadata(&toml::Value::Table(project), &names, "text").unwrap();
         for line in [
-            "Requires-Dist: agentd==1\n",
+            "Classifier: A :: B\nRequires-Dist: program==1\n",
+            "Project-URL: Repository, https://",
             "Provides-Extra: websocket\nRequires-Dist: websockets>=13; extra == 'websocket'\n",
             "\n\ntext",
         ] {

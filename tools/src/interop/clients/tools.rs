@@ -193,6 +193,7 @@ pub(crate) fn install_python(root: &Path, target: &Path, kit: &Kit) -> Result<Cl
 
 /// The script that installs packages, which are in a folder, in an empty place: those of these parts.
 pub(crate) fn installers(root: &Path, parts: &str, packages: &Path, place: &Path) -> Client {
+    let compiler = crate::package::compiled_folder(root);
     Client {
         language: "installers",
         program: "python3".into(),
@@ -202,6 +203,7 @@ pub(crate) fn installers(root: &Path, parts: &str, packages: &Path, place: &Path
             ("PACKAGES", packages.to_owned()),
             ("PLACE", place.to_owned()),
             ("PARTS", parts.into()),
+            ("COMPILER", compiler),
         ],
     }
 }
