@@ -41,8 +41,12 @@ impl Egress {
             Some(port) => format!("socks5h://127.0.0.1:{port}"),
             None => http.clone(),
         };
-        // The command's own servers are on its loopback interface.
-        let own = "localhost,127.0.0.1,::1".to_owned();
+        // The command's own servers are on its loopback interface, unless the policy names the host: then
+        // the servers of this machine are meant.
+        let own = ["localhost", "127.0.0.1", "::1"];
+        let own: Vec<&str> =
+            own.into_iter().filter(|host| !self.policy.names_local(host)).collect();
+        let own = own.join(",");
         let mut variables = Vec::new();
         for name in ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy"] {
             variables.push((name, http.clone()));

@@ -83,6 +83,12 @@ impl EgressPolicy {
             (false, false) => Listed::Unlisted,
         }
     }
+
+    /// Returns whether private addresses are allowed, and `host` by its own name and not by `*` alone.
+    pub(super) fn names_local(&self, host: &str) -> bool {
+        let is_named = |pattern: &Pattern| matches!(&pattern.0, Form::Exact(name) if name == host);
+        self.local && self.allowed.iter().any(is_named) && self.of(host) == Listed::Allowed
+    }
 }
 
 /// A host pattern: a name or address, `*.name` for subdomains, `**.name` for the name as well, `*`

@@ -115,6 +115,31 @@ async fn allow_local_binding() {
     assert_each(&printed(&open, &[&get(port), &named]).await, &["there", "there"]);
 }
 
+/// Programs that use the proxy of the environment, as `curl` and HTTP libraries do.
+#[tokio::test]
+async fn ordinary_programs_reach_this_machine_where_its_name_is_allowed() {
+    let port = service();
+    let fetch = |host: &str| format!("curl -sS --max-time 10 http://{host}:{port}/ 2>&1; true");
+    let scripts = [fetch("localhost"), fetch("127.0.0.1"), "echo \"[$NO_PROXY]\"".to_owned()];
+    let scripts: Vec<&str> = scripts.iter().map(String::as_str).collect();
+    for (domains, expected) in [
+        ("\"localhost\"", ["there", "Failed to connect", "[127.0.0.1,::1]"]),
+        ("\"localhost\", \"127.0.0.1\", \"::1\"", ["there", "there", "[]"]),
+        // The command's own servers are meant.
+        ("\"*\"", ["Failed to connect", "Failed to connect", "[localhost,127.0.0.1,::1]"]),
+    ] {
+        let keys = format!("allow_local_binding = true\nallowed_domains = [{domains}]");
+        let outputs = printed(&keys, &scripts).await;
+        let outputs: Vec<String> = outputs
+            .iter()
+            .map(|output| output.replace("Could not connect", "Failed to connect"))
+            .collect();
+        assert_each(&outputs, &expected);
+    }
+    let closed = "allowed_domains = [\"localhost\"]";
+    assert_each(&printed(closed, &scripts[2..]).await, &["[localhost,127.0.0.1,::1]"]);
+}
+
 // Effect of `permissions.<name>.network.allow_unix_sockets`.
 #[tokio::test]
 async fn allow_unix_sockets() {
