@@ -6,9 +6,10 @@ use std::path::Path;
 
 use serde_json::Value as Json;
 
-use crate::error::{Error, Origin, Warning, WarningKind};
+use crate::error::{Error, Warning, WarningKind};
 use crate::key_path::join;
 use crate::kind::{ReadContext, Setting};
+use crate::origin::Origin;
 use crate::plugin::PluginParts;
 use crate::resolve::Resolved;
 use crate::table::McpServer;

@@ -1,15 +1,27 @@
-//! Checks a parsed layer against the option table. Wrong types are errors; unknown, pending and
-//! deprecated keys are warnings. Moves renamed keys to their new names and removes keys that the
-//! layer may not set. Names every mistake, and leaves the layer without their values.
+//! Checks a parsed layer against the option table. In a file of the user, the administrator or a
+//! project, a value that its key does not accept is a warning: it counts as the value that it stands
+//! for, or is left out. Where more would be permitted then, and in all other layers, it is an error.
+//! Unknown, pending and deprecated keys are warnings. Moves renamed keys to their new names and removes
+//! keys that the layer may not set. Names every mistake, and leaves the layer without their values.
 
-use crate::error::{Error, Origin, Warning, WarningKind};
-use crate::foreign::{self, Meaning, RENAMED_KEYS};
+mod patterns;
+mod shapes;
+mod weight;
+
+use crate::error::{Error, Invalid, Warning, WarningKind};
+use crate::expected::expected;
+use crate::foreign::{self, Meaning};
+use crate::form::{leaf_fits, same_shape};
 use crate::key_path::{self, join};
-use crate::kind::{Effect, Kind, MAX_NICKNAME, OptionEntry, Section, invalid, scope};
+use crate::kind::{Effect, Kind, OptionEntry, Section, invalid, scope};
 use crate::layer_name::LayerName;
+use crate::origin::Origin;
+use crate::renamed::{RENAMED_KEYS, RENAMED_PROVIDER_KEY, written_key};
 use crate::suggest::closest;
-use crate::table::{Agents, DEPRECATED, Keys, RENAMED};
+use crate::table::{Agents, DEPRECATED, Keys, RENAMED, WebSearch};
 use crate::value::{Node, Table, Value};
+use patterns::instead_of_pattern;
+use weight::{PERMISSION_KEYS, is_in_part, is_never_left_out, strictest};
 
 /// The findings of a check.
 pub(crate) struct Checked {
@@ -32,18 +44,9 @@ pub(crate) fn check_section(root: &mut Table, section: &Section) -> Checked {
     checker.checked()
 }
 
-/// Keys of `config.toml` that grant or restrict permissions, including all keys below them.
-const PERMISSION_KEYS: [&str; 6] = [
-    "approval_policy",
-    "approvals_reviewer",
-    "default_permissions",
-    "permissions",
-    "sandbox_mode",
-    "sandbox_workspace_write",
-];
-
-/// Tables whose entries are used one by one: a mistake in an entry that is not used is a warning.
-const TABLES_OF_PARTS: [&str; 3] = ["mcp_servers", "model_providers", "profiles"];
+/// Keys whose values, and those below them, can be credentials.
+const SECRET_KEYS: [&str; 5] =
+    ["env", "experimental_bearer_token", "headers", "http_headers", "set"];
 
 /// Walks through a layer.
 #[derive(Default)]
@@ -71,6 +74,7 @@ impl Checker<'_> {
             self.rename(table, old, new);
         }
         self.built_in_profile(table);
+        self.search_mode(table);
         self.table(table, Keys::SECTION);
     }
 
@@ -87,6 +91,28 @@ impl Checker<'_> {
         table.insert(KEY.to_owned(), Node { value: Value::Unset, origin: origin.clone() });
         let mode = Node { value: Value::Text(mode.to_owned()), origin };
         table.insert("sandbox_mode".to_owned(), mode);
+    }
+
+    /// Moves a mode of the web search from `tools.web_search`, which has its settings, to its own key.
+    fn search_mode(&mut self, table: &mut Table) {
+        if !self.is_file() {
+            return;
+        }
+        let Some(Node { value: Value::Table(tools), .. }) = table.get_mut("tools") else { return };
+        let Some(Node { value: Value::Text(mode), origin }) = tools.get("web_search") else {
+            return;
+        };
+        if !WebSearch::NAMES.contains(&mode.as_str()) {
+            return;
+        }
+        let message = format!("is understood as `web_search = \"{mode}\"`; write that");
+        let origin = origin.clone();
+        self.path.extend(["tools", "web_search"].map(str::to_owned));
+        self.warn(WarningKind::Converted, &origin, message);
+        self.path.truncate(self.path.len() - 2);
+        if let Some(node) = tools.remove("web_search") {
+            table.entry("web_search".to_owned()).or_insert(node);
+        }
     }
 
     /// Returns whether the layer is a file that people may have brought along from another program.
@@ -125,7 +151,7 @@ impl Checker<'_> {
 
     fn table(&mut self, table: &mut Table, section: &Section) {
         if matches!(self.key(), [providers, _] if providers == "model_providers") {
-            self.rename(table, "requires_openai_auth", "requires_default_auth");
+            self.rename(table, RENAMED_PROVIDER_KEY.0, RENAMED_PROVIDER_KEY.1);
         }
         let names: Vec<String> = table.keys().cloned().collect();
         for name in names {
@@ -176,7 +202,11 @@ impl Checker<'_> {
             self.warn(WarningKind::Ignored, &node.origin.at_key(), message);
             return false;
         }
-        let keep = self.value(node, &entry.kind);
+        let pattern = entry.name.starts_with('<').then(|| self.path.last().cloned()).flatten();
+        let keep = match pattern.and_then(|name| self.name(&name, node)) {
+            Some(keep) => return keep,
+            None => self.value(node, &entry.kind),
+        };
         if keep {
             self.warn_about_effect(node, entry);
         }
@@ -201,7 +231,8 @@ impl Checker<'_> {
             (Kind::Map(_, of), Value::Table(table)) => {
                 table.retain(|name, inner| {
                     self.path.push(name.clone());
-                    let keep = inner.value == Value::Unset || self.value(inner, of);
+                    let keep = inner.value == Value::Unset
+                        || self.name(name, inner).unwrap_or_else(|| self.value(inner, of));
                     self.path.pop();
                     keep
                 });
@@ -217,6 +248,11 @@ impl Checker<'_> {
                 });
             }
             (leaf, value) if leaf_fits(value, leaf) => {
+                if let Value::Text(text) = value
+                    && let Some(expected) = instead_of_pattern(self.key(), text)
+                {
+                    return self.pattern(node, &expected);
+                }
                 // TOML and JSON have one kind of number: `30.0` is the 30 that every layer then holds.
                 if let (Kind::Whole { .. } | Kind::Time { .. }, Value::Other(_)) = (leaf, &*value)
                     && let Some(whole) = value.whole().and_then(|n| i64::try_from(n).ok())
@@ -245,36 +281,89 @@ impl Checker<'_> {
             _ => None,
         };
         let key = join(&self.path);
-        let invalid = invalid(node, &key, &expected(kind), near.map(str::to_owned));
-        let meaning = self.is_file().then(|| foreign::meaning(self.key(), &node.value, kind));
-        match meaning.flatten() {
-            Some(Meaning::As(value)) => {
-                let (found, meant) = (node.value.describe(), value.describe());
-                let message = format!("{found} is understood as {meant}; write that");
-                self.warn(WarningKind::Note, &node.origin, message);
-                node.value = value;
-                true
-            }
-            Some(Meaning::LeftOut) => {
-                let message = format!("{}; it is left out", invalid.mistake());
-                self.warn(WarningKind::LeftOut, &node.origin, message);
-                false
-            }
-            None if self.is_file() && self.is_in_part() => {
-                let value = std::mem::replace(&mut node.value, Value::Unset);
-                node.value = Value::Wrong(Box::new((value, invalid)));
-                true
-            }
-            None => {
-                self.errors.push(Error::Invalid(Box::new(invalid)));
-                false
-            }
+        let mut invalid = invalid(node, &key, &expected(kind), near.map(str::to_owned));
+        if self.is_secret() {
+            "a value of another kind".clone_into(&mut invalid.found);
         }
+        if !self.is_file() {
+            return self.refuse(invalid);
+        }
+        match foreign::meaning(self.key(), &node.value, kind) {
+            Some(Meaning::As(value)) => {
+                self.understand(node, value, WarningKind::Note, "; write that");
+                return true;
+            }
+            Some(Meaning::LeftOut) => return self.leave_out(invalid),
+            None => {}
+        }
+        if let Some(value) = shapes::understood(self.key(), &node.value, kind, &node.origin) {
+            self.understand(node, value, WarningKind::Converted, "; write that");
+            return self.value(node, kind);
+        }
+        if let Some(value) = strictest(self.key(), &node.origin) {
+            let why = format!(", the strictest value, since it {}", invalid.mistake());
+            self.understand(node, value, WarningKind::Converted, &why);
+            return true;
+        }
+        self.unusable(node, invalid)
     }
 
-    /// Returns whether the key is in an entry of [`TABLES_OF_PARTS`].
-    fn is_in_part(&self) -> bool {
-        self.path.len() > 1 && TABLES_OF_PARTS.contains(&self.path[0].as_str())
+    /// Decides about text that is not the name that it would be taken for; returns whether to keep it.
+    fn pattern(&mut self, node: &mut Node, expected: &str) -> bool {
+        let invalid = invalid(node, &join(&self.path), expected, None);
+        if self.is_file() { self.unusable(node, invalid) } else { self.refuse(invalid) }
+    }
+
+    /// Decides about an entry whose name is a pattern: returns whether to keep it. `None` for a name that can
+    /// be used.
+    fn name(&mut self, name: &str, node: &mut Node) -> Option<bool> {
+        let expected = instead_of_pattern(self.key(), name)?;
+        let value = Value::Text(name.to_owned());
+        let mut named = Node { value, origin: node.origin.at_key() };
+        let keep = self.pattern(&mut named, &expected);
+        *node = named;
+        Some(keep)
+    }
+
+    /// Decides about a value of a file of which nothing is understood; returns whether to keep the key.
+    fn unusable(&mut self, node: &mut Node, invalid: Invalid) -> bool {
+        let is_in_profile = self.profile > 0 && is_never_left_out(self.key());
+        if is_in_profile || is_in_part(self.key()) {
+            let value = std::mem::replace(&mut node.value, Value::Unset);
+            node.value = Value::Wrong(Box::new((value, invalid)));
+            return true;
+        }
+        if is_never_left_out(self.key()) { self.refuse(invalid) } else { self.leave_out(invalid) }
+    }
+
+    /// Returns whether the value can be a credential, which messages do not quote.
+    fn is_secret(&self) -> bool {
+        self.path.iter().any(|part| SECRET_KEYS.contains(&part.as_str()))
+    }
+
+    /// Puts `value` in the place of what was written.
+    fn understand(&mut self, node: &mut Node, value: Value, kind: WarningKind, then: &str) {
+        let is_secret = self.is_secret();
+        let found = if is_secret { "the value".to_owned() } else { node.value.describe() };
+        let meant = match &value {
+            _ if is_secret => "a string".to_owned(),
+            Value::Array(_) | Value::Table(_) => format!("`{}`", value.inline()),
+            scalar => scalar.describe(),
+        };
+        let message = format!("{found} is understood as {meant}{then}");
+        self.warn(kind, &node.origin, message);
+        node.value = value;
+    }
+
+    fn leave_out(&mut self, invalid: Invalid) -> bool {
+        let message = format!("{}; it is left out", invalid.mistake());
+        self.warn(WarningKind::LeftOut, &invalid.origin, message);
+        false
+    }
+
+    fn refuse(&mut self, invalid: Invalid) -> bool {
+        self.errors.push(Error::Invalid(Box::new(invalid)));
+        false
     }
 
     /// Warns about a key that does not exist. In a thread's overrides, a misspelled permission is
@@ -326,214 +415,8 @@ impl Checker<'_> {
     }
 
     fn warn(&mut self, kind: WarningKind, origin: &Origin, message: String) {
-        let warning = Warning { origin: origin.clone(), key: join(&self.path), message, kind };
+        let key = written_key(&join(&self.path), origin);
+        let warning = Warning { origin: origin.clone(), key, message, kind };
         self.warnings.push(warning);
-    }
-}
-
-/// Returns whether an alternative accepts values of this shape.
-fn same_shape(value: &Value, kind: &Kind) -> bool {
-    match (value, kind) {
-        (Value::Table(_), Kind::Table(_) | Kind::Map(..) | Kind::Profile)
-        | (Value::Array(_), Kind::List(_)) => true,
-        (Value::Table(_) | Value::Array(_), _) => false,
-        (_, leaf) => leaf_fits(value, leaf),
-    }
-}
-
-fn leaf_fits(value: &Value, kind: &Kind) -> bool {
-    match (value, kind) {
-        (Value::Boolean(_), Kind::Boolean) | (Value::Text(_), Kind::Text) => true,
-        (Value::Text(path), Kind::Path) => !path.is_empty() && !path.contains('\0'),
-        (Value::Integer(_) | Value::Other(_), Kind::Whole { min, max }) => {
-            value.whole().is_some_and(|n| (*min..=*max).contains(&n))
-        }
-        (Value::Integer(_) | Value::Other(_), Kind::Time { min, max, .. }) => {
-            match (value.whole(), value.float()) {
-                (Some(n), _) => (*min..=*max).contains(&n),
-                // Bounds are small enough to be floats.
-                #[allow(clippy::cast_precision_loss)]
-                (None, Some(n)) => (*min as f64..=*max as f64).contains(&n),
-                (None, None) => false,
-            }
-        }
-        (Value::Text(name), Kind::Choice(names, also)) => {
-            names.contains(&name.as_str()) || also.contains(&name.as_str())
-        }
-        (Value::Text(url), Kind::Url) => is_url(url),
-        (Value::Text(uuid), Kind::Uuid) => is_uuid(uuid),
-        (Value::Text(name), Kind::Nickname) => is_nickname(name),
-        (Value::Text(code), Kind::Country) => is_country(code),
-        (Value::Text(name), Kind::TimeZone) => is_time_zone(name),
-        (Value::Text(name), Kind::Host) => is_host(name),
-        _ => false,
-    }
-}
-
-/// Returns whether `text` is `http://` or `https://` followed by a host.
-pub(crate) fn is_url(text: &str) -> bool {
-    let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
-    host.is_some_and(|host| {
-        host.starts_with(|c: char| !matches!(c, '/' | '?' | '#' | ':'))
-            && !host.contains(|c: char| c.is_whitespace() || c.is_control())
-    })
-}
-
-fn is_uuid(text: &str) -> bool {
-    let groups: Vec<&str> = text.split('-').collect();
-    groups.iter().map(|group| group.len()).eq([8, 4, 4, 4, 12])
-        && groups.iter().all(|group| group.bytes().all(|byte| byte.is_ascii_hexdigit()))
-}
-
-/// Returns whether people and the model can read `text` as a name, and cannot take it for a
-/// thread's id.
-fn is_nickname(text: &str) -> bool {
-    !text.trim().is_empty()
-        && text.chars().count() <= MAX_NICKNAME
-        && !text.contains(visible::is_hidden)
-        && !is_uuid(text.trim())
-}
-
-fn is_country(code: &str) -> bool {
-    code.len() == 2 && code.bytes().all(|byte| byte.is_ascii_alphabetic())
-}
-
-/// Areas of the IANA time zone database (its files `africa` to `southamerica`, `etcetera` and
-/// `backward`).
-const TIME_ZONE_AREAS: [&str; 16] = [
-    "Africa",
-    "America",
-    "Antarctica",
-    "Arctic",
-    "Asia",
-    "Atlantic",
-    "Australia",
-    "Brazil",
-    "Canada",
-    "Chile",
-    "Etc",
-    "Europe",
-    "Indian",
-    "Mexico",
-    "Pacific",
-    "US",
-];
-/// Names of that database without an area.
-const TIME_ZONES_WITHOUT_AREA: [&str; 44] = [
-    "CET",
-    "CST6CDT",
-    "Cuba",
-    "EET",
-    "EST",
-    "EST5EDT",
-    "Egypt",
-    "Eire",
-    "GB",
-    "GB-Eire",
-    "GMT",
-    "GMT+0",
-    "GMT-0",
-    "GMT0",
-    "Greenwich",
-    "HST",
-    "Hongkong",
-    "Iceland",
-    "Iran",
-    "Israel",
-    "Jamaica",
-    "Japan",
-    "Kwajalein",
-    "Libya",
-    "MET",
-    "MST",
-    "MST7MDT",
-    "NZ",
-    "NZ-CHAT",
-    "Navajo",
-    "PRC",
-    "PST8PDT",
-    "Poland",
-    "Portugal",
-    "ROC",
-    "ROK",
-    "Singapore",
-    "Turkey",
-    "UCT",
-    "UTC",
-    "Universal",
-    "W-SU",
-    "WET",
-    "Zulu",
-];
-
-/// Returns whether `name` is one of the database or, with an area of it, could be one: the names in
-/// an area change every year.
-fn is_time_zone(name: &str) -> bool {
-    let Some((area, places)) = name.split_once('/') else {
-        return TIME_ZONES_WITHOUT_AREA.contains(&name);
-    };
-    let is_place = |place: &str| {
-        place.starts_with(|c: char| c.is_ascii_alphabetic())
-            && place.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_+-".contains(&byte))
-    };
-    TIME_ZONE_AREAS.contains(&area)
-        && places.split('/').count() <= 2
-        && places.split('/').all(is_place)
-}
-
-/// Returns whether `name` is that of a host (RFC 1123), without scheme, port and path.
-fn is_host(name: &str) -> bool {
-    let is_label = |label: &str| {
-        (1..=63).contains(&label.len())
-            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-    };
-    name.len() <= 253 && name.split('.').all(is_label)
-}
-
-/// Describes the values of a kind.
-pub(crate) fn expected(kind: &Kind) -> String {
-    match kind {
-        Kind::Boolean => "true or false".to_owned(),
-        Kind::Whole { min, max } if *max == i64::MAX as u64 => {
-            format!("a whole number of at least {min}")
-        }
-        Kind::Whole { min, max } => format!("a whole number from {min} to {max}"),
-        Kind::Time { min, max, .. } => format!("a number from {min} to {max}"),
-        Kind::Text => "a string".to_owned(),
-        Kind::Url => "a string with an address that starts with `https://` or `http://`".to_owned(),
-        Kind::Uuid => "a string with a UUID".to_owned(),
-        Kind::Nickname => format!(
-            "a name of 1 to {MAX_NICKNAME} visible characters that is not the id of a thread"
-        ),
-        Kind::Country => "a country code of two letters, such as \"NL\"".to_owned(),
-        Kind::TimeZone => {
-            "the name of a time zone of the IANA database, such as \"Europe/Amsterdam\"".to_owned()
-        }
-        Kind::Host => {
-            "the name of a host without scheme, port and path, such as \"docs.example\", \
-                       with letters of other scripts as in \"xn--bcher-kva.example\""
-                .to_owned()
-        }
-        Kind::Path => "a string with a path".to_owned(),
-        Kind::Choice(names, _) => one_of(names),
-        Kind::List(Kind::Table(_)) => "an array of tables".to_owned(),
-        Kind::List(Kind::Text) => "an array of strings".to_owned(),
-        Kind::List(Kind::Path) => "an array of strings with paths".to_owned(),
-        Kind::List(Kind::Choice(names, _)) => format!("an array of {}", names.join(", ")),
-        Kind::List(of) => format!("an array, each {}", expected(of)),
-        Kind::Map(_, Kind::Text) => "a table of strings".to_owned(),
-        Kind::Map(..) | Kind::Table(_) => "a table".to_owned(),
-        Kind::Profile => "a table of keys".to_owned(),
-        Kind::Either(kinds) => kinds.iter().map(expected).collect::<Vec<_>>().join(", or "),
-    }
-}
-
-fn one_of(names: &[&str]) -> String {
-    let quoted: Vec<String> = names.iter().map(|name| format!("\"{name}\"")).collect();
-    match quoted.as_slice() {
-        [only] => only.clone(),
-        _ => format!("one of {}", quoted.join(", ")),
     }
 }

@@ -2,9 +2,10 @@
 
 use serde_json::{Value as Json, json};
 
-use crate::check::expected;
-use crate::kind::{Effect, Kind, OptionEntry, Section, scope};
+use crate::expected::expected;
+use crate::kind::{Effect, Kind, OptionEntry, Section, matches_pattern, scope};
 use crate::schema::one_line;
+use crate::suggest::closest;
 use crate::table::{DEPRECATED, Keys, RENAMED, RequirementsFile};
 
 /// A key with its full path.
@@ -24,6 +25,19 @@ pub fn rows() -> Vec<Row> {
 /// Every key of `requirements.toml` that has a value of its own.
 pub fn requirement_rows() -> Vec<Row> {
     rows_of(RequirementsFile::SECTION)
+}
+
+/// The key that a dotted key resembles; `None` for a key that exists, or resembles none.
+pub fn near_key(key: &str) -> Option<String> {
+    let rows = rows();
+    let matches = |row: &Row| {
+        let mut parts = row.path.split('.');
+        key.split('.').all(|name| parts.next().is_some_and(|part| matches_pattern(part, name)))
+    };
+    if rows.iter().any(matches) {
+        return None;
+    }
+    closest(key, rows.iter().map(|row| row.path.as_str())).map(str::to_owned)
 }
 
 fn rows_of(section: &'static Section) -> Vec<Row> {

@@ -1,6 +1,5 @@
-//! Values that the files of another agent have, and that this program writes otherwise or does not
-//! know. People bring such files along: a value that means the same is understood, and a preference
-//! that is not known is left out. What would grant more if it was left out stays an error.
+//! Values that the files of another agent have, and that this program writes otherwise. People bring
+//! such files along: a value that means the same is understood.
 
 use crate::kind::Kind;
 use crate::value::{Table, Value};
@@ -25,25 +24,6 @@ const SYNONYMS: [(&str, &str, &str); 10] = [
     ("permissions.*.filesystem.*", "deny", "none"),
     ("permissions.*.filesystem.*.*", "deny", "none"),
     ("service_tier", "priority", "fast"),
-];
-/// Keys that grant and restrict nothing: without an unknown value, the program only looks or answers
-/// differently.
-const PREFERENCES: [&str; 10] = [
-    "file_opener",
-    "model_reasoning_effort",
-    "model_reasoning_summary",
-    "model_verbosity",
-    "oss_provider",
-    "personality",
-    "plan_mode_reasoning_effort",
-    "service_tier",
-    "tui.alternate_screen",
-    "tui.notification_method",
-];
-/// Keys of the root with another name here, but the same meaning.
-pub(crate) const RENAMED_KEYS: [(&str, &str); 2] = [
-    ("forced_chatgpt_workspace_id", "forced_hosted_workspace_id"),
-    ("openai_base_url", "default_provider_base_url"),
 ];
 /// The built-in permission profiles, and the sandbox mode that means the same.
 const BUILT_IN_PROFILES: [(&str, &str); 4] = [
@@ -91,7 +71,7 @@ pub(crate) fn meaning(path: &[String], value: &Value, kind: &Kind) -> Option<Mea
         }
         _ => {}
     }
-    PREFERENCES.iter().any(|key| is(key)).then_some(Meaning::LeftOut)
+    None
 }
 
 /// The sandbox mode that a built-in permission profile stands for.

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use serde_json::Value as Json;
 
-use crate::error::{Error, Invalid, Origin};
+use crate::error::{Error, Invalid};
+use crate::origin::Origin;
+use crate::renamed::written_key;
 use crate::value::{Node, Table, Value};
 
 /// One key of the option table.
@@ -457,7 +459,7 @@ pub(crate) fn invalid(
 ) -> Invalid {
     Invalid {
         origin: node.origin.clone(),
-        key: key.to_owned(),
+        key: written_key(key, &node.origin),
         expected: expected.to_owned(),
         found: node.value.describe(),
         suggestion,

@@ -10,10 +10,11 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::check::{Checked, check_layer, check_section};
-use crate::error::{Error, Origin, SourceFile, SourceRange, Warning};
+use crate::error::{Error, Warning};
 use crate::key_path;
 use crate::kind::Section;
 use crate::layer_name::LayerName;
+use crate::origin::{Origin, SourceFile, SourceRange};
 use crate::value::{Node, OriginSource, Table, Value, merge, table_from_toml, table_to_json};
 
 /// Largest configuration file; no hand-written one comes near it.
@@ -82,15 +83,15 @@ impl Layer {
         Ok((Layer { version, name, root, raw, warnings }, error))
     }
 
-    /// Parses `-c key=value` arguments; later ones override earlier ones, and a value that is not
-    /// TOML is a string.
+    /// Parses `-c key=value` arguments; later ones override earlier ones, `null` unsets a key, and a
+    /// value that is not TOML is a string.
     ///
     /// # Errors
     /// A malformed argument, or a value that its key does not accept.
     pub fn command_line<S: AsRef<str>>(arguments: &[S]) -> Result<Layer, Error> {
         let mut root = Table::new();
         for argument in arguments {
-            merge(&mut root, &assignment(argument.as_ref())?);
+            overlay(&mut root, assignment(argument.as_ref())?);
         }
         Layer::from_table(LayerName::SessionFlags, root)
     }
@@ -229,12 +230,17 @@ fn syntax(file: &Arc<SourceFile>, span: std::ops::Range<usize>, message: &str) -
     Error::Syntax { origin: Origin::File(place), message: message.trim().replace('\n', ", ") }
 }
 
-/// Parses the value of `-c key=value`: TOML, or else a string.
+/// Parses the value of an argument: TOML, `null`, or else a string.
 pub fn value_of_argument(text: &str) -> Json {
-    let origin = Origin::CommandLine { key: Arc::from("value") };
+    argument_value(text, Origin::CommandLine { key: Arc::from("value") }).value.to_json()
+}
+
+fn argument_value(text: &str, origin: Origin) -> Node {
     match DeValue::parse(text.trim()) {
-        Ok(toml) => Node::from_toml(&toml, &OriginSource::Elsewhere(&origin)).value.to_json(),
-        Err(_) => text.into(),
+        Ok(toml) => Node::from_toml(&toml, &OriginSource::Elsewhere(&origin)),
+        // TOML has no `null`, and this text is hardly ever meant.
+        Err(_) if text.trim() == "null" => Node { value: Value::Unset, origin },
+        Err(_) => Node { value: Value::Text(text.to_owned()), origin },
     }
 }
 
@@ -248,11 +254,7 @@ fn assignment(argument: &str) -> Result<Table, Error> {
         key_path::split_assignment(argument).ok_or_else(|| refused("there is no `=`"))?;
     let parts = key_path::parse(key).map_err(|why| refused(&why.to_string()))?;
     let origin = Origin::CommandLine { key: Arc::from(key.trim()) };
-    let node = match DeValue::parse(value.trim()) {
-        Ok(toml) => Node::from_toml(&toml, &OriginSource::Elsewhere(&origin)),
-        Err(_) => Node { value: Value::Text(value.to_owned()), origin },
-    };
-    Ok(nested(&parts, node))
+    Ok(nested(&parts, argument_value(value, origin)))
 }
 
 /// `a.b` and a value as the table `{a = {b = value}}`.

@@ -22,17 +22,21 @@ pub mod docs;
 pub mod edit;
 mod environment;
 mod error;
+mod expected;
 mod file_cache;
 mod foreign;
+mod form;
 mod key_path;
 pub mod kind;
 mod layer;
 mod layer_name;
 mod options;
+mod origin;
 mod pending;
 mod permissions;
 mod plugin;
 mod provider;
+mod renamed;
 mod requirements;
 mod requirements_layer;
 mod resolve;
@@ -45,13 +49,12 @@ mod unused_parts;
 mod value;
 
 pub use environment::Environment;
-pub use error::{
-    Error, Invalid, Origin, SourceFile, SourceRange, Strictness, Warning, WarningKind,
-};
+pub use error::{Error, Invalid, Strictness, Warning, WarningKind};
 pub use file_cache::FileCache;
 pub use key_path::{canonical as canonical_key, join as dotted_key};
 pub use layer::{Layer, MAX_FILE_BYTES, value_of_argument, version};
 pub use layer_name::LayerName;
+pub use origin::{Origin, SourceFile, SourceRange};
 pub use permissions::PermissionProfile;
 pub use plugin::PluginParts;
 pub use provider::{HttpProvider, MissingCredential, Provider, Secret, TlsFiles};
@@ -59,7 +62,7 @@ pub use requirements::{
     FETCHED_REQUIREMENTS_FILE, FileHooks, MarketplaceSource, REQUIREMENTS_FILE, Replaced,
     RequiredRule, Requirements,
 };
-pub use resolve::{Config, Resolved, resolve};
+pub use resolve::{Config, Resolved, resolve, resolve_usable};
 pub use stack::{CONFIG_FILE, Overrides, PROJECT_FOLDER, Stack, StackLayer};
 pub use table::{
     Access, Agents, ApprovalPolicy, ApprovalsReviewer, EnvironmentInherit, Granular, NetworkMode,

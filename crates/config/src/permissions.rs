@@ -5,9 +5,10 @@ use std::path::{Component, Path, PathBuf};
 
 use policy::{Location, ProfileFiles, ProfileRule, Reach};
 
-use crate::error::{Error, Origin};
+use crate::error::Error;
 use crate::key_path::join;
 use crate::kind::ReadContext;
+use crate::origin::Origin;
 use crate::table::{Access, FileAccess, NetworkPermissions, Permissions, SandboxMode};
 use crate::value::{Table, Value};
 

@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::environment::Environment;
-use crate::error::{Error, Origin};
+use crate::error::Error;
 use crate::key_path::join;
+use crate::origin::Origin;
 use crate::table::{Keys, ModelProvider, OssProvider, SECRET_VARIABLES, ToolType};
 use crate::value::{Table, Value};
 

@@ -14,12 +14,13 @@ use std::path::Path;
 use ::hooks::Source;
 
 pub use self::hooks::FileHooks;
-use crate::error::{Error, Origin, Warning, WarningKind};
+use crate::error::{Error, Warning, WarningKind};
 use crate::file_cache::FileCache;
 use crate::key_path::join;
 use crate::kind::{ReadContext, Setting};
 use crate::layer::nested;
 use crate::layer_name::LayerName;
+use crate::origin::Origin;
 use crate::requirements_layer::RequirementsLayer;
 use crate::table::{
     AllowedApproval, AllowedServer, ApprovalPolicy, ApprovalsReviewer, Granular, PrefixRule,

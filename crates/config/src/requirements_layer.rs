@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
-use crate::error::{Error, Origin, Strictness, WarningKind};
+use crate::error::{Error, Strictness, WarningKind};
 use crate::key_path::join;
 use crate::kind::ReadContext;
 use crate::layer::read_section;
 use crate::layer_name::LayerName;
+use crate::origin::Origin;
 use crate::table::{AllowedMarketplace, PrefixRule, RequirementsFile, unknown_feature};
 use crate::value::{Node, Table, Value};
 

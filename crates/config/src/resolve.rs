@@ -9,11 +9,12 @@ use std::sync::Arc;
 use serde_json::Value as Json;
 
 use crate::environment::Environment;
-use crate::error::{Error, Origin, Warning, WarningKind};
+use crate::error::{Error, Warning, WarningKind};
 use crate::key_path::{self, join};
 use crate::kind::{Setting, unexpected_value};
 use crate::layer::Layer;
 use crate::layer_name::LayerName;
+use crate::origin::Origin;
 use crate::pending;
 use crate::permissions::{self, PermissionProfile};
 use crate::plugin::PluginParts;
@@ -212,11 +213,23 @@ impl Resolved {
         origins
     }
 
-    /// The value of a dotted key and its origin; `None` if it is not set.
+    /// The value of a dotted key, in which numbers name elements of lists, and its origin; `None` if it
+    /// is not set.
     pub fn value(&self, key_path: &str) -> Option<(Json, &Origin)> {
         let path = key_path::parse(key_path).ok()?;
         let node = find(&self.root, &path)?;
         Some((node.value.to_json(), &node.origin))
+    }
+
+    /// The origin of a dotted key, or of the nearest key around it that is set.
+    pub fn origin_near(&self, key_path: &str) -> Option<&Origin> {
+        let mut path = key_path::parse(key_path).ok()?;
+        loop {
+            if let Some(node) = find(&self.root, &path) {
+                return Some(&node.origin);
+            }
+            path.pop()?;
+        }
     }
 
     /// Checks the file of each role with `check`. A role whose file cannot be used is not offered, and
@@ -266,13 +279,26 @@ impl Resolved {
 /// # Errors
 /// A value matches its key and still cannot be used, or requirements cannot be satisfied.
 pub fn resolve(stack: &Stack, environment: &Environment<'_>) -> Result<Resolved, Error> {
+    let (resolved, errors) = resolve_usable(stack, environment)?;
+    Error::of_all(errors).map_or(Ok(resolved), Err)
+}
+
+/// As [`resolve`], but without the parts that cannot be used, and the mistakes in these: for a check of
+/// the rest.
+///
+/// # Errors
+/// A mistake that leaves nothing to check.
+pub fn resolve_usable(
+    stack: &Stack,
+    environment: &Environment<'_>,
+) -> Result<(Resolved, Vec<Error>), Error> {
     let layers: Vec<&Layer> = stack.enabled().collect();
     let Merged { mut root, profile } = merge_layers(&layers)?;
     let cx = environment.read_context();
-    let mut warnings = stack.warnings.clone();
-    let unused = unused_parts::leave_out(&mut root, profile.as_deref(), &mut warnings)?;
+    let (mut warnings, mut errors) = (stack.warnings.clone(), Vec::new());
+    let unused = unused_parts::leave_out(&mut root, profile.as_deref(), &mut warnings, &mut errors);
     warnings.extend(stack.requirements.constrain(&mut root, &cx)?);
-    let mut config = typed(&root, profile, stack, environment, &mut warnings)?;
+    let mut config = typed(&root, profile, stack, environment, (&mut warnings, &mut errors))?;
     config.broken_providers.extend(unused.mistakes);
     config.secret_variables.extend(unused.secret_variables);
     constrain_permissions(&mut config, &root, &mut warnings);
@@ -280,7 +306,7 @@ pub fn resolve(stack: &Stack, environment: &Environment<'_>) -> Result<Resolved,
     networks_without_effect(&config, &root, &mut warnings);
     let layers =
         layers.iter().map(|layer| (layer.name().clone(), layer.version().to_owned())).collect();
-    Ok(Resolved { config, warnings, layers, root })
+    Ok((Resolved { config, warnings, layers, root }, errors))
 }
 
 pub(crate) struct Merged {
@@ -365,20 +391,22 @@ fn typed(
     profile: Option<String>,
     stack: &Stack,
     environment: &Environment<'_>,
-    warnings: &mut Vec<Warning>,
+    (warnings, errors): (&mut Vec<Warning>, &mut Vec<Error>),
 ) -> Result<Config, Error> {
     let cx = environment.read_context();
     let keys = Keys::from_table(root, &cx)?;
-    let mut errors = Vec::new();
-    let Providers { by_id, secret_variables, broken } =
-        providers(root, &keys, environment, &mut errors);
+    let Providers { by_id, secret_variables, broken } = providers(root, &keys, environment, errors);
     let mut broken_providers = BTreeMap::new();
     for (id, error) in broken {
         warnings.push(unused_parts::warning(&["model_providers", &id], &error));
         broken_providers.insert(id, error.to_string());
     }
     let provider = by_id.get(&keys.model_provider).cloned();
-    if provider.is_none() && errors.is_empty() {
+    let has_mistake = |error: &Error| {
+        let key = join(&["model_providers", &keys.model_provider]);
+        error.gist().0.is_some_and(|wrong| wrong.starts_with(&key))
+    };
+    if provider.is_none() && !errors.iter().any(has_mistake) {
         let known: Vec<&str> = by_id.keys().map(String::as_str).collect();
         errors.push(PROVIDERS.undefined(root, &keys.model_provider, &known));
     }
@@ -397,13 +425,9 @@ fn typed(
         }
         named => named.as_ref().and_then(|name| permission_profiles.get(name).cloned()),
     };
-    let provider = match (provider, Error::of_all(errors)) {
-        (Some(provider), None) => provider,
-        (_, Some(error)) => return Err(error),
-        (None, None) => unreachable!("a provider that is not found is an error"),
-    };
     Ok(Config {
-        provider,
+        // One that cannot be used is an error.
+        provider: provider.unwrap_or(Provider::Offline),
         providers: by_id,
         secret_variables,
         permission_profile,
@@ -529,10 +553,14 @@ fn collect_origins<'t>(
 
 fn find<'t>(root: &'t Table, path: &[String]) -> Option<&'t Node> {
     let (first, rest) = path.split_first()?;
-    let node = root.get(first)?;
-    match (&node.value, rest.is_empty()) {
-        (_, true) => Some(node),
-        (Value::Table(inner), false) => find(inner, rest),
+    find_below(root.get(first)?, rest)
+}
+
+fn find_below<'t>(node: &'t Node, path: &[String]) -> Option<&'t Node> {
+    let Some((first, rest)) = path.split_first() else { return Some(node) };
+    match &node.value {
+        Value::Table(inner) => find_below(inner.get(first)?, rest),
+        Value::Array(all) => find_below(all.get(first.parse::<usize>().ok()?)?, rest),
         _ => None,
     }
 }

@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::environment::Environment;
-use crate::error::{Error, Origin, Strictness, Warning, WarningKind};
+use crate::error::{Error, Strictness, Warning, WarningKind};
 use crate::file_cache::FileCache;
 use crate::kind::{ReadContext, Setting};
 use crate::layer::Layer;
 use crate::layer_name::LayerName;
+use crate::origin::Origin;
 use crate::requirements::{Requirements, requirement_files};
 use crate::resolve::merge_layers;
 use crate::table::{Project, TrustLevel};
@@ -116,12 +117,16 @@ impl Stack {
         let from_layers = layers.iter().flat_map(|layer| layer.layer.warnings());
         let mut warnings: Vec<Warning> = from_layers.cloned().chain(warnings).collect();
         let is_strict = |w: &Warning| {
-            overrides.strict && matches!(w.kind, WarningKind::Unknown | WarningKind::LeftOut)
+            overrides.strict
+                && matches!(
+                    w.kind,
+                    WarningKind::Unknown | WarningKind::LeftOut | WarningKind::Converted
+                )
         };
         if let Some(at) = warnings.iter().position(is_strict) {
             let warning = Box::new(warnings.swap_remove(at));
             return Err(match warning.kind {
-                WarningKind::LeftOut => {
+                WarningKind::LeftOut | WarningKind::Converted => {
                     Error::refused(&warning.origin, warning.key, warning.message)
                 }
                 _ => Error::UnknownKey { warning, strictness: Strictness::Option },

@@ -17,6 +17,12 @@ pub(crate) fn closest<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> 
         .map(|(_, name)| name)
 }
 
+/// Returns whether two names differ in case and separators only.
+pub(crate) fn is_same_name(one: &str, other: &str) -> bool {
+    let one = plain(one);
+    !one.is_empty() && one == plain(other)
+}
+
 fn plain(name: &str) -> Vec<char> {
     name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }

@@ -14,6 +14,7 @@ mod root;
 mod sandbox;
 mod tools;
 
+pub use crate::renamed::{RENAMED, Renamed};
 pub use features::{Announcement, Features, Stage, announcement, stage, unknown_feature};
 pub use misc::{CredentialsStore, FileOpener, History, LoginMethod, Notifications, Persistence};
 pub use model::{
@@ -29,7 +30,7 @@ pub use requirements::{
     AllowedApproval, AllowedMarketplace, AllowedServer, Identity, PrefixRule, RequiredDecision,
     RequirementsFile, Token,
 };
-pub use root::{DEPRECATED, Deprecated, Keys, RENAMED, Renamed};
+pub use root::{DEPRECATED, Deprecated, Keys};
 pub use sandbox::{
     Access, ApprovalPolicy, ApprovalsReviewer, EnvironmentInherit, FileAccess, Granular,
     GranularApproval, NetworkMode, NetworkPermissions, Permissions, SandboxMode,

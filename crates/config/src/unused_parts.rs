@@ -4,9 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::error::{Error, Invalid, Origin, Warning, WarningKind};
+use crate::error::{Error, Invalid, Warning, WarningKind};
 use crate::key_path::join;
-use crate::kind::invalid;
+use crate::origin::Origin;
+use crate::table::OtlpTransport;
 use crate::value::{Node, Table, Value};
 
 /// The provider of another program that is `default` here.
@@ -21,50 +22,53 @@ pub(crate) struct UnusedProviders {
     pub(crate) secret_variables: Vec<String>,
 }
 
-/// Removes these parts from a merged table.
-///
-/// # Errors
-/// Every mistake in a part that is used.
+/// Removes these parts from a merged table, and those that are used, whose mistakes are errors.
 pub(crate) fn leave_out(
     root: &mut Table,
     profile: Option<&str>,
     warnings: &mut Vec<Warning>,
-) -> Result<UnusedProviders, Error> {
+    errors: &mut Vec<Error>,
+) -> UnusedProviders {
     understand_default(root, warnings);
+    unknown_exporters(root, warnings);
     let mut wrong = Vec::new();
     collect(root, &mut Vec::new(), &mut wrong);
-    collect_patterns(root, &mut wrong);
     let mut providers = UnusedProviders::default();
-    let mut errors = Vec::new();
-    for (path, invalid) in wrong {
+    let is_unused: Vec<bool> = wrong.iter().map(|(path, _)| is_unused(root, path)).collect();
+    for ((path, invalid), is_unused) in wrong.into_iter().zip(is_unused) {
         let part: Vec<&str> = path.iter().take(2).map(String::as_str).collect();
-        let is_unused = match part.as_slice() {
-            ["model_providers", id] => text(root, "model_provider").unwrap_or("default") != *id,
-            ["mcp_servers", id] => !is_required(root, id),
-            ["profiles", name] => {
-                if profile == Some(*name) {
-                    // Its values are those of the root, where the mistake is found as well.
-                    continue;
-                }
-                true
-            }
-            _ => false,
-        };
-        let error = Error::Invalid(Box::new(invalid));
-        if !is_unused {
-            errors.push(error);
+        if matches!(part[..], ["profiles", name] if profile == Some(name)) {
+            // Its values are those of the root, where the mistake is found as well.
             continue;
         }
-        warnings.push(warning(&part, &error));
-        let Some(Node { value: Value::Table(all), .. }) = root.get_mut(part[0]) else { continue };
-        let removed = all.remove(part[1]);
+        let error = Error::Invalid(Box::new(invalid));
+        if is_unused {
+            warnings.push(warning(&part, &error));
+        } else {
+            errors.push(error.clone());
+        }
+        let removed = match (root.get_mut(part[0]), part.get(1)) {
+            (Some(Node { value: Value::Table(all), .. }), Some(name)) => all.remove(*name),
+            _ => root.remove(part[0]),
+        };
         if part[0] == "model_providers" {
             let mistakes = &mut providers.mistakes;
             mistakes.entry(part[1].to_owned()).or_insert_with(|| error.to_string());
             providers.secret_variables.extend(removed.iter().flat_map(secret_variables));
         }
     }
-    Error::of_all(errors).map_or(Ok(providers), Err)
+    providers
+}
+
+/// Returns whether the part with the value at `path` is not used.
+fn is_unused(root: &Table, path: &[String]) -> bool {
+    let part: Vec<&str> = path.iter().take(2).map(String::as_str).collect();
+    match part[..] {
+        ["model_providers", id] => text(root, "model_provider").unwrap_or("default") != id,
+        ["mcp_servers", id] => !is_required(root, id),
+        ["profiles", _] => true,
+        _ => false,
+    }
 }
 
 /// The warning that a part is left out because of a mistake.
@@ -118,6 +122,29 @@ fn understand_default(root: &mut Table, warnings: &mut Vec<Warning>) {
     });
 }
 
+/// Removes settings of exporters that do not exist: without them, nothing is sent.
+fn unknown_exporters(root: &mut Table, warnings: &mut Vec<Warning>) {
+    let Some(Node { value: Value::Table(otel), .. }) = root.get_mut("otel") else { return };
+    for key in ["exporter", "metrics_exporter", "trace_exporter"] {
+        let Some(Node { value: Value::Table(named), .. }) = otel.get_mut(key) else { continue };
+        named.retain(|name, node| {
+            let exists = OtlpTransport::parse(name).is_some();
+            if !exists {
+                warnings.push(Warning {
+                    origin: node.origin.at_key(),
+                    key: join(&["otel", key, name]),
+                    message: format!(
+                        "no exporter is called `{name}`, so it is left out; write `otlp-http` or \
+                         `otlp-grpc`"
+                    ),
+                    kind: WarningKind::LeftOut,
+                });
+            }
+            exists
+        });
+    }
+}
+
 fn text<'t>(table: &'t Table, key: &str) -> Option<&'t str> {
     match table.get(key).map(|node| &node.value) {
         Some(Value::Text(text)) => Some(text),
@@ -135,26 +162,6 @@ fn is_required(root: &Table, id: &str) -> bool {
             server.get("required").is_some_and(|node| node.value == Value::Boolean(true))
         }
         _ => false,
-    }
-}
-
-/// Adds the patterns among the tools that MCP servers have or lack: taken for names, they would withhold
-/// nothing.
-fn collect_patterns(root: &Table, wrong: &mut Vec<(Vec<String>, Invalid)>) {
-    let Some(Node { value: Value::Table(servers), .. }) = root.get("mcp_servers") else { return };
-    for (id, server) in servers {
-        let Value::Table(server) = &server.value else { continue };
-        for key in ["enabled_tools", "disabled_tools"] {
-            let Some(Node { value: Value::Array(names), .. }) = server.get(key) else { continue };
-            for (index, node) in names.iter().enumerate() {
-                if !matches!(&node.value, Value::Text(name) if name.contains(['*', '?'])) {
-                    continue;
-                }
-                let path = ["mcp_servers", id, key, &index.to_string()].map(str::to_owned);
-                let expected = "the name of a tool, since patterns have no effect here";
-                wrong.push((path.to_vec(), invalid(node, &join(&path), expected, None)));
-            }
-        }
     }
 }
 

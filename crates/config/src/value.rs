@@ -8,7 +8,8 @@ use serde_json::Value as Json;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::error::{Invalid, Origin, SourceFile, SourceRange};
+use crate::error::Invalid;
+use crate::origin::{Origin, SourceFile, SourceRange};
 
 pub(crate) type Table = BTreeMap<String, Node>;
 
@@ -93,6 +94,29 @@ impl Value {
             Value::Table(_) => "a table".to_owned(),
             Value::Unset => "null".to_owned(),
             Value::Wrong(wrong) => wrong.0.describe(),
+        }
+    }
+}
+
+impl Value {
+    /// The value as it is written on one line of a file.
+    pub(crate) fn inline(&self) -> String {
+        let join = |parts: Vec<String>| parts.join(", ");
+        match self {
+            Value::Boolean(b) => b.to_string(),
+            Value::Integer(i) => i.to_string(),
+            Value::Other(text) => shorten(text),
+            Value::Text(text) => format!("\"{}\"", visible::text(&shorten(text))),
+            Value::Array(all) => {
+                format!("[{}]", join(all.iter().map(|one| one.value.inline()).collect()))
+            }
+            Value::Table(table) => {
+                let member =
+                    |(name, node): (&String, &Node)| format!("{name} = {}", node.value.inline());
+                format!("{{ {} }}", join(table.iter().map(member).collect()))
+            }
+            Value::Unset => "null".to_owned(),
+            Value::Wrong(wrong) => wrong.0.inline(),
         }
     }
 }

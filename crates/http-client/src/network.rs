@@ -95,6 +95,17 @@ impl Network {
         Ok(client::client(tls, proxies, options))
     }
 
+    /// Checks that [`Network::client`] can build a client. Blocks likewise.
+    ///
+    /// # Errors
+    /// As for [`Network::client`].
+    pub fn check(&self, files: &TlsFiles) -> Result<(), NetworkError> {
+        if let Err(error) = &self.proxies {
+            return Err(error.clone().into());
+        }
+        self.tls(files).map(drop)
+    }
+
     fn tls(&self, files: &TlsFiles) -> Result<rustls::ClientConfig, NetworkError> {
         let roots = match &self.roots {
             RootSource::Bundled => Roots::Bundled,

@@ -1,57 +1,199 @@
-//! Checks a configuration as a whole, with the files and servers that a first turn would use.
+//! Checks a configuration as a whole, with the files, folders, programs and addresses that a first turn
+//! would use. Starts nothing and sends nothing.
+
+mod headers;
+mod network;
+mod programs;
+mod providers;
+mod servers;
 
 use std::path::Path;
 
-use config::{Error, Origin, Resolved, SourceRange, Warning, WarningKind};
+use config::{Error, LayerName, Origin, Resolved, SourceRange, Warning, WarningKind};
 
 use crate::config_source::ConfigSource;
-use crate::mcp_servers;
 use crate::options::Options;
+use crate::rules;
 use crate::thread_defaults::MAX_INSTRUCTIONS_BYTES;
 
-/// Checks the configuration of the working folder as a whole: every mistake, in the order of the files
-/// and lines, and its warnings likewise.
-pub fn check_configuration(options: &Options) -> (Vec<Error>, Vec<Warning>) {
-    let (mut errors, loaded) = ConfigSource::mistakes(options);
-    errors.extend(loaded.iter().flat_map(|loaded| unusable_files(&loaded.resolved)));
-    let mut warnings = Vec::new();
-    if let Some(loaded) = loaded {
-        let resolved = &loaded.resolved;
-        for (name, message) in mcp_servers::unusable(&resolved.config, options) {
-            let key = config::dotted_key(&["mcp_servers", &name]);
-            let origins = resolved.origins();
-            let below = format!("{key}.");
-            let origin = origins.iter().find(|(path, _)| *path == key || path.starts_with(&below));
-            let origin = origin.map_or(Origin::Process, |(_, origin)| (*origin).clone());
-            warnings.push(Warning { origin, key, message, kind: WarningKind::Note });
-        }
-        warnings.extend(loaded.resolved.warnings);
-    }
-    warnings.sort_by_key(|warning| {
-        (warning.origin.layer(), warning.origin.range().map(SourceRange::line_column))
-    });
-    (errors, warnings)
+const CONFIGURATION: &str = "configuration";
+
+/// A mistake in the configuration, or in what it names.
+#[derive(Debug)]
+pub struct Finding {
+    /// `configuration`, or `rules` for a file of command rules.
+    pub about: &'static str,
+    /// True if a first turn fails because of it. Otherwise the program works without the part.
+    pub is_error: bool,
+    /// The mistake with its file and line, and below it that line.
+    pub text: String,
 }
 
-/// The mistakes in the files that a first turn would read.
-fn unusable_files(resolved: &Resolved) -> Vec<Error> {
-    let config = &resolved.config;
-    let prose = |path: &Path| {
-        let read = files::read_prose(path, MAX_INSTRUCTIONS_BYTES);
-        read.err().map(|error| error.to_string())
-    };
-    let catalog = |path: &Path| model::catalog::read(path).err().map(|error| error.to_string());
-    let named = [
-        ("model_catalog_json", config.model_catalog_json.as_deref().and_then(catalog)),
-        ("model_instructions_file", config.model_instructions_file.as_deref().and_then(prose)),
-        (
-            "experimental_compact_prompt_file",
-            config.experimental_compact_prompt_file.as_deref().and_then(prose),
-        ),
-    ];
-    let refused = |(key, message): (&str, Option<String>)| {
-        let (_, origin) = resolved.value(key)?;
-        Some(Error::Refused { origin: origin.clone(), key: key.to_owned(), message: message? })
-    };
-    named.into_iter().filter_map(refused).collect()
+/// Checks that the terminal interface has a theme of a name; the error says why not.
+pub type ThemeCheck<'c> = &'c dyn Fn(&str) -> Result<(), String>;
+
+/// The checks that are no part of the server.
+#[derive(Clone, Copy)]
+pub struct ClientChecks<'c> {
+    pub theme: ThemeCheck<'c>,
+}
+
+/// Checks the configuration of the working folder as a whole: every mistake in the order of the files
+/// and lines, then those in the files of command rules.
+pub fn check_configuration(options: &Options, client: ClientChecks<'_>) -> Vec<Finding> {
+    let (errors, loaded) = ConfigSource::mistakes(options);
+    let mut findings = Findings::default();
+    errors.into_iter().for_each(|error| findings.error(error));
+    let Some(resolved) = loaded else { return findings.sorted() };
+    resolved.warnings.iter().for_each(|warning| findings.warning(warning));
+    let mut check = Check { resolved: &resolved, options, findings };
+    check.files();
+    check.folders();
+    check.notify();
+    check.servers();
+    check.providers();
+    check.telemetry();
+    check.networks();
+    if let Some(name) = &resolved.config.tui.theme
+        && let Err(why) = (client.theme)(name)
+    {
+        check.add(Severity::Warning, "tui.theme", why);
+    }
+    let mut findings = check.findings.sorted();
+    let of_rules = rules::mistakes(options, &resolved.config);
+    let of_rules = of_rules.into_iter();
+    findings.extend(of_rules.map(|(is_error, text)| Finding { about: "rules", is_error, text }));
+    findings
+}
+
+/// Severity of a mistake: an error if a first turn fails because of it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Severity {
+    Error,
+    Warning,
+}
+
+impl Severity {
+    /// The severity of a mistake in a part.
+    fn of_part(is_used: bool) -> Self {
+        if is_used { Self::Error } else { Self::Warning }
+    }
+}
+
+/// Layer, line and column.
+type Place = (Option<LayerName>, Option<(usize, usize)>);
+
+/// Findings with their places.
+#[derive(Default)]
+struct Findings(Vec<(Place, Finding)>);
+
+impl Findings {
+    fn error(&mut self, error: Error) {
+        let found = Finding { about: CONFIGURATION, is_error: true, text: error.diagnostic() };
+        self.0.push((place(error.origin()), found));
+    }
+
+    fn warning(&mut self, warning: &Warning) {
+        let found = Finding { about: CONFIGURATION, is_error: false, text: warning.diagnostic() };
+        self.0.push((place(Some(&warning.origin)), found));
+    }
+
+    fn sorted(mut self) -> Vec<Finding> {
+        self.0.sort_by(|(one, _), (other, _)| one.cmp(other));
+        self.0.into_iter().map(|(_, finding)| finding).collect()
+    }
+}
+
+fn place(origin: Option<&Origin>) -> Place {
+    let range = origin.and_then(Origin::range);
+    (origin.map(Origin::layer), range.map(SourceRange::line_column))
+}
+
+/// A check of what a configuration names.
+struct Check<'c> {
+    resolved: &'c Resolved,
+    options: &'c Options,
+    findings: Findings,
+}
+
+impl Check<'_> {
+    /// Adds a mistake in the value of a dotted key.
+    fn add(&mut self, severity: Severity, key: &str, message: impl Into<String>) {
+        let origin = self.resolved.origin_near(key).cloned().unwrap_or(Origin::Process);
+        let message = message.into();
+        match severity {
+            Severity::Error => self.findings.error(Error::at(&origin, key, message)),
+            Severity::Warning => {
+                let warning = Warning::at(&origin, key, message, WarningKind::Note);
+                self.findings.warning(&warning);
+            }
+        }
+    }
+
+    /// The files of models, instructions and prompts.
+    fn files(&mut self) {
+        let config = &self.resolved.config;
+        let prose = |path: &Path| {
+            let read = files::read_prose(path, MAX_INSTRUCTIONS_BYTES);
+            read.err().map(|error| error.to_string())
+        };
+        let catalog = |path: &Path| model::catalog::read(path).err().map(|error| error.to_string());
+        let named = [
+            ("model_catalog_json", config.model_catalog_json.as_deref().and_then(catalog)),
+            ("model_instructions_file", config.model_instructions_file.as_deref().and_then(prose)),
+            (
+                "experimental_compact_prompt_file",
+                config.experimental_compact_prompt_file.as_deref().and_then(prose),
+            ),
+        ];
+        for (key, why) in named {
+            if let Some(why) = why {
+                self.add(Severity::Error, key, why);
+            }
+        }
+    }
+
+    /// The folders that commands may write, and those of this program's own files.
+    fn folders(&mut self) {
+        let config = &self.resolved.config;
+        for (index, root) in config.sandbox_workspace_write.writable_roots.iter().enumerate() {
+            if let Err(why) = folder(root) {
+                let key = format!("sandbox_workspace_write.writable_roots.{index}");
+                let message = format!("{why}; commands can write there once it is a folder");
+                self.add(Severity::Warning, &key, message);
+            }
+        }
+        for (index, skill) in config.skills.config.iter().enumerate() {
+            if let Some(Err(why)) = skill.path.as_deref().map(folder) {
+                let message = format!("{why}; correct the path, or remove the entry");
+                self.add(Severity::Warning, &format!("skills.config.{index}.path"), message);
+            }
+        }
+        for (key, path) in [("sqlite_home", &config.sqlite_home), ("log_dir", &config.log_dir)] {
+            // One that is missing is made.
+            if path.exists() && !path.is_dir() {
+                let message = format!("{} is not a folder; name one", path.display());
+                self.add(Severity::Error, key, message);
+            }
+        }
+    }
+
+    fn notify(&mut self) {
+        let config = &self.resolved.config;
+        let Some(program) = config.notify.first() else { return };
+        let environment = crate::command_environment::command_environment(self.options, config);
+        let path = environment.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path);
+        if let Err(why) = programs::find(program, &self.options.cwd, path.map(AsRef::as_ref)) {
+            let message = format!("{why}; turns are not announced until then");
+            self.add(Severity::Warning, "notify", message);
+        }
+    }
+}
+
+fn folder(path: &Path) -> Result<(), String> {
+    match path.metadata() {
+        Ok(found) if found.is_dir() => Ok(()),
+        Ok(_) => Err(format!("{} is not a folder", path.display())),
+        Err(error) => Err(format!("{}: {error}", path.display())),
+    }
 }

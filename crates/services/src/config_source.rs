@@ -29,6 +29,9 @@ pub struct ConfigSource {
     announced: watch::Sender<u64>,
 }
 
+/// Merges a stack, and returns the mistakes that it leaves out.
+type Resolve = dyn Fn(&Stack, &Environment<'_>) -> Result<(Resolved, Vec<Error>), Error>;
+
 /// A configuration, and the files that it came or could have come from.
 pub struct Loaded {
     pub resolved: Resolved,
@@ -86,6 +89,21 @@ impl ConfigSource {
         role: Option<&Path>,
         projects: bool,
     ) -> Result<Loaded, Error> {
+        let resolve = |stack: &Stack, environment: &Environment<'_>| {
+            Ok::<_, Error>((config::resolve(stack, environment)?, Vec::new()))
+        };
+        Ok(self.read_with(cwd, overrides, role, projects, &resolve)?.0)
+    }
+
+    /// Reads with a function that resolves a stack; also returns the mistakes that it found.
+    fn read_with(
+        &self,
+        cwd: &Path,
+        overrides: Option<&Map<String, Value>>,
+        role: Option<&Path>,
+        projects: bool,
+        resolve: &Resolve,
+    ) -> Result<(Loaded, Vec<Error>), Error> {
         let options = &self.options;
         // Read first: a concurrent change then causes one reload too many instead of none.
         let generation = self.files.generation();
@@ -105,17 +123,21 @@ impl ConfigSource {
                 projects,
             };
             let stack = Stack::load(&self.files, given, &environment)?;
-            let resolved = config::resolve(&stack, &environment)?;
-            Ok::<_, Error>((stack, resolved))
+            let (resolved, errors) = resolve(&stack, &environment)?;
+            Ok::<_, Error>((stack, resolved, errors))
         };
-        let (stack, mut resolved) = with_role(role)?;
+        let (stack, mut resolved, errors) = with_role(role)?;
         let mut files = stack.watched(&environment);
         files.extend(resolved.role_files().cloned());
-        resolved.check_roles(|file| with_role(Some(file)).map(drop));
+        // Another mistake is not the role's.
+        let of_role = |found: Vec<Error>| found.into_iter().nth(errors.len());
+        resolved.check_roles(|file| {
+            with_role(Some(file)).and_then(|(.., found)| of_role(found).map_or(Ok(()), Err))
+        });
         if let Some(plugins) = &self.plugins {
             plugins.add_to(&mut resolved);
         }
-        Ok(Loaded { resolved, stack, files, generation })
+        Ok((Loaded { resolved, stack, files, generation }, errors))
     }
 
     /// Returns whether one of these files has changed since it was read.
@@ -177,10 +199,8 @@ impl ConfigSource {
         let before: Vec<Error> = before.collect();
         let resolved = config::resolve(&stack.with_layer(layer.clone()), &environment);
         let touches = |key: &str| edits.iter().any(|edit| overlap(key, &edit.key_path));
-        let odd = layer.warnings().iter().find(|warning| {
-            matches!(warning.kind, WarningKind::Unknown | WarningKind::LeftOut)
-                && touches(&warning.key)
-        });
+        let odd =
+            layer.warnings().iter().find(|warning| is_odd(warning.kind) && touches(&warning.key));
         let left_out = resolved.iter().flat_map(|resolved| &resolved.warnings);
         let odd = odd.or_else(|| {
             left_out
@@ -188,7 +208,7 @@ impl ConfigSource {
                 .find(|warning| warning.kind == WarningKind::LeftOut && touches(&warning.key))
         });
         let odd = odd.cloned().map(|warning| match warning.kind {
-            WarningKind::LeftOut => Error::Refused {
+            WarningKind::LeftOut | WarningKind::Converted => Error::Refused {
                 origin: warning.origin,
                 key: warning.key,
                 message: warning.message,
@@ -203,17 +223,18 @@ impl ConfigSource {
         Error::of_all(odd.into_iter().chain(caused)).map_or(Ok(()), Err)
     }
 
-    /// The mistakes in all files, and the configuration unless they make it unusable.
-    pub(crate) fn mistakes(options: &Options) -> (Vec<Error>, Option<Loaded>) {
+    /// The mistakes in all files, and the configuration without the parts that have them, unless nothing
+    /// of it can be used.
+    pub(crate) fn mistakes(options: &Options) -> (Vec<Error>, Option<Resolved>) {
         let source =
             Self { files: FileCache::of_usable_parts(), ..Self::new(Arc::new(options.clone())) };
-        let loaded = source.load(&options.cwd, None);
-        let (loaded, error) = match loaded {
-            Ok(loaded) => (Some(loaded), None),
-            Err(error) => (None, Some(error)),
+        let read = source.read_with(&options.cwd, None, None, true, &config::resolve_usable);
+        let (resolved, errors) = match read {
+            Ok((loaded, errors)) => (Some(loaded.resolved), errors),
+            Err(error) => (None, vec![error]),
         };
-        let all = Error::of_all(source.files.broken().into_iter().chain(error));
-        (all.map(Error::each).unwrap_or_default(), loaded)
+        let all = Error::of_all(source.files.broken().into_iter().chain(errors));
+        (all.map(Error::each).unwrap_or_default(), resolved)
     }
 
     /// Makes every thread read its configuration again before its next turn.
@@ -246,6 +267,11 @@ impl ConfigSource {
 pub fn configuration_here(options: &Options) -> Result<(Resolved, Vec<PathBuf>), Error> {
     let loaded = ConfigSource::new(Arc::new(options.clone())).load(&options.cwd, None)?;
     Ok((loaded.resolved, loaded.files))
+}
+
+/// Returns whether a warning in a file is a mistake in an edit.
+fn is_odd(kind: WarningKind) -> bool {
+    matches!(kind, WarningKind::Unknown | WarningKind::LeftOut | WarningKind::Converted)
 }
 
 /// Returns whether one of two dotted keys contains the other.

@@ -22,6 +22,7 @@ pub mod configurations;
 pub mod connections;
 pub mod convert;
 pub mod direct_requests;
+pub mod egress_policy;
 pub mod error;
 pub mod folders;
 pub mod git;

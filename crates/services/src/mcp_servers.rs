@@ -39,7 +39,6 @@ use crate::thread_port::Command;
 use app_updates::{AppConfiguration, AppUpdates, Change};
 use audience::ThreadClients;
 use definition::definitions;
-pub(crate) use definition::unusable;
 use keyring::OsKeyring;
 use launcher::SandboxLauncher;
 pub use resource_content::ResourceImages;

@@ -332,6 +332,15 @@ pub struct Explained {
     pub problems: Vec<String>,
 }
 
+/// The mistakes in the files of rules that hold under a configuration, each with its place: whether every
+/// command needs approval because of it, and the message.
+pub(crate) fn mistakes(options: &Options, config: &Config) -> Vec<(bool, String)> {
+    let ready = CommandRules::new(options).ready(config);
+    let broken = ready.files.iter().filter_map(|(_, read)| read.as_ref().err());
+    let broken = broken.map(|error| (true, error.to_string()));
+    broken.chain(ready.problems.iter().map(|problem| (false, problem.clone()))).collect()
+}
+
 /// Explains how a command in the working folder would be treated under the configuration there.
 ///
 /// # Errors

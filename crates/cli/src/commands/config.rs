@@ -1,6 +1,6 @@
 //! `agentd config`: checks, shows and changes the configuration.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Subcommand;
@@ -46,7 +46,7 @@ enum Command {
     Set {
         /// Dotted key
         key: String,
-        /// A TOML value; anything else is taken as a string
+        /// A TOML value; `null` removes the key, anything else is taken as a string
         value: String,
     },
     /// Remove one key from your own file
@@ -75,13 +75,11 @@ pub(crate) fn run(arguments: Arguments, environment: Environment) -> anyhow::Res
     }
     let home = environment.home.clone();
     let options = environment.options("cli");
-    let written = match &arguments.command {
-        Command::Set { key, value } => Some((key, config::value_of_argument(value))),
-        Command::Unset { key } => Some((key, Value::Null)),
-        _ => None,
-    };
-    if let Some((key, value)) = written {
-        return write(&home.join(config::CONFIG_FILE), key, value, &options);
+    let file = home.join(config::CONFIG_FILE);
+    match &arguments.command {
+        Command::Set { key, value } => return set(&file, key, value, &options),
+        Command::Unset { key } => return write(&file, key, Value::Null, &options),
+        _ => {}
     }
     if let Command::Check = arguments.command {
         return check(&options);
@@ -117,23 +115,29 @@ pub(crate) fn run(arguments: Arguments, environment: Environment) -> anyhow::Res
 
 /// Names every mistake and every warning.
 fn check(options: &server::Options) -> anyhow::Result<ExitCode> {
-    let (errors, warnings) = server::check_configuration(options);
-    for warning in &warnings {
-        eprint(format_args!("warning: {}\n", warning.diagnostic()));
+    let findings = findings(options);
+    for (index, finding) in findings.iter().enumerate() {
+        let kind = if finding.is_error { "error" } else { "warning" };
+        let gap = if index + 1 < findings.len() { "\n" } else { "" };
+        eprint(format_args!("{kind}: {}{gap}", finding.text));
     }
-    for (index, error) in errors.iter().enumerate() {
-        let gap = if index + 1 < errors.len() { "\n" } else { "" };
-        eprint(format_args!("{}{gap}", error.diagnostic()));
-    }
-    if !errors.is_empty() {
+    let errors = findings.iter().filter(|finding| finding.is_error).count();
+    if errors > 0 {
         return Ok(ExitCode::from(2));
     }
-    match warnings.len() {
+    match findings.len() {
         0 => print(format_args!("the configuration is valid"))?,
         1 => print(format_args!("the configuration is valid, with 1 warning"))?,
         count => print(format_args!("the configuration is valid, with {count} warnings"))?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The mistakes in the configuration of this folder, with those that only this program knows.
+pub(super) fn findings(options: &server::Options) -> Vec<server::Finding> {
+    let theme =
+        |name: &str| tui::highlight::theme(name).map(drop).map_err(|error| error.to_string());
+    server::check_configuration(options, server::ClientChecks { theme: &theme })
 }
 
 /// Returns the set values, one line each: `key = value`, its key whole.
@@ -206,17 +210,47 @@ fn get(resolved: &Resolved, key: &str) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Sets one key of the file at `path` to a value as it was typed.
+fn set(path: &Path, key: &str, typed: &str, options: &server::Options) -> anyhow::Result<ExitCode> {
+    let value = config::value_of_argument(typed);
+    if value.is_null() {
+        eprint(format_args!("`null` removes a key; for this text write '\"null\"'"));
+    }
+    let is_text = value.is_string();
+    let code = write(path, key, value, options)?;
+    if code != ExitCode::SUCCESS && !is_text && takes_text(path, key, typed, options) {
+        eprint(format_args!("for a text, quote it: agentd config set {key} '\"{typed}\"'"));
+    }
+    Ok(code)
+}
+
+/// Returns whether a key could be set to `text` as a string.
+fn takes_text(path: &Path, key: &str, text: &str, options: &server::Options) -> bool {
+    let edits = [edit(key, text.into())];
+    let old = files::read(path, config::MAX_FILE_BYTES).unwrap_or_default();
+    let new = config::edit::apply(&String::from_utf8_lossy(&old), &edits);
+    new.is_ok_and(|new| server::check_configuration_text(options, &new, &edits).is_ok())
+}
+
+fn edit(key: &str, value: Value) -> Edit {
+    Edit { key_path: key.to_owned(), value, strategy: Strategy::Replace }
+}
+
 /// Changes one key of the file at `path`. Exit codes: 0, 2 for a key or a value that cannot be used.
 pub(super) fn write(
-    path: &std::path::Path,
+    path: &Path,
     key: &str,
     value: Value,
     options: &server::Options,
 ) -> anyhow::Result<ExitCode> {
-    let edit = Edit { key_path: key.to_owned(), value, strategy: Strategy::Replace };
-    let edits = [edit];
+    let removes = value.is_null();
+    let edits = [edit(key, value)];
     let mut usable = |text: &str| server::check_configuration_text(options, text, &edits);
     match config::edit::write(path, None, &edits, &mut usable) {
+        Ok(written) if removes && !written.changed => {
+            eprint(format_args!("{}", nothing_removed(&written.path, key, options)));
+            Ok(ExitCode::SUCCESS)
+        }
         Ok(written) => {
             eprint(format_args!("{}", written.path.display()));
             Ok(ExitCode::SUCCESS)
@@ -237,6 +271,18 @@ pub(super) fn write(
             Ok(ExitCode::from(2))
         }
     }
+}
+
+/// Says that a key is not in the file, and where it is set instead, or which key may be meant.
+fn nothing_removed(path: &Path, key: &str, options: &server::Options) -> String {
+    let mut said = format!("`{key}` is not set in {}, so nothing was removed", path.display());
+    let here = server::configuration_here(options).ok();
+    if let Some((_, origin)) = here.as_ref().and_then(|(resolved, _)| resolved.value(key)) {
+        said.push_str(&format!("; it is set by {}", described(origin)));
+    } else if let Some(near) = docs::near_key(key) {
+        said.push_str(&format!("; did you mean `{near}`?"));
+    }
+    said
 }
 
 fn toml_text(value: &Value) -> String {

@@ -47,17 +47,14 @@ pub(crate) async fn run(
 async fn examine(environment: &Environment) -> (Page, Vec<LayerStatus>) {
     let mut page = Page::default();
     page.good("home", format_args!("{}", environment.home.display()));
-    let dir = match server::configuration(&environment.clone().options("cli"), true) {
+    let options = environment.clone().options("cli");
+    configuration(&mut page, &options);
+    let dir = match server::configuration(&options, true) {
         Ok(resolved) => {
-            let warnings = resolved.warnings.len();
-            page.good("configuration", format_args!("can be used, {warnings} warnings"));
             rules(&mut page, environment);
             resolved.config.sqlite_home
         }
-        Err(error) => {
-            page.bad("configuration", format_args!("{}", error.diagnostic()));
-            environment.home.clone()
-        }
+        Err(_) => environment.home.clone(),
     };
     let found = environment.sandbox().report().await;
     layers(&mut page, &found);
@@ -83,20 +80,35 @@ impl Page {
     }
 }
 
-/// The files of command rules; while one cannot be read, every command is asked about.
+/// The mistakes that `agentd config check` names, without the lines of the files: these can hold
+/// credentials, and the page can go into a bundle.
+fn configuration(page: &mut Page, options: &server::Options) {
+    let findings = super::config::findings(options);
+    let mistake =
+        |finding: &server::Finding| finding.text.lines().next().unwrap_or_default().to_owned();
+    for finding in findings.iter().filter(|finding| finding.is_error) {
+        page.bad(finding.about, format_args!("{}", mistake(finding)));
+    }
+    let is_usable = |finding: &server::Finding| finding.about == "rules" || !finding.is_error;
+    if findings.iter().all(is_usable) {
+        let warnings = findings.iter().filter(|finding| !finding.is_error).count();
+        page.good("configuration", format_args!("can be used, {warnings} warnings"));
+    }
+    for finding in findings.iter().filter(|finding| !finding.is_error) {
+        page.good(finding.about, format_args!("warning: {}", mistake(finding)));
+    }
+}
+
+/// The files of command rules that can be read.
 fn rules(page: &mut Page, environment: &Environment) {
     let options = environment.clone().options("cli");
     let Ok(explained) = server::explain_command(&options, Invocation::Script("true")) else {
         return;
     };
     for (path, read) in explained.files {
-        match read {
-            Ok(count) => page.good("rules", format_args!("{count} in {}", path.display())),
-            Err(why) => page.bad("rules", format_args!("{why}")),
+        if let Ok(count) = read {
+            page.good("rules", format_args!("{count} in {}", path.display()));
         }
-    }
-    for problem in explained.problems {
-        page.good("rules", format_args!("warning: {problem}"));
     }
 }
 

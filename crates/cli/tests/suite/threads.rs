@@ -122,7 +122,7 @@ fn the_doctor_finds_what_is_wrong_and_changes_nothing() {
     let report = env.run(&["doctor"]);
     assert!(stdout(&report).contains("threads.db.damaged-"), "{}", stdout(&report));
     assert!(stdout(&report).contains("threads kept: 0"), "{}", stdout(&report));
-    std::fs::write(env.home().join("config.toml"), "model = 5\n").unwrap();
+    std::fs::write(env.home().join("config.toml"), "sandbox_mode = 5\n").unwrap();
     let report = env.run(&["doctor"]);
     assert!(stdout(&report).contains("PROBLEM configuration"), "{}", stdout(&report));
 }

@@ -266,7 +266,14 @@ fn with_head_of(old: &str, new: String) -> String {
     let is_head = |line: &&str| line.trim().is_empty() || line.trim_start().starts_with('#');
     let head: String = old.split_inclusive('\n').take_while(is_head).collect();
     let head = head.replace("\r\n", "\n");
-    if new.replace("\r\n", "\n").starts_with(&head) { new } else { head + &new }
+    if new.replace("\r\n", "\n").starts_with(&head) {
+        return new;
+    }
+    // In a file without keys, the comments end up after the new ones.
+    let has_keys = old.replace("\r\n", "\n") != head;
+    let new = new.strip_suffix(&head).filter(|_| !has_keys).unwrap_or(&new);
+    let gap = if head.is_empty() || head.ends_with('\n') { "" } else { "\n" };
+    format!("{head}{gap}{new}")
 }
 
 /// `new` with the line ends of `old`, unless a new value contains line ends.

@@ -24,6 +24,8 @@ pub struct Written {
     pub version: String,
     /// Its text.
     pub text: String,
+    /// False if the edits changed nothing.
+    pub changed: bool,
 }
 
 /// Makes all edits in the file at `path`, or none. `validate` checks the new text before it is
@@ -53,7 +55,7 @@ pub fn write(
     }
     let text = apply(&old, edits)?;
     if text == old {
-        return Ok(Written { path, version: found, text });
+        return Ok(Written { path, version: found, text, changed: false });
     }
     if text.len() as u64 > MAX_FILE_BYTES {
         return Err(Error::TooLarge { path, limit: MAX_FILE_BYTES });
@@ -72,7 +74,7 @@ pub fn write(
         let _ = std::fs::remove_file(&temporary);
         return Err(io(&path, "write", cause));
     }
-    Ok(Written { path, version: version(text.as_bytes()), text })
+    Ok(Written { path, version: version(text.as_bytes()), text, changed: true })
 }
 
 fn io(path: &Path, action: &'static str, cause: std::io::Error) -> Error {

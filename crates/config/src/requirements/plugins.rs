@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::error::Origin;
+use crate::origin::Origin;
 use crate::table::AllowedMarketplace;
 
 /// The marketplaces that one file allows.

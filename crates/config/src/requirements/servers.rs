@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::{Requirements, described};
-use crate::error::{Error, Origin, Warning, WarningKind};
+use crate::error::{Error, Warning, WarningKind};
 use crate::key_path::join;
+use crate::origin::Origin;
 use crate::table::{Identity, SandboxMode};
 use crate::value::{Node, Table, Value};
 

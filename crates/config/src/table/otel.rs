@@ -78,8 +78,10 @@ impl<N: Setting> Setting for ExporterChoice<N> {
         let refused = |key: String, message: String| Error::refused(&node.origin, key, message);
         let mut settings = BTreeMap::read(node, cx)?.into_iter();
         let Some((name, one)) = settings.next() else {
-            let message = "an exporter needs a name; write `otlp-http` or `otlp-grpc`, with its settings below";
-            return Err(refused("otel".to_owned(), message.to_owned()));
+            // A table without an exporter sends nothing.
+            let none = Value::Text(ExporterName::None.as_str().to_owned());
+            return N::read(&Node { value: none, origin: node.origin.clone() }, cx)
+                .map(Self::Named);
         };
         if let Some((other, _)) = settings.next() {
             let message =

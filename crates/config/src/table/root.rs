@@ -230,23 +230,6 @@ impl Setting for Profiles {
     }
 }
 
-/// A renamed key: its value applies if the new key is unset.
-#[derive(Debug)]
-pub struct Renamed {
-    /// The old dotted key.
-    pub old: &'static str,
-    /// The new dotted key.
-    pub new: &'static str,
-}
-
-/// Every renamed key.
-pub const RENAMED: &[Renamed] = &[
-    Renamed { old: "experimental_instructions_file", new: "model_instructions_file" },
-    Renamed { old: "background_terminal_timeout", new: "background_terminal_max_timeout" },
-    Renamed { old: "experimental_use_unified_exec_tool", new: "features.unified_exec" },
-    Renamed { old: "tools_view_image", new: "tools.view_image" },
-];
-
 /// A key or a value that still works, but has a replacement.
 #[derive(Debug)]
 pub struct Deprecated {

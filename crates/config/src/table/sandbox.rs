@@ -221,7 +221,8 @@ options! {
         /// A request may name any Unix socket.
         dangerously_allow_all_unix_sockets: bool = false, ANY, Effect::Active;
         /// The managed proxy allows private addresses, those of this machine and of its network. A
-        /// command may always listen on its own loopback interface.
+        /// command may always listen on its own loopback interface. `localhost`, `127.0.0.1` and `::1`
+        /// mean that interface, unless `allowed_domains` names them: then programs reach this machine.
         allow_local_binding: bool = false, ANY, Effect::Active;
         /// The managed proxy uses the HTTP proxy that the server's own environment names
         /// (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`; not for the hosts of `NO_PROXY`).

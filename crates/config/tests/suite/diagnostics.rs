@@ -7,10 +7,15 @@ use crate::{TestHome, parse};
 #[test]
 fn errors_name_file_position_key_and_expected_value() {
     for (text, expected) in [
-        ("model = 5", ":1:9: `model` must be a string, found the number 5"),
+        ("model = 5", ":1:9: `model`: the number 5 is understood as the string \"5\"; write that"),
+        ("model = [5]", ":1:9: `model` must be a string, found an array; it is left out"),
         (
             "\n\nallow_login_shell = \"yes\"",
-            ":3:21: `allow_login_shell` must be true or false, found the string \"yes\"",
+            ":3:21: `allow_login_shell`: the string \"yes\" is understood as the boolean true",
+        ),
+        (
+            "allow_login_shell = \"maybe\"",
+            "is understood as the boolean false, the strictest value, since it must be true or false",
         ),
         ("sandbox_mode = \"workspaceWrite\"", "did you mean `workspace-write`?"),
         (
@@ -35,11 +40,11 @@ fn errors_name_file_position_key_and_expected_value() {
         ("model_providers = 3", ":1:19: `model_providers` must be a table, found the number 3"),
         (
             "project_root_markers = [\n \".git\",\n 7]",
-            ":3:2: `project_root_markers.1` must be a string, found the number 7",
+            ":3:2: `project_root_markers.1`: the number 7 is understood as the string \"7\"",
         ),
         (
             "shell_environment_policy.set.A = 1",
-            ":1:34: `shell_environment_policy.set.A` must be a string, found the number 1",
+            ":1:34: `shell_environment_policy.set.A`: the value is understood as a string",
         ),
         ("profiles.fast = 1", "`profiles.fast` must be a table of keys"),
         ("[profiles.\"a.b\"]\nmodel = true", ":2:9: `profiles.\"a.b\".model` must be a string"),
@@ -85,8 +90,8 @@ fn errors_name_file_position_key_and_expected_value() {
         ("tools.web_search.allowed_domains = [\"a.com:80\"]", "the name of a host"),
         ("tools.web_search.allowed_domains = [\"*.a.com\"]", "the name of a host"),
         ("tools.web_search.allowed_domains = [\"b\\u00FCcher.de\"]", "xn--bcher-kva"),
-        ("skills.config = [1]", "`skills.config.0` must be a table"),
-        ("notify = \"beep\"", "an array of strings"),
+        ("skills.config = [7]", "`skills.config.0` must be a table"),
+        ("notify = \"beep\"", "the string \"beep\" is understood as `[\"beep\"]`; write that"),
     ] {
         // A mistake in a part that is not used is a warning.
         let message = match parse(text) {
@@ -98,6 +103,41 @@ fn errors_name_file_position_key_and_expected_value() {
     }
 }
 
+/// The error about a file, or its first warning.
+fn diagnostic(text: &str) -> String {
+    match parse(text) {
+        Ok(layer) => layer.warnings()[0].diagnostic(),
+        Err(error) => error.diagnostic(),
+    }
+}
+
+#[test]
+fn a_mistake_under_a_renamed_key_names_the_key_as_it_was_written() {
+    for (text, key) in [
+        ("experimental_instructions_file = [5]", "experimental_instructions_file"),
+        ("tools_view_image = 'perhaps'", "tools_view_image"),
+        ("openai_base_url = 'ftp://h'", "openai_base_url"),
+        ("profiles.p.tools_view_image = 'perhaps'", "profiles.p.tools_view_image"),
+        (
+            "model_providers.p = { base_url = 'https://h', requires_openai_auth = 'perhaps' }",
+            "model_providers.p.requires_openai_auth",
+        ),
+        ("model_instructions_file = [5]", "model_instructions_file"),
+    ] {
+        let home = TestHome::with(text);
+        let found = match home.resolved() {
+            Ok(resolved) => resolved.warnings.iter().map(ToString::to_string).collect(),
+            Err(error) => vec![error.to_string()],
+        };
+        let about = |message: &&String| message.contains("must be ");
+        let message = found.iter().find(about).unwrap_or_else(|| panic!("{text}: {found:?}"));
+        assert!(message.contains(&format!("`{key}`")), "{text}: {message}");
+        assert!(message.contains("config.toml:1:"), "{text}: {message}");
+    }
+    let argument = Layer::command_line(&["experimental_instructions_file=5"]).unwrap_err();
+    assert!(argument.to_string().contains("`experimental_instructions_file` must"), "{argument}");
+}
+
 #[test]
 fn diagnostics_show_the_line_with_a_mark() {
     for (text, expected) in [
@@ -107,12 +147,12 @@ fn diagnostics_show_the_line_with_a_mark() {
         ("\"ü\" = 1\nmodel = ['é']", "  |\n2 | model = ['é']\n  |         ^^^^^"),
         ("model = '", "  |\n1 | model = '\n  |          ^"),
     ] {
-        let diagnostic = parse(text).unwrap_err().diagnostic();
+        let diagnostic = diagnostic(text);
         let (_, snippet) = diagnostic.split_once('\n').unwrap();
         assert_eq!(snippet, expected, "{text:?}");
     }
     let long = format!("model = [{}7]", "1, ".repeat(1000));
-    let diagnostic = parse(&long).unwrap_err().diagnostic();
+    let diagnostic = diagnostic(&long);
     assert!(diagnostic.lines().all(|line| line.chars().count() < 200), "{diagnostic}");
 }
 

@@ -23,6 +23,19 @@ fn put(path: &Path, edits: &[Edit]) -> Result<config::edit::Written, Error> {
 }
 
 #[test]
+fn comments_of_a_file_without_keys_stay_at_its_beginning() {
+    for (text, expect) in [
+        ("# a\n", "# a\nmodel = \"m\"\n"),
+        ("# a\n\n# b\n", "# a\n\n# b\nmodel = \"m\"\n"),
+        ("# a", "# a\nmodel = \"m\"\n"),
+        ("", "model = \"m\"\n"),
+        ("# a\ntheme = 1\n# a\n", "# a\ntheme = 1\nmodel = \"m\"\n# a\n"),
+    ] {
+        assert_eq!(apply(text, &[replace("model", json!("m"))]).unwrap(), expect, "{text:?}");
+    }
+}
+
+#[test]
 fn edits_keep_comments_and_layout() {
     for (text, edits, expected) in [
         ("", vec![replace("model", json!("x"))], "model = \"x\"\n"),

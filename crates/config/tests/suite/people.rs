@@ -105,9 +105,7 @@ fn a_value_of_another_agent_acts_as_ours() {
     // A client and the command line are not files that people bring along.
     assert!(Layer::command_line(&["file_opener=vscode"]).is_err());
     // A preference that is not known is left out.
-    for text in
-        ["model_reasoning_effort = 'ultra'", "personality = 7", "tui.alternate_screen = true"]
-    {
+    for text in ["model_reasoning_effort = 'ultra'", "personality = 7", "tui.theme = true"] {
         let mut home = TestHome::with(text);
         let warnings = home.resolved().unwrap().warnings;
         assert_eq!(warnings[0].kind, WarningKind::LeftOut, "{text}");
@@ -123,14 +121,13 @@ fn a_value_of_another_agent_acts_as_ours() {
     for text in [
         "sandbox_mode = 'workspace'",
         "approval_policy = 'ask'",
+        "approval_policy = false",
         "default_permissions = ':other'",
-        "web_search = 'off'",
         "forced_login_method = 'sso'",
         "shell_environment_policy.inherit = 'minimal'",
-        "history.persistence = 'off'",
         "permissions.p.filesystem.'/a' = 'hidden'",
-        "apps.a.enabled = 'no'",
-        "mcp_servers.m = { command = 'x', required = true, enabled_tools = 'a' }",
+        "sandbox_workspace_write.network_access = 'no'",
+        "mcp_servers.m = { command = 'x', required = true, enabled_tools = { a = 1 } }",
         "profile = 'p'\n[profiles.p]\nsandbox_mode = 'workspace'",
     ] {
         assert!(TestHome::with(text).resolved().is_err(), "{text}");
@@ -141,7 +138,7 @@ fn a_value_of_another_agent_acts_as_ours() {
 fn a_mistake_in_a_part_that_is_not_used_is_a_warning() {
     let text = "[model_providers.old]\nbase_url = 'https://h'\nwire_api = 'chat'\nenv_key = 'OLD'\n\
                 [model_providers.half]\nname = 'Half'\n\
-                [mcp_servers.m]\ncommand = 5\n[mcp_servers.n]\ncommand = 'n'\n\
+                [mcp_servers.m]\ncommand = []\n[mcp_servers.n]\ncommand = 'n'\n\
                 [profiles.p]\nsandbox_mode = 'x'\n";
     let home = TestHome::with(text);
     let resolved = home.resolved().unwrap();
@@ -184,16 +181,16 @@ fn what_would_have_no_effect_is_named() {
 
 #[test]
 fn all_mistakes_are_named_in_the_order_of_the_lines() {
-    let text = "notify = 'beep'\nsandbox_mode = 'x'\n\
-                default_permissions = 'missing'\n[tui]\nanimations = 1\n\
+    let text = "approval_policy = 'beep'\nsandbox_mode = 'x'\n\
+                default_permissions = 'missing'\n[shell_environment_policy]\ninherit = 1\n\
                 [permissions.p.filesystem]\n'rel' = 'read'\n[model_providers.offline]\nname = 'x'\n\
-                [history]\nmax_bytes = -1\n";
+                [agents]\nmax_total_tokens = -1\n";
     let error = parse(text).unwrap_err();
     assert!(
         error.to_string().ends_with("(and 3 more mistakes; `agentd config check` names them all)"),
         "{error}"
     );
-    assert!(error.to_string().contains(":1:10: `notify`"), "{error}");
+    assert!(error.to_string().contains(":1:19: `approval_policy`"), "{error}");
     let mut home = TestHome::with(text);
     home.files = FileCache::of_usable_parts();
     let rest = home.resolved().unwrap_err();
@@ -207,18 +204,18 @@ fn all_mistakes_are_named_in_the_order_of_the_lines() {
         })
         .collect();
     let keys = [
-        (1, "notify"),
+        (1, "approval_policy"),
         (2, "sandbox_mode"),
         (3, "default_permissions"),
-        (5, "tui.animations"),
+        (5, "shell_environment_policy.inherit"),
         (7, "permissions.p.filesystem.rel"),
         (8, "model_providers.offline"),
-        (11, "history.max_bytes"),
+        (11, "agents.max_total_tokens"),
     ];
     assert_eq!(places, keys.map(|(line, key)| (line, key.to_owned())));
     let diagnostic = Error::of_all([Layer::parse(
         LayerName::User { file: "/c".into() },
-        "model = 1\nnotify = 2",
+        "sandbox_mode = 1\napproval_policy = 2",
     )
     .unwrap_err()])
     .unwrap()

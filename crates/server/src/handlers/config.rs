@@ -53,6 +53,10 @@ impl ConfigMethods<Caller> for Server {
         });
         let mut origins: BTreeMap<String, ConfigLayerMetadata> = origins.collect();
         if params.include_defaults {
+            if let Some(origin) = origin_of_search_mode(resolved) {
+                let metadata = metadata(resolved, WEB_SEARCH, origin);
+                origins.entry(WEB_SEARCH.to_owned()).or_insert(metadata);
+            }
             add_defaults(resolved, &config, &mut Vec::new(), &mut origins);
         }
         let config = match config {
@@ -250,6 +254,7 @@ fn overridden(resolved: &Resolved, edit: &Edit) -> Option<ConfigOverriddenMetada
     if in_force || edit.value.is_null() && matches!(origin.layer(), LayerName::System { .. }) {
         return None;
     }
+    let origin = origin_of_difference(resolved, &edit.key_path, &edit.value).unwrap_or(origin);
     let by = resolved
         .pending_reason(&edit.key_path)
         .map(|why| format!("it {why}"))
@@ -260,6 +265,23 @@ fn overridden(resolved: &Resolved, edit: &Edit) -> Option<ConfigOverriddenMetada
         overriding_layer: metadata(resolved, &edit.key_path, origin),
         effective_value: effective,
     })
+}
+
+/// The origin of the first value below `key` that is not as in `written`: of a table, another layer may
+/// hold a part.
+fn origin_of_difference<'r>(
+    resolved: &'r Resolved,
+    key: &str,
+    written: &Value,
+) -> Option<&'r Origin> {
+    let (effective, origin) = resolved.value(key)?;
+    let Value::Object(members) = &effective else { return Some(origin) };
+    let differs = |name: &&String| {
+        written.get(name.as_str()).is_none_or(|own| !is_same(own, &members[*name]))
+    };
+    let name = members.keys().find(differs)?;
+    let below = format!("{key}.{}", config::dotted_key(&[name]));
+    origin_of_difference(resolved, &below, written.get(name).unwrap_or(&Value::Null))
 }
 
 /// The message of a requirement about a key.
@@ -285,6 +307,26 @@ fn metadata(resolved: &Resolved, key: &str, origin: &Origin) -> ConfigLayerMetad
         version: resolved.version(origin),
         held_off: resolved.pending_reason(key),
     }
+}
+
+const WEB_SEARCH: &str = "web_search";
+/// Switches that decide the mode of the web search while `web_search` is not set, the decisive one first.
+const SEARCH_SWITCHES: [&str; 4] = [
+    "tools.web_search",
+    "features.web_search_request",
+    "features.web_search_cached",
+    "features.web_search",
+];
+
+/// The origin of the switch that decides the mode of the web search; `None` where none does.
+fn origin_of_search_mode(resolved: &Resolved) -> Option<&Origin> {
+    let decides = |key: &str, value: &Value| match key {
+        "tools.web_search" => value.is_boolean(),
+        _ => *value == Value::Bool(true),
+    };
+    let set = SEARCH_SWITCHES.iter().filter_map(|key| Some((*key, resolved.value(key)?)));
+    let mut deciding = set.filter(|(key, (value, _))| decides(key, value));
+    deciding.next().map(|(_, (_, origin))| origin)
 }
 
 /// Adds the origin of each value that no layer sets.

@@ -140,6 +140,46 @@ async fn a_write_that_a_flag_overrides_is_reported_as_overridden() {
 }
 
 #[tokio::test]
+async fn origins_name_the_layer_that_holds_the_value() {
+    let mut env = env().await;
+    std::fs::create_dir(env.system_dir()).unwrap();
+    let system = "[tui]\ntheme = \"system\"\n[features]\nweb_search_request = true\n";
+    std::fs::write(env.system_dir().join("config.toml"), system).unwrap();
+    let config = std::fs::read_to_string(env.home().join("config.toml")).unwrap();
+    env.write_config(&format!(
+        "tools_view_image = false\nprofile = \"p\"\n{config}\n[tui]\nanimations = false\n\
+         [profiles.p]\nmodel_verbosity = \"low\"\n"
+    ));
+    for flag in ["tui.show_tooltips=false", "review_model=\"by-flag\"", "tui.theme=\"by-flag\""] {
+        env.config_overrides.push(flag.to_owned());
+    }
+    let server = env.start();
+    let mut peer = server.connect().await;
+    let read = peer.call("config/read", json!({ "includeDefaults": true })).await;
+    for (key, layer) in [
+        ("tui.theme", "sessionFlags"),
+        ("tui.animations", "user"),
+        ("tui.show_tooltips", "sessionFlags"),
+        ("tui.alternate_screen", "default"),
+        ("features.web_search_request", "system"),
+        ("web_search", "system"),
+        ("tools.view_image", "user"),
+        ("model_verbosity", "user"),
+        ("review_model", "sessionFlags"),
+        ("approval_policy", "default"),
+    ] {
+        assert_eq!(read["origins"][key]["name"]["type"], layer, "{key}: {}", read["origins"]);
+    }
+    // Of a table, another layer may hold a part.
+    let table = json!({ "keyPath": "tui", "value": { "theme": "mine", "animations": true },
+        "mergeStrategy": "upsert" });
+    let written = peer.call("config/value/write", table).await;
+    assert_eq!(written["status"], "okOverridden");
+    let by = &written["overriddenMetadata"]["overridingLayer"]["name"]["type"];
+    assert_eq!(by, "sessionFlags", "{written}");
+}
+
+#[tokio::test]
 async fn a_change_applies_from_the_next_turn() {
     let env = env().await;
     let server = env.start();
@@ -368,10 +408,10 @@ async fn a_broken_project_file_is_reported_too() {
     let key = format!("projects.\"{}\".trust_level", env.workspace().display());
     peer.call("config/value/write", write(&key, json!("trusted"))).await;
     let thread = peer.start_thread(json!({})).await;
-    std::fs::write(&file, "model = 5\n").unwrap();
+    std::fs::write(&file, "sandbox_mode = 5\n").unwrap();
     let about = |notice: &Value| notice["path"] == file.display().to_string();
     let notice = peer.expect_where("configWarning", about).await;
-    assert_eq!(notice["range"]["start"], json!({ "line": 1, "column": 9 }), "{notice}");
+    assert_eq!(notice["range"]["start"], json!({ "line": 1, "column": 16 }), "{notice}");
     peer.run_turn(&thread, "Go.").await;
     assert_eq!(env.model().requests().pop().unwrap()["model"], "of-the-project");
 }

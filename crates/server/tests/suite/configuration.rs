@@ -71,7 +71,7 @@ async fn an_unreadable_configuration_is_reported_and_refuses_threads_until_it_is
     let good = std::fs::read_to_string(env.home().join("config.toml")).unwrap();
     for (bad, said) in [
         ("model = \n", "config.toml:1"),
-        ("model = 5\n", "`model`"),
+        ("sandbox_mode = 5\n", "`sandbox_mode`"),
         ("approval_policy = \"sometimes\"\n", "approval_policy"),
         ("model_provider = \"unknown\"\n", "model_provider"),
     ] {

@@ -368,18 +368,23 @@ async fn a_collector_that_hangs_holds_up_neither_turns_nor_the_end() {
 
 #[tokio::test]
 async fn exporters_that_cannot_be_used_are_reported() {
-    for (keys, part) in [
-        ("trace_exporter.jaeger.endpoint = \"http://x\"", "no exporter is called `jaeger`"),
-        ("exporter.otlp-http = {}\nexporter.otlp-grpc = {}", "only one exporter can be used"),
-        ("exporter = {}", "an exporter needs a name"),
-    ] {
+    let start = async |keys: &str| {
         let env = TestEnvironment::with_responses(json!([says("Done.")])).await;
         configure(&env, &format!("[otel]\n{keys}\n"));
-        let server = env.start();
-        let mut peer = server.connect().await;
-        let refused = peer.refused("thread/start", json!({})).await;
-        assert!(refused.message.contains(part), "{refused:?}");
-    }
+        env
+    };
+    let env = start("exporter.otlp-http = {}\nexporter.otlp-grpc = {}").await;
+    let server = env.start();
+    let mut peer = server.connect().await;
+    let refused = peer.refused("thread/start", json!({})).await;
+    assert!(refused.message.contains("only one exporter can be used"), "{refused:?}");
+    // Without the exporter, nothing is sent.
+    let env = start("trace_exporter.jaeger.endpoint = \"http://x\"\nexporter = {}").await;
+    let server = env.start();
+    let mut peer = server.connect().await;
+    peer.start_thread(json!({})).await;
+    let warning = peer.expect("configWarning").await;
+    assert!(warning.to_string().contains("no exporter is called `jaeger`"), "{warning}");
     let env = TestEnvironment::with_responses(json!([says("Done.")])).await;
     let headers = "headers = { \"bad name\" = \"secret1\" }";
     configure(&env, &format!("[otel.trace_exporter.otlp-http]\n{headers}\n"));

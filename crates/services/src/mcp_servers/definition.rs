@@ -40,14 +40,6 @@ fn definition(name: &str, server: &McpServer, options: &Options) -> Definition {
     }
 }
 
-/// Returns why each server that is switched on cannot be reached, by its name.
-pub(crate) fn unusable(config: &Config, options: &Options) -> Vec<(String, String)> {
-    let enabled = config.mcp_servers.iter().filter(|(_, server)| server.enabled);
-    enabled
-        .filter_map(|(name, server)| Some((name.clone(), transport(name, server, options).err()?)))
-        .collect()
-}
-
 fn transport(name: &str, server: &McpServer, options: &Options) -> Result<Transport, String> {
     let place = format!("mcp_servers.{name}");
     match (&server.command, &server.url) {
