@@ -4,7 +4,7 @@
 //! What users read or build without the checkout's tools is committed. The rest of it, `BUILT` in
 //! `xtask::files`, is built from the protocol's schema by what needs it: the book, the TypeScript SDK.
 
-mod key_status;
+pub(crate) mod key_status;
 mod models;
 mod page;
 mod python;

@@ -5,6 +5,7 @@
 
 mod bench;
 mod book;
+mod effects;
 mod examples;
 mod fill;
 mod generate;
@@ -51,6 +52,8 @@ enum Task {
     },
     /// Compare what a run of all tests left in target/ with the pages and examples that are made of it
     CheckNotes,
+    /// Run the tests of keys of the configuration, each with its key ignored: they must fail
+    Effects(effects::Options),
     /// Build the site of docs/ into target/book
     Book,
     /// Add many stored threads, or a very long one, to a home folder
@@ -82,6 +85,7 @@ fn main() -> ExitCode {
             protocol_status::check(&root, &notes.answers)
                 .and_then(|()| examples::check_recorded(&root, &notes.messages))
         }
+        Task::Effects(options) => effects::run(&root, &options),
         Task::Book => book::run(&root),
         Task::Fill(options) => fill::run(&options),
         Task::Bench(arguments) => bench::run(&root, *arguments),

@@ -57,6 +57,9 @@ enum Task {
     /// Record the examples of the protocol reference again, in a run of the server's tests
     #[command(disable_help_flag = true)]
     Examples(tools::Arguments),
+    /// Run the tests of keys of the configuration, each with its key ignored: they must fail
+    #[command(disable_help_flag = true)]
+    Effects(tools::Arguments),
     /// Build the site of docs/ into target/book
     #[command(disable_help_flag = true)]
     Book(tools::Arguments),
@@ -92,6 +95,7 @@ fn main() -> ExitCode {
         Task::Generate(arguments) => tools::run(&root, "generate", &arguments),
         Task::ProtocolStatus(arguments) => tools::run(&root, "protocol-status", &arguments),
         Task::Examples(arguments) => tools::run(&root, "examples", &arguments),
+        Task::Effects(arguments) => tools::run(&root, "effects", &arguments),
         Task::Book(arguments) => tools::run(&root, "book", &arguments),
         Task::Fill(arguments) => tools::run(&root, "fill", &arguments),
         Task::Bench(arguments) => tools::run(&root, "bench", &arguments),

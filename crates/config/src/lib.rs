@@ -26,6 +26,8 @@ mod expected;
 mod file_cache;
 mod foreign;
 mod form;
+#[cfg(debug_assertions)]
+mod ignored_key;
 mod key_path;
 pub mod kind;
 mod layer;

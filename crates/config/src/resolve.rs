@@ -294,6 +294,8 @@ pub fn resolve_usable(
 ) -> Result<(Resolved, Vec<Error>), Error> {
     let layers: Vec<&Layer> = stack.enabled().collect();
     let Merged { mut root, profile } = merge_layers(&layers)?;
+    #[cfg(debug_assertions)]
+    crate::ignored_key::remove(&mut root, environment);
     let cx = environment.read_context();
     let (mut warnings, mut errors) = (stack.warnings.clone(), Vec::new());
     let unused = unused_parts::leave_out(&mut root, profile.as_deref(), &mut warnings, &mut errors);

@@ -170,7 +170,7 @@ impl TestEnvironment {
             system_dir: self.system_dir(),
             strict_config: false,
             config_overrides: self.config_overrides.clone(),
-            environment: self.variables.clone(),
+            environment: self.variables.iter().cloned().chain(ignored_key()).collect(),
             shell: "/bin/bash".into(),
             session_source: self.session_source.clone(),
             dialect: None,
@@ -244,6 +244,13 @@ impl TestServer {
     pub async fn stop(self) {
         self.server.shutdown().await;
     }
+}
+
+/// The variable with the key that the check of the tests of effects ignores.
+#[allow(clippy::disallowed_methods, reason = "the caller of the tests names the key")]
+fn ignored_key() -> Option<(OsString, OsString)> {
+    let name = "AGENTD_TEST_IGNORED_KEY";
+    std::env::var_os(name).map(|key| (name.into(), key))
 }
 
 fn copy_folder(from: &Path, to: &Path) -> std::io::Result<()> {

@@ -18,12 +18,12 @@ const REQUIREMENT: &str = "requirement ";
 
 /// A test that shows the effect of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct EffectTest {
+pub(crate) struct EffectTest {
     /// Folder below `crates/`.
-    krate: String,
+    pub(crate) krate: String,
     /// File without its extension.
-    file: String,
-    function: String,
+    pub(crate) file: String,
+    pub(crate) function: String,
 }
 
 impl fmt::Display for EffectTest {
@@ -37,6 +37,14 @@ impl fmt::Display for EffectTest {
 struct EffectTests {
     of_keys: BTreeMap<String, Vec<EffectTest>>,
     of_requirements: BTreeMap<String, Vec<EffectTest>>,
+}
+
+/// The tests of each key of `config.toml`.
+///
+/// # Errors
+/// A file cannot be read, or a comment is malformed.
+pub(crate) fn effect_tests(root: &Path) -> Result<BTreeMap<String, Vec<EffectTest>>> {
+    Ok(EffectTests::collect(&root.join("crates"))?.of_keys)
 }
 
 /// The page.

@@ -108,6 +108,18 @@ impl Program {
         Ok(String::from_utf8_lossy(&output.stderr).into_owned())
     }
 
+    /// Runs it and returns its standard output. Its standard error is passed on.
+    ///
+    /// # Errors
+    /// It cannot be started, or fails.
+    pub fn stdout(mut self) -> Result<String> {
+        println!("$ {}", self.shown);
+        let output = self.command.stderr(Stdio::inherit()).output();
+        let output = output.with_context(|| format!("cannot start `{}`", self.shown))?;
+        ensure!(output.status.success(), "`{}` failed ({})", self.shown, output.status);
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
     /// Runs tests and counts them with `read`, which sees everything that was printed.
     pub fn run_tests(mut self, read: fn(&str) -> Option<Counts>) -> Outcome {
         println!("$ {}", self.shown);

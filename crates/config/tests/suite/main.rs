@@ -109,6 +109,8 @@ impl TestHome {
             "MY_KEY" => Some("secret-1".to_owned()),
             "MY_ORG" => Some("org-7".to_owned()),
             "EMPTY" => Some(String::new()),
+            // The check of the tests of effects.
+            "AGENTD_TEST_IGNORED_KEY" => std::env::var(name).ok(),
             _ => None,
         };
         let environment =

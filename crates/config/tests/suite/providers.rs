@@ -11,12 +11,7 @@ fn http(config: &Config, id: &str) -> HttpProvider {
     }
 }
 
-// Effect of `model_providers.<id>.name`, `model_providers.<id>.base_url`.
-// Effect of `model_providers.<id>.env_key`, `model_providers.<id>.env_key_instructions`.
-// Effect of `model_providers.<id>.http_headers`, `model_providers.<id>.env_http_headers`.
-// Effect of `model_providers.<id>.query_params`, `model_providers.<id>.request_max_retries`.
-// Effect of `model_providers.<id>.stream_max_retries`.
-// Effect of `model_providers.<id>.stream_idle_timeout_ms`, `model_providers.<id>.wire_api`.
+// Effect of `model_providers.<id>.name`, `model_providers.<id>.wire_api`.
 #[test]
 fn custom() {
     let config = TestHome::with(

@@ -352,17 +352,24 @@ async fn raw_reasoning() {
 // Effect of `background_terminal_max_timeout`.
 #[tokio::test]
 async fn poll_window() {
-    let waits = calls("write_stdin", json!({ "session_id": 1, "yield_time_ms": 600_000 }));
+    // The id that the first command of a thread gets.
+    let waits = calls("write_stdin", json!({ "session_id": 2, "yield_time_ms": 600_000 }));
     let begins = calls("exec_command", json!({ "cmd": "sleep 1000", "yield_time_ms": 250 }));
     let script = json!([begins, waits, says("Done.")]);
     let mut env = TestEnvironment::with_responses(script).await;
-    configure(&mut env, &["background_terminal_max_timeout=5000"]);
+    configure(&mut env, &["background_terminal_max_timeout=300"]);
     let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     let begun = std::time::Instant::now();
     let turn = peer.run_turn(&thread, "Go.").await;
     assert_eq!(turn["status"], "completed");
+    // Both calls end while the command runs; without the key, the second one would wait 300 s.
+    let outputs = tool_outputs(&env);
+    for output in &outputs {
+        assert!(output.contains("session ID 2"), "{outputs:?}");
+    }
+    assert_eq!(outputs.len(), 2, "{outputs:?}");
     assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
 }
 
@@ -541,11 +548,12 @@ async fn sandbox_mode() {
 async fn workspace_write() {
     let mut env = TestEnvironment::with_responses(json!([says("Hi.")])).await;
     let extra = env.root().join("extra");
+    let roots = format!("sandbox_workspace_write.writable_roots=[\"{}\"]", extra.display());
     configure(
         &mut env,
         &[
             "sandbox_mode=workspace-write",
-            &format!("sandbox_workspace_write.writable_roots=[\"{}\"]", extra.display()),
+            &roots,
             "sandbox_workspace_write.network_access=true",
             "sandbox_workspace_write.exclude_slash_tmp=true",
             "sandbox_workspace_write.exclude_tmpdir_env_var=true",
@@ -557,6 +565,35 @@ async fn workspace_write() {
     assert_eq!(sandbox["writableRoots"], json!([env.workspace(), extra]));
     for member in ["networkAccess", "excludeSlashTmp", "excludeTmpdirEnvVar"] {
         assert_eq!(sandbox[member], true, "{sandbox}");
+    }
+    // Commands are confined accordingly, key by key.
+    let extra = tempfile::tempdir_in("/var/tmp").unwrap();
+    let port = crate::managed_network::service();
+    let write = |folder: &str| format!("touch {folder}/$$.made && rm {folder}/$$.made && echo did");
+    let reach = format!("exec 3<>/dev/tcp/127.0.0.1/{port} && echo did");
+    let extra = extra.path().display().to_string();
+    let tmpdir = tempfile::tempdir_in("/var/tmp").unwrap();
+    let key = |text: &str| format!("sandbox_workspace_write.{text}");
+    for (key, script, by_default) in [
+        (key(&format!("writable_roots=[\"{extra}\"]")), write(&extra), false),
+        (key("network_access=true"), reach, false),
+        (key("exclude_slash_tmp=true"), write("/tmp"), true),
+        (key("exclude_tmpdir_env_var=true"), write("$TMPDIR"), true),
+    ] {
+        for is_set in [false, true] {
+            let responses = json!([runs(&script), says("Done.")]);
+            let mut env = TestEnvironment::with_responses(responses).await;
+            configure(&mut env, &["sandbox_mode=workspace-write", "approval_policy=never"]);
+            env.config_overrides.extend(is_set.then(|| key.clone()));
+            env.variables.push(("TMPDIR".into(), tmpdir.path().into()));
+            let server = env.start();
+            let mut peer = server.connect().await;
+            let thread = peer.start_thread(json!({})).await;
+            peer.run_turn(&thread, "Go.").await;
+            let outputs = tool_outputs(&env);
+            let did = outputs[0].contains("\ndid");
+            assert_eq!(did, by_default != is_set, "{key} {is_set}: {outputs:?}");
+        }
     }
 }
 

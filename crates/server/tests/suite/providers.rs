@@ -106,6 +106,9 @@ async fn a_server_that_does_not_run_or_lacks_the_model_says_what_to_do() {
     }
 }
 
+// Effect of `model_providers.<id>.base_url`, `model_providers.<id>.env_key`.
+// Effect of `model_providers.<id>.http_headers`, `model_providers.<id>.env_http_headers`.
+// Effect of `model_providers.<id>.query_params`.
 #[tokio::test]
 async fn every_key_of_a_provider_reaches_its_requests() {
     let mut env = TestEnvironment::with_responses(json!([says("Hello.")])).await;
@@ -156,6 +159,63 @@ async fn the_requests_of_a_thread_share_a_websocket() {
     assert!(requests.iter().all(|request| request["type"] == "response.create"));
     assert!(requests[1]["previous_response_id"].is_string());
     assert_eq!(requests[1]["input"].as_array().unwrap().len(), 1, "{}", requests[1]["input"]);
+}
+
+/// How many requests a turn makes at a provider with these keys that answers with `step` always.
+async fn requests_of(step: serde_json::Value, keys: &str) -> usize {
+    let response = json!({ "steps": [step] });
+    let env = TestEnvironment::with_responses(json!(vec![response; 8])).await;
+    env.write_config(&format!(
+        "model = \"gpt-5\"\nmodel_provider = \"acme\"\n[model_providers.acme]\nbase_url = \"{}\"\n{keys}\n",
+        env.model().base_url()
+    ));
+    assert_ne!(failed(&env).await, "", "{keys}");
+    env.model().requests().len()
+}
+
+// Effect of `model_providers.<id>.request_max_retries`, `model_providers.<id>.stream_max_retries`.
+#[tokio::test]
+async fn a_request_and_a_stream_are_retried_as_often_as_their_keys_say() {
+    let refused = || json!({ "error": { "status": 500, "message": "broken" } });
+    let cut = || json!({ "cut": "data: {\"ty" });
+    for (step, keys, expect) in [
+        (refused(), "request_max_retries = 0\nstream_max_retries = 0", 1),
+        (refused(), "request_max_retries = 2\nstream_max_retries = 0", 3),
+        (cut(), "request_max_retries = 0\nstream_max_retries = 0", 1),
+        (cut(), "request_max_retries = 0\nstream_max_retries = 2", 3),
+    ] {
+        assert_eq!(requests_of(step, keys).await, expect, "{keys}");
+    }
+}
+
+// Effect of `model_providers.<id>.stream_idle_timeout_ms`.
+#[tokio::test]
+async fn a_silent_stream_ends_after_its_timeout() {
+    let silent = json!({ "steps": [{ "message": "Half" }, "idle"] });
+    let env = TestEnvironment::with_responses(json!([silent])).await;
+    let base_url = env.model().base_url();
+    let keys = format!("base_url = \"{base_url}\"\nstream_idle_timeout_ms = 100");
+    use_provider(&env, "acme", "gpt-5", &keys);
+    // The default is five minutes.
+    let limit = std::time::Duration::from_mins(1);
+    let message = tokio::time::timeout(limit, failed(&env)).await.expect("the turn ends");
+    assert!(
+        message.contains("idle") || message.contains("silent") || message.contains("100 ms"),
+        "{message}"
+    );
+}
+
+// Effect of `model_providers.<id>.env_key_instructions`.
+#[tokio::test]
+async fn a_missing_key_is_explained_with_the_words_of_the_provider() {
+    let env = TestEnvironment::with_responses(json!([says("Never.")])).await;
+    let base_url = env.model().base_url();
+    let keys = format!(
+        "base_url = \"{base_url}\"\nenv_key = \"ACME_KEY\"\nenv_key_instructions = \"ask Ada\""
+    );
+    use_provider(&env, "acme", "gpt-5", &keys);
+    let message = failed(&env).await;
+    assert!(message.contains("ACME_KEY") && message.contains("ask Ada"), "{message}");
 }
 
 // Effect of `model_providers.<id>.tool_types`.

@@ -63,6 +63,10 @@ impl TestEnvironment {
             .env("TMPDIR", self.tmp())
             .current_dir(self.work())
             .stdin(Stdio::null());
+        // The check of the tests of effects.
+        if let Some(key) = std::env::var_os("AGENTD_TEST_IGNORED_KEY") {
+            command.env("AGENTD_TEST_IGNORED_KEY", key);
+        }
         command
     }
 
