@@ -71,6 +71,9 @@ fn check_text(file: &Path, text: &str, names: &Names) -> Vec<Finding> {
 fn mentions(line: &str, names: &Names) -> Vec<String> {
     const PROGRAM: &str = "agentd";
     let mut messages = Vec::new();
+    if !line.contains(PROGRAM) {
+        return messages;
+    }
     let imports = [&names.pypi_sdk, &names.crates_sdk].map(|name| name.replace('-', "_"));
     for start in ["from ", "import ", "use "] {
         for (at, _) in line.match_indices(start) {

@@ -51,6 +51,10 @@ const FORMS: [Form; 34] = [
     form(&["cargo", "add"], Registry::Crates, false),
 ];
 
+/// Parts of all first words of the forms: a line without any of them, as most are, needs no closer look.
+const PROGRAMS: [&str; 10] =
+    ["bun", "cargo", "deno", "npm", "npx", "pdm", "pip", "poetry", "uv", "yarn"];
+
 /// Options whose value is the next word.
 const WITH_VALUE: [&str; 22] = [
     "--cache",
@@ -84,6 +88,9 @@ const WITH_PACKAGE: [&str; 5] = ["--from", "--package", "--spec", "--with", "-p"
 /// A list of quoted words can be a command, as in the configuration of a server, unless `is_rust`: there it can just
 /// as well be a list of programs.
 pub(super) fn packages(line: &str, is_rust: bool) -> Vec<(Registry, String)> {
+    if !PROGRAMS.iter().any(|program| line.contains(program)) {
+        return Vec::new();
+    }
     // A comment of the shell ends a command, and so does what surrounds one in a document or a program.
     let line = line.replace(" # ", "\n");
     let parts = line.split(['`', '|', ';', '&', '(', ')', '\n']);
@@ -195,6 +202,9 @@ mod tests {
             let found: Vec<String> =
                 packages(line, false).into_iter().map(|(_, name)| name).collect();
             assert_eq!(found.join(" "), expected, "{line}");
+        }
+        for Form { words, .. } in FORMS {
+            assert!(PROGRAMS.iter().any(|program| words[0].contains(program)), "{words:?}");
         }
         assert_eq!(packages("cargo add a", true), [(Registry::Crates, "a".to_owned())]);
         assert_eq!(packages(r#"const RUNNERS: [&str; 2] = ["npx", "busybox"];"#, true), []);
