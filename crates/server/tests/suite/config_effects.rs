@@ -61,7 +61,7 @@ async fn web_search() {
         &[
             "tools.web_search.context_size=high",
             "tools.web_search.allowed_domains=[\"a.example\"]",
-            "tools.web_search.location={country=\"nl\", city=\"Delft\", \
+            "tools.web_search.location={country=\"nl\", region=\"Zuid-Holland\", city=\"Delft\", \
              timezone=\"America/Argentina/Buenos_Aires\"}",
         ],
         json!({}),
@@ -70,8 +70,8 @@ async fn web_search() {
     let expect = json!({
         "type": "web_search", "external_web_access": false, "search_context_size": "high",
         "filters": { "allowed_domains": ["a.example"] },
-        "user_location": { "type": "approximate", "country": "NL", "city": "Delft",
-            "timezone": "America/Argentina/Buenos_Aires" },
+        "user_location": { "type": "approximate", "country": "NL", "region": "Zuid-Holland",
+            "city": "Delft", "timezone": "America/Argentina/Buenos_Aires" },
     });
     assert_eq!(tool(&request, "web_search"), Some(&expect));
 }
@@ -137,6 +137,15 @@ async fn shell_tool() {
             "web_search"
         ]
     );
+}
+
+// Effect of `features.multi_agent`.
+#[tokio::test]
+async fn multi_agent() {
+    for (overrides, is_offered) in [(&[][..], true), (&["features.multi_agent=false"], false)] {
+        let names = tool_names(&request_with(overrides, json!({})).await);
+        assert_eq!(names.contains(&"spawn_agent".to_owned()), is_offered, "{names:?}");
+    }
 }
 
 // Effect of `features.unified_exec`.
@@ -393,6 +402,19 @@ async fn history() {
     peer.run_turn(&ephemeral, "Not kept either.").await;
     peer.run_turn(&thread, "Last words.").await;
     assert_eq!(lines_of(&file, 3).await[2]["text"], "Last words.");
+    // The oldest prompts make room for new ones.
+    let answers: Vec<Value> = ["One.", "Two.", "Three.", "Four."].map(says).to_vec();
+    let mut env = TestEnvironment::with_responses(json!(answers)).await;
+    configure(&mut env, &["history.max_bytes=450"]);
+    let server = env.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    for letter in ["a", "b", "c", "d"] {
+        peer.run_turn(&thread, &letter.repeat(100)).await;
+    }
+    server.stop().await;
+    let kept = std::fs::read_to_string(env.home().join("history.jsonl")).unwrap();
+    assert!(kept.contains("ddd") && !kept.contains("aaa") && kept.len() <= 450, "{kept}");
 }
 
 // Effect of `notify`.

@@ -33,6 +33,7 @@ async fn the_feature_and_the_capability_are_needed() {
     assert_eq!(fault.message, "thread/goal/get requires experimentalApi capability");
 }
 
+// Effect of `features.goals`.
 #[tokio::test]
 async fn a_goal_is_worked_on_until_it_is_reached() {
     let usage =

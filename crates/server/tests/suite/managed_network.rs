@@ -74,7 +74,7 @@ fn assert_each(outputs: &[String], expected: &[&str]) {
 
 const LOCAL: &str = "allow_local_binding = true\nallowed_domains = [\"127.0.0.1\"]\n";
 
-// Effect of `permissions.<name>.network.mode`.
+// Effect of `permissions.<name>.network.enabled`, `permissions.<name>.network.mode`.
 #[tokio::test]
 async fn mode() {
     let port = service();
