@@ -3,12 +3,10 @@
 //!
 //! - [`scan`] reads a JSON request in one pass; [`Edits`] change it without copying it.
 //! - [`Form`] reads a `multipart/form-data` request; [`Upload`] one that uploads a file.
-//! - [`Decoder`] undoes the content coding of an answer that came compressed.
 //! - [`Reader`] watches an answer go by, JSON or a stream of events; [`UsageFilter`] also takes the
 //!   usage chunk out of a chat stream.
 
 mod answer;
-mod coding;
 mod edit;
 mod filter;
 mod json;
@@ -25,7 +23,6 @@ mod wav;
 mod words;
 
 pub use answer::{Outcome, Reader};
-pub use coding::{CodingError, Decoder, MAX_DECODED};
 pub use edit::{Edited, Edits};
 pub use filter::UsageFilter;
 pub use json::{MAX_DEPTH, Malformed, Span};

@@ -12,7 +12,7 @@ use hyper::body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, Sleep};
 
 use crate::account::{Account, End};
-use crate::upstream::{Redactor, UpstreamBody};
+use crate::upstream::{DecodedBody, Redactor};
 use gateway_body::{Outcome, Reader, UsageFilter};
 
 /// The body of a response.
@@ -43,7 +43,7 @@ pub(crate) enum Watch {
 
 /// An upstream's response in transit.
 pub(crate) struct ForwardedAnswer {
-    upstream: UpstreamBody,
+    upstream: DecodedBody,
     /// Pieces to forward.
     ready: VecDeque<Bytes>,
     watch: Watch,
@@ -67,7 +67,7 @@ pub(crate) type OnObjectId = Box<dyn FnOnce(&str) + Send + Sync>;
 impl ForwardedAnswer {
     /// `first` is the received part of the body; `size` is the length that the client was sent.
     pub(crate) fn new(
-        (upstream, first): (UpstreamBody, Option<Bytes>),
+        (upstream, first): (DecodedBody, Option<Bytes>),
         watch: Watch,
         account: Account,
         status: u16,

@@ -1,7 +1,6 @@
 //! Forwards requests to upstreams: one pooled client, the headers and bodies in both directions,
 //! and errors. It knows neither limits nor clients.
 
-mod answer_body;
 mod body;
 mod failure;
 mod headers;
@@ -10,15 +9,15 @@ mod redactor;
 use std::time::Duration;
 
 use http_body_util::BodyExt;
-use http_client::{HttpClient, HttpVersions, PoolOptions, TlsError};
+use http_client::{BodyError, HttpClient, HttpVersions, PoolOptions, TlsError};
 use hyper::header::{self, HeaderValue};
 use hyper::http::uri::PathAndQuery;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 
-pub(crate) use answer_body::{AnswerError, UpstreamBody};
 pub(crate) use body::OutBody;
 pub(crate) use failure::{Failure, SecretMask, too_large, too_slow};
 pub(crate) use headers::{for_client, for_upstream};
+pub(crate) use http_client::DecodedBody;
 pub(crate) use redactor::Redactor;
 
 use gateway_policy::settings::{Base, Upstream};
@@ -73,7 +72,7 @@ impl Client {
     pub(crate) async fn send(
         &self,
         outgoing: Outgoing<'_>,
-    ) -> Result<(Response<UpstreamBody>, Option<bytes::Bytes>), Failure> {
+    ) -> Result<(Response<DecodedBody>, Option<bytes::Bytes>), Failure> {
         let timeout = outgoing.upstream.timeout;
         let request = request(outgoing)?;
         let answered = async {
@@ -82,14 +81,15 @@ impl Client {
                 .request(request)
                 .await
                 .map_err(|error| Failure::from_http_error(&error))?;
-            let mut response = answer_body::decoded(response)?;
+            let mut response = http_client::decoded(response)
+                .map_err(|error| Failure::Coding(error.to_string()))?;
             let first = loop {
                 match response.body_mut().frame().await {
                     None => break None,
-                    Some(Err(AnswerError::Cut(error))) => {
+                    Some(Err(BodyError::Cut(error))) => {
                         return Err(Failure::Cut(error.to_string()));
                     }
-                    Some(Err(AnswerError::Coding(error))) => {
+                    Some(Err(BodyError::Coding(error))) => {
                         return Err(Failure::Coding(error.to_string()));
                     }
                     Some(Ok(frame)) => match frame.into_data() {

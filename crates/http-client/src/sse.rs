@@ -255,6 +255,14 @@ impl Reader {
         if self.parser.ignored + MAX_FIELD > MAX_EVENT_BYTES { Err(TooLong) } else { Ok(()) }
     }
 
+    /// The data of an event that the stream ended in; empty if the end is in another line. `None` if the stream
+    /// ended between events.
+    #[must_use]
+    pub fn rest(&self) -> Option<&[u8]> {
+        let is_in_line = self.parser.line != Line::Field(0);
+        (self.has_data || is_in_line).then_some(&*self.data)
+    }
+
     /// Keeps the lines so far, and begins another one.
     fn join(&mut self, pending: Option<&[u8]>) -> Result<(), TooLong> {
         self.keep(pending.unwrap_or_default())?;
@@ -312,6 +320,22 @@ mod tests {
         check("\u{feff}\u{feff}data: a\n\n", &[]);
         check("data: cut", &[]);
         check("data: a\n", &[]);
+    }
+
+    #[test]
+    fn the_rest_of_a_stream_is_known() {
+        let check = |text: &str, expect: Option<&str>| {
+            let mut reader = Reader::new();
+            reader.feed(text.as_bytes(), |_| ()).unwrap();
+            assert_eq!(reader.rest(), expect.map(str::as_bytes), "{text:?}");
+        };
+        check("", None);
+        check("data: a\n\n", None);
+        check("data: a\n\n: comment\n", None);
+        check("data: a\n\ndata: b", Some("b"));
+        check("data: a\n\ndata: b\ndata: c\n", Some("b\nc"));
+        check("data: a\n\ndat", Some(""));
+        check("data: a\n\nevent: b", Some(""));
     }
 
     #[test]

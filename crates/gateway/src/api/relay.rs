@@ -15,7 +15,7 @@ use super::Exchange;
 use crate::account::{Account, End, request_id};
 use crate::answer::{AnswerBody, ForwardedAnswer, OnObjectId, Watch};
 use crate::traces::Span;
-use crate::upstream::{Failure, Outgoing, SecretMask, UpstreamBody, for_client};
+use crate::upstream::{DecodedBody, Failure, Outgoing, SecretMask, for_client};
 use gateway_body::{Outcome, Reader};
 use gateway_policy::error::ApiError;
 use gateway_policy::settings::Upstream;
@@ -31,7 +31,7 @@ const ERROR_PATIENCE: Duration = Duration::from_secs(10);
 /// A successful response that has started.
 pub(super) struct Relayed {
     head: response::Parts,
-    body: UpstreamBody,
+    body: DecodedBody,
     first: Option<Bytes>,
     account: Account,
     patience: Duration,
@@ -127,9 +127,9 @@ pub(super) async fn fetch(exchange: &Exchange, outgoing: Outgoing<'_>) -> Result
 
 /// Rejects pages and redirections, which upstreams do not send.
 fn usable(
-    response: Response<UpstreamBody>,
+    response: Response<DecodedBody>,
     first: Option<Bytes>,
-) -> Result<(Response<UpstreamBody>, Option<Bytes>), Failure> {
+) -> Result<(Response<DecodedBody>, Option<Bytes>), Failure> {
     let status = response.status();
     let content_type = response.headers().get(header::CONTENT_TYPE);
     let content_type = content_type.and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -157,7 +157,7 @@ fn failed(
     error
 }
 
-async fn whole(first: Option<Bytes>, mut body: UpstreamBody, most: usize) -> Option<Bytes> {
+async fn whole(first: Option<Bytes>, mut body: DecodedBody, most: usize) -> Option<Bytes> {
     let mut whole = BytesMut::from(first.as_deref().unwrap_or_default());
     let collect = async {
         while let Some(frame) = body.frame().await {

@@ -10,7 +10,7 @@ use zstd::stream::raw::{DParameter, Decoder as ZstdDecoder, Operation};
 
 /// Most decoded bytes of one body. Beyond it the body is in error: no answer of a model is as large, but
 /// a few megabytes of input can claim to be terabytes.
-pub const MAX_DECODED: u64 = 1 << 30;
+pub(crate) const MAX_DECODED: u64 = 1 << 30;
 /// Largest window of zstd, as a power of two: 8 MiB, the most that HTTP allows (RFC 9659). It bounds the memory.
 const MAX_ZSTD_WINDOW: u32 = 23;
 /// The beginning of a member of gzip; the last byte says that its data is deflate.
@@ -40,7 +40,7 @@ pub enum CodingError {
 }
 
 /// A decoder of one body.
-pub struct Decoder {
+pub(crate) struct Decoder {
     name: &'static str,
     coding: Coding,
     /// True once there was any input.
@@ -83,7 +83,7 @@ impl Decoder {
     ///
     /// # Errors
     /// zstd cannot allocate its memory.
-    pub fn new(coding: &str) -> io::Result<Option<Self>> {
+    pub(crate) fn new(coding: &str) -> io::Result<Option<Self>> {
         let (name, coding) = match coding.to_ascii_lowercase().as_str() {
             "gzip" | "x-gzip" => ("gzip", Coding::Gzip(Box::default())),
             "deflate" => ("deflate", Coding::Deflate(None, Vec::new())),
@@ -103,7 +103,7 @@ impl Decoder {
     }
 
     /// Returns whether a step may write without further input.
-    pub fn has_more(&self) -> bool {
+    pub(crate) fn has_more(&self) -> bool {
         self.full
     }
 
@@ -112,7 +112,7 @@ impl Decoder {
     ///
     /// # Errors
     /// The body is malformed or too large.
-    pub fn step(&mut self, input: &[u8], out: &mut [u8]) -> Result<Moved, CodingError> {
+    pub(crate) fn step(&mut self, input: &[u8], out: &mut [u8]) -> Result<Moved, CodingError> {
         self.begun |= !input.is_empty();
         let (mut read, mut written) = (0, 0);
         loop {
@@ -141,7 +141,7 @@ impl Decoder {
     ///
     /// # Errors
     /// It was cut off.
-    pub fn finish(&self) -> Result<(), CodingError> {
+    pub(crate) fn finish(&self) -> Result<(), CodingError> {
         let complete = match &self.coding {
             Coding::Gzip(gzip) => match gzip.part {
                 GzipPart::First | GzipPart::Next => gzip.held.is_empty(),

@@ -1,6 +1,5 @@
-//! The body of an upstream's answer, decoded: the gateway asks for `identity`, but some servers, and proxies before
-//! them, compress nevertheless. What the gateway counts, and errors, must be read; and the client, whose own
-//! `Accept-Encoding` is not forwarded, may not decode it.
+//! The body of an answer, decoded: requests ask for `identity`, but some servers, and proxies before them, compress
+//! nevertheless.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -10,24 +9,23 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::header::{self, HeaderMap};
 use hyper::{Response, StatusCode};
 
-use super::Failure;
-use gateway_body::{CodingError, Decoder};
+use crate::coding::{CodingError, Decoder};
 
 /// Most bytes that are decoded at once. The client takes them before more are decoded, so that a small body that
 /// claims to be large needs no memory.
 const STEP: usize = 32 << 10;
 
-/// The body of an upstream's answer.
+/// The body of an answer.
 #[derive(Debug)]
-pub(crate) struct UpstreamBody {
+pub struct DecodedBody {
     incoming: Incoming,
     decoding: Option<Box<Decoding>>,
 }
 
 /// Why the body of an answer ends early.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum AnswerError {
-    /// The upstream disconnected.
+pub enum BodyError {
+    /// The connection ended.
     #[error(transparent)]
     Cut(#[from] hyper::Error),
     /// It cannot be decoded.
@@ -43,35 +41,41 @@ struct Decoding {
     ended: bool,
 }
 
+/// JSON or events are in a coding that is not known.
+#[derive(Debug, thiserror::Error)]
+#[error("its content-encoding {0:?} is unknown")]
+pub struct UnknownCoding(String);
+
 /// The answer with a body that is decoded, and headers that say so.
 ///
 /// # Errors
-/// JSON or events are in a coding that the gateway does not know. Other contents pass as they are.
-pub(super) fn decoded(answer: Response<Incoming>) -> Result<Response<UpstreamBody>, Failure> {
+/// JSON or events are in a coding that is not known. Other contents pass as they are.
+pub fn decoded(answer: Response<Incoming>) -> Result<Response<DecodedBody>, UnknownCoding> {
     let (mut head, incoming) = answer.into_parts();
     // A part of an encoded file cannot be decoded; an answer without a body need not be.
     if head.status == StatusCode::PARTIAL_CONTENT || incoming.is_end_stream() {
-        return Ok(Response::from_parts(head, UpstreamBody { incoming, decoding: None }));
+        return Ok(Response::from_parts(head, DecodedBody { incoming, decoding: None }));
     }
     let codings = codings(&head.headers);
     let decoder = match &codings[..] {
         [] => None,
-        [coding] => Decoder::new(coding).map_err(|error| Failure::Coding(error.to_string()))?,
+        [coding] => {
+            Decoder::new(coding).map_err(|error| UnknownCoding(format!("{coding}: {error}")))?
+        }
         _ => None,
     };
     let Some(decoder) = decoder else {
         if !codings.is_empty() && must_be_read(&head.headers) {
-            let coding = codings.join(", ");
-            return Err(Failure::Coding(format!("its content-encoding {coding:?} is unknown")));
+            return Err(UnknownCoding(codings.join(", ")));
         }
-        return Ok(Response::from_parts(head, UpstreamBody { incoming, decoding: None }));
+        return Ok(Response::from_parts(head, DecodedBody { incoming, decoding: None }));
     };
     // They describe the encoded body.
     for name in [header::CONTENT_ENCODING, header::CONTENT_LENGTH, header::ACCEPT_RANGES] {
         head.headers.remove(name);
     }
     let decoding = Some(Box::new(Decoding { decoder, input: Bytes::new(), ended: false }));
-    Ok(Response::from_parts(head, UpstreamBody { incoming, decoding }))
+    Ok(Response::from_parts(head, DecodedBody { incoming, decoding }))
 }
 
 /// The codings of a body without `identity`, in lower case and in the order in which they were applied.
@@ -84,7 +88,7 @@ fn codings(headers: &HeaderMap) -> Vec<String> {
     names.filter(|name| !matches!(*name, "" | "identity")).map(str::to_owned).collect()
 }
 
-/// Returns whether the content type is one that the gateway reads.
+/// Returns whether the content type is one that is read.
 fn must_be_read(headers: &HeaderMap) -> bool {
     let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let kind = content_type.unwrap_or_default().split(';').next().unwrap_or_default();
@@ -92,18 +96,18 @@ fn must_be_read(headers: &HeaderMap) -> bool {
     kind.ends_with("json") || kind == "text/event-stream"
 }
 
-impl Body for UpstreamBody {
+impl Body for DecodedBody {
     type Data = Bytes;
-    type Error = AnswerError;
+    type Error = BodyError;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, AnswerError>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let Self { incoming, decoding } = self.get_mut();
         match decoding {
             Some(decoding) => decoding.poll(incoming, context),
-            None => Pin::new(incoming).poll_frame(context).map_err(AnswerError::from),
+            None => Pin::new(incoming).poll_frame(context).map_err(BodyError::from),
         }
     }
 
@@ -127,7 +131,7 @@ impl Decoding {
         &mut self,
         incoming: &mut Incoming,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, AnswerError>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         loop {
             if self.ended {
                 return Poll::Ready(None);
