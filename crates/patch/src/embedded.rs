@@ -3,6 +3,7 @@
 
 use crate::marker::{Marker, marker};
 use crate::shell_script;
+use crate::unified;
 
 /// A patch found in a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +30,7 @@ pub fn embedded_argv(argv: &[String]) -> Option<Embedded> {
 /// The patch of a script that consists of `apply_patch` with a heredoc or one quoted argument, or of
 /// the patch alone, optionally after `cd FOLDER &&`, and optionally inside of `sh -c`.
 pub fn embedded(script: &str) -> Option<Embedded> {
-    let mut rest = script.trim();
+    let mut rest = script.trim_start_matches('\u{feff}').trim();
     if let Some((name, after)) = word(rest)
         && is_shell(&name)
     {
@@ -59,7 +60,11 @@ fn bare(text: &str) -> Option<String> {
         .lines()
         .skip_while(|line| is_around(line) || NAMES.contains(&line.trim()))
         .map(|line| line.trim_start().trim_start_matches(['\'', '"', '`']));
-    if marker(lines.next()?) != Some(Marker::Begin) {
+    let first = lines.next()?;
+    if unified::begins(first, lines.next()) {
+        return Some(text.to_owned());
+    }
+    if !marker(first)?.begins_patch() {
         return None;
     }
     let lines: Vec<&str> = text.lines().collect();
@@ -69,8 +74,11 @@ fn bare(text: &str) -> Option<String> {
     after.iter().all(|line| is_around(line) || is_quote(line)).then(|| text.to_owned())
 }
 
-/// The patch of `apply_patch` with a heredoc or one argument.
+/// The patch of `apply_patch` with a heredoc or one argument, or of a heredoc without a command.
 fn argument(command: &str) -> Option<String> {
+    if let Some(heredoc) = command.strip_prefix("<<") {
+        return heredoc_body(heredoc).filter(|patch| bare(patch).is_some());
+    }
     let after = NAMES.iter().find_map(|name| command.strip_prefix(name))?;
     if !after.starts_with([' ', '\t', '<']) {
         return None;
@@ -100,11 +108,19 @@ pub fn is_mixed_argv(argv: &[String]) -> bool {
         && shell_script::command_runs_patch(argv)
 }
 
-/// Returns whether a patch begins somewhere in `text`, perhaps after a quote.
+/// Returns whether a patch or a diff begins somewhere in `text`, perhaps after a quote.
 pub(crate) fn mentions_begin(text: &str) -> bool {
-    text.lines().any(|line| {
-        line.match_indices("***").any(|(at, _)| marker(&line[at..]) == Some(Marker::Begin))
-    })
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next() {
+        let begins = |at: usize| marker(&line[at..]).is_some_and(Marker::begins_patch);
+        let next = lines.peek().copied();
+        let is_diff =
+            || line.match_indices(['-', 'd']).any(|(at, _)| unified::begins(&line[at..], next));
+        if line.match_indices("***").any(|(at, _)| begins(at)) || is_diff() {
+            return true;
+        }
+    }
+    false
 }
 
 /// The script of a shell's argument vector.

@@ -19,6 +19,7 @@ mod shell_script;
 mod source;
 mod streamed;
 mod turn;
+mod unified;
 
 pub use diff::{item_diff, unified_diff};
 pub use embedded::{Embedded, embedded, embedded_argv, is_mixed, is_mixed_argv};

@@ -24,6 +24,13 @@ pub(crate) enum Marker<'a> {
     Hunk(&'a str),
 }
 
+impl Marker<'_> {
+    /// Returns whether a patch may begin with it. Some models leave out the first line.
+    pub(crate) fn begins_patch(self) -> bool {
+        matches!(self, Self::Begin | Self::Add(_) | Self::Delete(_) | Self::Update(_))
+    }
+}
+
 /// The marker on `line`, ignoring surrounding white space.
 pub(crate) fn marker(line: &str) -> Option<Marker<'_>> {
     let line = line.trim();
@@ -33,7 +40,7 @@ pub(crate) fn marker(line: &str) -> Option<Marker<'_>> {
     let words = line.strip_prefix("***")?.trim_start_matches('*').trim_start();
     let path_after = |marker: &str| after(words, marker).map(path);
     // Quotes at the end belong to the shell argument that contained the patch.
-    let plain = words.trim_end_matches(['\'', '"', '`', '*', ' ', '\t']);
+    let plain = words.trim_end_matches(['\'', '"', '`', '*', ':', ' ', '\t']);
     let is = |marker: &str| after(plain, marker).is_some_and(str::is_empty);
     if is(BEGIN) {
         return Some(Marker::Begin);
@@ -99,6 +106,8 @@ mod tests {
             ("*** End of File ", Some(Marker::EndOfFile)),
             ("*** End of Files", None),
             ("*** Begin Patch ***", Some(Marker::Begin)),
+            ("*** Begin Patch:", Some(Marker::Begin)),
+            ("*** End Patch:", Some(Marker::End)),
             ("***BEGIN PATCH***", Some(Marker::Begin)),
             ("***** Begin Patch *****", Some(Marker::Begin)),
             ("*** End Patch ***'", Some(Marker::End)),

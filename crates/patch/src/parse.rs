@@ -3,6 +3,7 @@
 use crate::error::Error;
 use crate::marker::{ADD, DELETE, END, MOVE, Marker, UPDATE, anchor, marker};
 use crate::source::{Source, clip, is_after};
+use crate::unified;
 
 /// A patch: operations on files, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,12 +108,13 @@ impl Line {
     }
 }
 
-/// Parses a patch.
+/// Parses a patch, or a unified diff.
 ///
 /// # Errors
 /// The first unexpected line, and what was expected there.
 pub fn parse(text: &str) -> Result<Patch, Error> {
-    let source = Source::new(text)?;
+    let rewritten = unified::as_patch(text.trim_start_matches('\u{feff}'));
+    let source = Source::new(rewritten.as_deref().unwrap_or(text))?;
     let mut strict = Reader::new(&source, Indented::Context);
     let strict_operations = operations(&mut strict);
     let alternative = match strict.has_indented {
@@ -188,7 +190,8 @@ fn begins_again(reader: &mut Reader<'_>) -> Result<bool, Error> {
             reader.skip();
             return Ok(true);
         }
-        if !is_after(line) {
+        // Words about the patch have no meaning for it, but a file has.
+        if !is_after(line) && marker(line).is_some() {
             return Err(reader.error(format!(
                 "nothing may follow `{END}`, found `{}`; put all changes before it",
                 clip(line)

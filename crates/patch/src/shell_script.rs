@@ -3,6 +3,7 @@
 
 use crate::embedded::{NAMES, is_shell, mentions_begin};
 use crate::marker::{Marker, marker};
+use crate::unified;
 
 /// Depth of scripts within scripts that is followed. Deeper ones count as running a patch: no one
 /// writes them, and a refused command does no harm.
@@ -102,9 +103,12 @@ impl<'a> Reader<'a> {
     fn begins_patch(&self) -> bool {
         let is_start =
             self.word.is_none() && self.line.last().is_some_and(|it| it.words.is_empty());
-        is_start
-            && self.rest.starts_with('*')
-            && self.rest.lines().next().and_then(marker) == Some(Marker::Begin)
+        if !is_start || !self.rest.starts_with(['*', '-', 'd']) {
+            return false;
+        }
+        let mut lines = self.rest.lines();
+        let Some(first) = lines.next() else { return false };
+        marker(first).is_some_and(Marker::begins_patch) || unified::begins(first, lines.next())
     }
 
     /// Reads a character, a quoted text or an operator other than the end of the line. Returns false

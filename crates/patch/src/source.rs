@@ -5,7 +5,7 @@ use crate::embedded;
 use crate::error::Error;
 use crate::marker::{BEGIN, Marker, marker};
 
-/// The lines after `*** Begin Patch`.
+/// The lines after `*** Begin Patch`, or from the first file on where that line is missing.
 pub(crate) struct Source<'a> {
     pub(crate) lines: Vec<&'a str>,
     /// Number of lines before the first one.
@@ -24,7 +24,7 @@ impl<'a> Source<'a> {
     }
 
     fn read(text: &'a str, is_beginning: bool) -> Result<Self, Error> {
-        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let text = text.trim_start_matches('\u{feff}');
         let mut lines: Vec<&str> =
             text.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line)).collect();
         let first = lines.iter().take_while(|line| is_before(line)).count();
@@ -32,15 +32,29 @@ impl<'a> Source<'a> {
             let message = format!("the patch is empty; expected `{BEGIN}`");
             return Err(Error::syntax(None, message));
         };
-        if marker(begin.trim_start().trim_start_matches(['\'', '"', '`'])) != Some(Marker::Begin) {
-            let message = format!("expected `{BEGIN}`, found `{}`", clip(begin));
-            return Err(Error::syntax(Some(first + 1), message));
-        }
+        let is_begin = |line: &str| unquoted_marker(line) == Some(Marker::Begin);
+        let (begin, skipped) = match unquoted_marker(begin) {
+            Some(Marker::Begin) => (begin, first + 1),
+            Some(found) if found.begins_patch() => (begin, first),
+            // Words about the patch.
+            _ => match lines.iter().position(|line| is_begin(line)) {
+                Some(at) => (lines[at], at + 1),
+                None => {
+                    let message = format!("expected `{BEGIN}`, found `{}`", clip(begin));
+                    return Err(Error::syntax(Some(first + 1), message));
+                }
+            },
+        };
         let indentation = &begin[..begin.len() - begin.trim_start().len()];
-        lines.drain(..=first);
+        lines.drain(..skipped);
         unindent(&mut lines, indentation, is_beginning);
-        Ok(Self { lines, skipped: first + 1 })
+        Ok(Self { lines, skipped })
     }
+}
+
+/// The marker on a line that may begin with the quote of a shell's argument.
+pub(crate) fn unquoted_marker(line: &str) -> Option<Marker<'_>> {
+    marker(line.trim_start().trim_start_matches(['\'', '"', '`']))
 }
 
 /// Removes the indentation of the first marker from all lines, if the whole patch has it.

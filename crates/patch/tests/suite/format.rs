@@ -154,6 +154,11 @@ fn commands_that_are_nothing_but_a_patch() {
         format!("bash -lc \"{patch}\""),
         format!("/bin/bash -l -c \"{patch}\""),
         format!("sh -ec {quoted}"),
+        format!("\u{feff}{patch}"),
+        format!("<<'EOF'\n{patch}\nEOF"),
+        patch.replace("*** Begin Patch\n", ""),
+        "diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1 +1 @@\n-x\n+y\n".to_owned(),
+        "apply_patch <<'EOF'\n--- a/a\n+++ b/a\n@@ -1 +1 @@\n-x\n+y\nEOF".to_owned(),
     ] {
         let found = embedded(&script).unwrap_or_else(|| panic!("{script}"));
         assert!(parse(&found.patch).is_ok(), "{script}: {found:?}");
@@ -202,7 +207,12 @@ fn commands_that_would_run_a_patch() {
         (format!("bash -c 'sh -c \"ls; {patch}\"'"), true),
         (format!("bash -lc apply_patch \"{patch}\""), true),
         (format!("eval '{patch}'"), true),
+        ("ls\n*** Update File: a\n@@\n-x\n+y\n*** End Patch".to_owned(), true),
+        ("ls\n--- a/a\n+++ b/a\n@@ -1 +1 @@\n-x\n+y\n".to_owned(), true),
         // Texts of other commands.
+        ("git apply <<'EOF'\n--- a/a\n+++ b/a\n@@ -1 +1 @@\n-x\n+y\nEOF".to_owned(), false),
+        ("patch -p1 <<'EOF'\n--- a/a\n+++ b/a\n@@ -1 +1 @@\n-x\n+y\nEOF".to_owned(), false),
+        ("diff --git a/x b/x | head".to_owned(), false),
         (format!("cat > p <<'EOF'\n{patch}\nEOF"), false),
         (format!("cat > p <<'EOF' && bash test.sh\n{patch}\nEOF"), false),
         (format!("cat > p <<'A' && cat > q <<'B'\n{patch}\nA\n{patch}\nB\nls"), false),

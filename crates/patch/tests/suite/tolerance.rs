@@ -264,7 +264,8 @@ fn errors_name_the_line_and_a_correction() {
             "*** Begin Patch\n*** Add File: a\n+x\nEOF",
             "line 4: every line of an added file begins with `+`, found `EOF`",
         ),
-        ("Sure:\n*** Begin Patch", "line 1: expected `*** Begin Patch`, found `Sure:`"),
+        ("Sure:\n*** Begin", "line 1: expected `*** Begin Patch`, found `Sure:`"),
+        ("Sure:\n*** Begin Patch", "line 3: the patch ends here; expected `*** End Patch`"),
         (
             &format!("{}\n*** Add File: b\n+y", wrap("*** Add File: a\n+x")),
             "line 5: nothing may follow `*** End Patch`, found `*** Add File: b`; put all changes before it",
@@ -308,4 +309,25 @@ fn errors_name_the_line_and_a_correction() {
         &wrap("*** Update File: f\n@@\n-a\n+x\n*** End of File"),
         "They are not at the end of the file, but at line 1 and again later",
     );
+}
+
+/// The text around a patch, and a first line that is missing, have one meaning.
+#[test]
+fn a_patch_is_found_in_what_models_write_around_it() {
+    let body = "*** Update File: f\n@@\n-a\n+b";
+    for text in [
+        format!("{body}\n*** End Patch"),
+        format!("```\n{body}\n*** End Patch\n```"),
+        format!("Here is the patch:\n\n{}", wrap(body)),
+        format!("I change `f`.\n```diff\n{}\n```\nThis makes it b.", wrap(body)),
+        format!("\u{feff}{}", wrap(body)),
+        format!("*** Begin Patch:\n{body}\n*** End Patch:"),
+        "diff --git a/f b/f\n--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n".to_owned(),
+        "```diff\n--- f\n+++ f\n@@ -7,9 +7,9 @@ fn main() {\n-a\n+b\n```\n".to_owned(),
+    ] {
+        let after = applied(&files(&[("f", "a\n")]), &text);
+        assert_eq!(after, Ok(files(&[("f", "b\n")])), "{text}");
+    }
+    // What would belong to it has another meaning.
+    refused(&[], &format!("{}\n@@\n+c", wrap("*** Add File: a\n+x")), "nothing may follow");
 }

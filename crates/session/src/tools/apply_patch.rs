@@ -99,7 +99,7 @@ impl PatchCall {
         }
         let mut arguments = Arguments::read(NAME, input)?;
         for member in MEMBERS {
-            if let Some(text) = arguments.text_of_command(member)? {
+            if let Some(text) = arguments.patch(member)? {
                 return Ok(Self { text });
             }
         }

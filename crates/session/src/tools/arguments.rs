@@ -77,11 +77,16 @@ impl<'n> Arguments<'n> {
         }
     }
 
-    /// A string, or the last word of a command: the text that a model passes to a program, as in
-    /// `["apply_patch", TEXT]` and `["bash", "-lc", SCRIPT]`.
-    pub(crate) fn text_of_command(&mut self, name: &str) -> Result<Option<String>, ToolError> {
+    /// A patch: a string, or the last word of a command, as in `["apply_patch", TEXT]` and `["bash", "-lc",
+    /// SCRIPT]`. From a word on with the stars of a patch, the words are its lines.
+    pub(crate) fn patch(&mut self, name: &str) -> Result<Option<String>, ToolError> {
         let words = self.members.get(name).and_then(word_list);
-        match words.and_then(|mut words| words.pop()) {
+        let is_marker = |word: &String| word.trim_start().starts_with("***");
+        let text = words.and_then(|mut words| match words.iter().position(is_marker) {
+            Some(at) => Some(words[at..].join("\n")),
+            None => words.pop(),
+        });
+        match text {
             Some(text) => Ok(Some(text)),
             None => self.text(name),
         }

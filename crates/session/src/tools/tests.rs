@@ -40,6 +40,8 @@ fn calls_are_read_as_models_write_them() {
         ),
         (r#"{"cmd":"apply_patch '*** x'"}"#, "apply_patch '*** x'"),
         (r#"{"input":["*** x"]}"#, "*** x"),
+        (r#"{"input":["*** x","+a","*** y"]}"#, "*** x\n+a\n*** y"),
+        (r#"{"command":["apply_patch","*** x","*** y"]}"#, "*** x\n*** y"),
         ("*** Begin Patch\n", "*** Begin Patch\n"),
         (r#""*** Begin Patch""#, "*** Begin Patch"),
         (r#""{\"input\":\"*** x\"}""#, "*** x"),
