@@ -149,7 +149,7 @@ async fn play(player: Player, idle: Duration, sender: &mpsc::Sender<Vec<Event>>)
         match action {
             Action::Bytes(bytes) => decoder.feed(&bytes, &mut batch),
             Action::Pause(pause) => time::sleep(pause).await,
-            Action::Cut => decoder.finish(&mut batch),
+            Action::Cut => decoder.cut_off(&mut batch),
             Action::Idle => {
                 time::sleep(idle).await;
                 let message = format!("the script sent nothing for {} s", idle.as_secs_f64());

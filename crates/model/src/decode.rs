@@ -34,6 +34,8 @@ struct Progress {
     ended: bool,
     names_model: bool,
     items: OpenItems,
+    /// The reason that an event without effect gives, if the response has no end.
+    reason: Option<Failure>,
 }
 
 impl Default for Decoder {
@@ -81,11 +83,44 @@ impl Decoder {
         self.progress.fail(failure, out);
     }
 
-    /// Ends the stream: a response without its terminal event was cut off.
-    pub fn finish(&mut self, out: &mut Vec<Event>) {
-        let message = "the model provider closed the stream before the response was complete";
-        self.fail(Failure::disconnected(message), out);
+    /// Reads an answer that is no stream: the JSON of a whole response, or a stream that arrived as a whole.
+    pub(crate) fn feed_document(&mut self, document: &[u8], out: &mut Vec<Event>) {
+        match is_stream(document) {
+            true => self.feed(document, out),
+            false => self.progress.read(document, out),
+        }
+        self.finish(out);
     }
+
+    /// The connection broke: a response without its terminal event is not complete.
+    pub fn cut_off(&mut self, out: &mut Vec<Event>) {
+        self.progress.cut_off(out);
+    }
+
+    /// Ends the stream. A response without its terminal event was cut off, unless its items are whole and
+    /// nothing can be missing.
+    pub fn finish(&mut self, out: &mut Vec<Event>) {
+        match self.reader.rest() {
+            None => self.progress.finish(out),
+            // Some servers leave out the blank line after the last event.
+            Some(rest) if is_object(rest) => {
+                self.progress.read(rest, out);
+                self.progress.finish(out);
+            }
+            Some(_) => self.progress.cut_off(out),
+        }
+    }
+}
+
+/// Returns whether a document in place of a stream has a response.
+pub(crate) fn is_response(document: &[u8]) -> bool {
+    is_stream(document) || ending::is_end(document)
+}
+
+/// Returns whether text is an event stream, whatever it is called.
+fn is_stream(text: &[u8]) -> bool {
+    let text = text.trim_ascii_start();
+    ["data:", "event:", "id:", ":"].iter().any(|start| text.starts_with(start.as_bytes()))
 }
 
 impl Progress {
@@ -100,13 +135,53 @@ impl Progress {
             None => Err(failure),
         });
         if let Err(failure) = taken {
-            self.fail(failure, out);
+            self.keep_reason(failure);
         }
+        self.fail_unread(first, out);
         for event in &out[first..] {
             self.ended |= event.is_terminal();
             self.names_model |=
                 matches!(event, Event::Created { model: Some(_), .. } | Event::ServedBy { .. });
         }
+    }
+
+    /// One event that cannot be read does not cost the response: what it had may come again, or be missing.
+    fn keep_reason(&mut self, failure: Failure) {
+        if self.reason.is_none() {
+            // Not its text, which may quote the key.
+            tracing::warn!("the model's response has an event that cannot be read");
+            self.reason = Some(failure);
+        }
+    }
+
+    /// A response whose end has arrived, but of which nothing could be read, has failed.
+    fn fail_unread(&mut self, first: usize, out: &mut [Event]) {
+        let is_whole = self.items.has_finished() || self.reason.is_none();
+        if let Some(end @ Event::Completed { .. }) = out[first..].last_mut()
+            && !is_whole
+            && let Some(reason) = self.reason.take()
+        {
+            *end = Event::Failed(reason);
+        }
+    }
+
+    fn finish(&mut self, out: &mut Vec<Event>) {
+        if self.ended {
+            return;
+        }
+        if self.items.are_whole() {
+            tracing::warn!("the model provider closed the stream without the end of the response");
+            self.ended = true;
+            out.push(Event::Completed { usage: Usage::default(), service_tier: None });
+            return;
+        }
+        self.cut_off(out);
+    }
+
+    fn cut_off(&mut self, out: &mut Vec<Event>) {
+        let message = "the model provider closed the stream before the response was complete";
+        let reason = self.reason.take();
+        self.fail(reason.unwrap_or_else(|| Failure::disconnected(message)), out);
     }
 
     /// Appends what one event means. An error has no effect.
@@ -224,6 +299,9 @@ impl Progress {
         if ending::is_end(data) {
             return self.take_whole("response.done", &repair::whole(data), out);
         }
+        if let Some(reason) = ending::reason(data) {
+            self.keep_reason(reason);
+        }
         Ok(())
     }
 
@@ -276,6 +354,11 @@ struct ItemEvent<'a> {
     output_index: Index,
     #[serde(borrow)]
     item: Option<&'a RawValue>,
+}
+
+/// Returns whether the data is a whole object.
+fn is_object(data: &[u8]) -> bool {
+    data.trim_ascii_start().starts_with(b"{") && serde_json::from_slice::<IgnoredAny>(data).is_ok()
 }
 
 /// Returns whether the data is JSON but no object, so that it has no type.

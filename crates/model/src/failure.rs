@@ -215,6 +215,10 @@ pub(crate) struct ProviderError {
 }
 
 impl ProviderError {
+    pub(crate) fn has_message(&self) -> bool {
+        self.message.is_some()
+    }
+
     /// Reads a body `{"error": {"code", "type", "message", …}}`, or one with the same members at the
     /// top level, wherever it has its reason.
     fn read(body: &[u8]) -> Self {

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};
-use http_client::{HttpClient, error_chain, permanent_problem, retry};
+use http_client::{DecodedBody, HttpClient, error_chain, permanent_problem, retry};
+use hyper::http::response::Parts;
 use hyper::{HeaderMap, Method, Response, StatusCode, body::Incoming, header};
 use tokio::time;
 
 use crate::compression::{self, Compression, Encoded};
-use crate::decode::MODEL_HEADERS;
+use crate::decode::{self, MODEL_HEADERS};
 use crate::failure::{failure_from_status, request_id};
 use crate::http_clients::HttpClients;
 use crate::printable::printable;
@@ -20,9 +21,20 @@ use crate::{Endpoint, Failure, FailureKind, Provider, Retry};
 /// Most bytes of an error response that are read.
 pub(crate) const MAX_ERROR_BODY: usize = 64 << 10;
 
-/// A response whose stream has begun.
+/// Most bytes of a response that arrives as a whole in place of a stream.
+const MAX_DOCUMENT: usize = 32 << 20;
+
+/// The body of an answer.
+pub(crate) enum Answer {
+    /// Its events arrive as they happen.
+    Stream(DecodedBody),
+    /// The provider answered with JSON in place of events.
+    Document(Bytes),
+}
+
+/// A response that has begun.
 pub(crate) struct Opened {
-    pub(crate) body: Incoming,
+    pub(crate) body: Answer,
     /// The provider's name for the request.
     pub(crate) request_id: Option<String>,
     /// The model that answers, where a header names it.
@@ -118,18 +130,33 @@ async fn attempt(
         }
     };
     let limits = ReportedLimits::read(response.headers());
-    if response.status() == StatusCode::OK && !is_document(response.headers()) {
-        let request_id = request_id(response.headers());
-        let served_by = served_by(response.headers());
-        return Ok(Opened { body: response.into_body(), request_id, served_by, limits });
+    let kind = response.headers().get(header::CONTENT_TYPE).map_or(&b""[..], |it| it.as_bytes());
+    let (is_page, is_json) =
+        (kind.starts_with(b"text/html"), kind.starts_with(b"application/json"));
+    if response.status() != StatusCode::OK || is_page {
+        return Err(Refused { failure: refused(provider, endpoint, response).await, limits });
     }
-    Err(Refused { failure: refused(provider, endpoint, response).await, limits })
+    let response = http_client::decoded(response)
+        .map_err(|error| unreadable(provider, endpoint, &error.to_string()))?;
+    let (head, body) = response.into_parts();
+    let (request_id, served_by) = (request_id(&head.headers), served_by(&head.headers));
+    if !is_json {
+        return Ok(Opened { body: Answer::Stream(body), request_id, served_by, limits });
+    }
+    let document = document(provider, body, MAX_DOCUMENT).await;
+    if !decode::is_response(&document) {
+        return Err(Refused { failure: refusal(provider, endpoint, &head, &document), limits });
+    }
+    Ok(Opened { body: Answer::Document(document), request_id, served_by, limits })
 }
 
-/// Returns whether a response is a page or a JSON document instead of an event stream.
-fn is_document(headers: &HeaderMap) -> bool {
-    let kind = headers.get(header::CONTENT_TYPE).map_or(&b""[..], |value| value.as_bytes());
-    kind.starts_with(b"text/html") || kind.starts_with(b"application/json")
+/// The whole of a body; empty if it is larger, breaks, or does not arrive in time.
+async fn document(provider: &Provider, body: DecodedBody, max: usize) -> Bytes {
+    let text = Limited::new(body, max).collect();
+    match time::timeout(provider.stream_idle_timeout, text).await {
+        Ok(Ok(text)) => text.to_bytes(),
+        Ok(Err(_)) | Err(_) => Bytes::new(),
+    }
 }
 
 pub(crate) async fn refused(
@@ -137,15 +164,26 @@ pub(crate) async fn refused(
     endpoint: &Endpoint,
     response: Response<Incoming>,
 ) -> Failure {
-    let (head, body) = response.into_parts();
-    let text = Limited::new(body, MAX_ERROR_BODY).collect();
-    let text = match time::timeout(provider.stream_idle_timeout, text).await {
-        Ok(Ok(text)) => text.to_bytes(),
-        // Only the status is reported.
-        Ok(Err(_)) | Err(_) => Bytes::new(),
+    let response = match http_client::decoded(response) {
+        Ok(response) => response,
+        Err(error) => return unreadable(provider, endpoint, &error.to_string()),
     };
+    let (head, body) = response.into_parts();
+    // Without a body only the status is reported.
+    let text = document(provider, body, MAX_ERROR_BODY).await;
+    refusal(provider, endpoint, &head, &text)
+}
+
+/// The answer is in a form that cannot be read.
+fn unreadable(provider: &Provider, endpoint: &Endpoint, why: &str) -> Failure {
+    let message = format!("the answer to {} cannot be read: {why}", endpoint.label);
+    let kind = FailureKind::ResponseStreamConnectionFailed;
+    Failure { retry: Retry::Never, ..Failure::new(kind, provider.redact(&message)) }
+}
+
+fn refusal(provider: &Provider, endpoint: &Endpoint, head: &Parts, text: &[u8]) -> Failure {
     let mut failure =
-        failure_from_status(provider, &endpoint.label, head.status, &head.headers, &text);
+        failure_from_status(provider, &endpoint.label, head.status, &head.headers, text);
     if head.status.is_success() {
         failure.kind = FailureKind::ResponseStreamConnectionFailed;
         failure.message.push_str("; this is no event stream, check the provider's `base_url`");

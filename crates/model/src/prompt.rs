@@ -30,6 +30,9 @@ pub struct Prompt {
     pub service_tier: Option<Arc<str>>,
     /// Requests encrypted reasoning, which a later request can carry without server-side state.
     pub include_encrypted_reasoning: bool,
+    /// Members that the provider does not know: `tool_choice`, `parallel_tool_calls`, `store`, `include` and
+    /// `prompt_cache_key` can be left out.
+    pub left_out: Vec<String>,
 }
 
 /// The JSON text of a schema as it is sent, and whether with `strict: true`.
@@ -58,14 +61,21 @@ impl Prompt {
         }
         if !matches!(&*self.tools, "" | "[]") {
             raw_member(&mut body, "tools", &self.tools);
-            raw_member(&mut body, "tool_choice", "\"auto\"");
-            let parallel = if self.parallel_tool_calls { "true" } else { "false" };
-            raw_member(&mut body, "parallel_tool_calls", parallel);
+            if self.has("tool_choice") {
+                raw_member(&mut body, "tool_choice", "\"auto\"");
+            }
+            if self.has("parallel_tool_calls") {
+                let parallel = if self.parallel_tool_calls { "true" } else { "false" };
+                raw_member(&mut body, "parallel_tool_calls", parallel);
+            }
         }
         self.push_reasoning(&mut body);
         self.push_text(&mut body, schema.as_ref());
-        body.extend_from_slice(br#","store":false,"stream":true"#);
-        if self.include_encrypted_reasoning {
+        if self.has("store") {
+            raw_member(&mut body, "store", "false");
+        }
+        raw_member(&mut body, "stream", "true");
+        if self.include_encrypted_reasoning && self.has("include") {
             raw_member(&mut body, "include", r#"["reasoning.encrypted_content"]"#);
         }
         if let Some(tier) = &self.service_tier {
@@ -73,7 +83,7 @@ impl Prompt {
         }
         self.push_input(&mut body);
         // After the input, so that the requests of an agent begin as those of its parent.
-        if let Some(key) = &self.cache_key {
+        if let Some(key) = self.cache_key.as_ref().filter(|_| self.has("prompt_cache_key")) {
             string_member(&mut body, "prompt_cache_key", key);
         }
         body.push(b'}');
@@ -92,6 +102,10 @@ impl Prompt {
         let items = self.input.iter().map(|item| item.len() + 1).sum::<usize>();
         let schema = schema.map_or(0, |(text, _)| text.len());
         FIXED + strings + items + self.tools.len() + schema
+    }
+
+    fn has(&self, member: &str) -> bool {
+        self.left_out.iter().all(|name| name != member)
     }
 
     fn push_reasoning(&self, body: &mut Vec<u8>) {
@@ -183,8 +197,8 @@ mod tests {
     }
 
     #[test]
-    fn every_member_is_encoded() {
-        let prompt = Prompt {
+    fn every_member_is_encoded_unless_the_provider_refused_it() {
+        let mut prompt = Prompt {
             model: "gpt-5".into(),
             instructions: "Be \"brief\".\n".into(),
             input: vec![r#"{"a":1}"#.into(), r#"{"b":2}"#.into()],
@@ -196,6 +210,7 @@ mod tests {
             cache_key: Some("thread".into()),
             service_tier: Some("flex".into()),
             include_encrypted_reasoning: true,
+            left_out: Vec::new(),
         };
         let format = json!({"type": "json_schema", "name": "output", "strict": false,
             "schema": {"type": "object"}});
@@ -206,6 +221,12 @@ mod tests {
             "include": ["reasoning.encrypted_content"], "service_tier": "flex",
             "prompt_cache_key": "thread", "input": [{"a": 1}, {"b": 2}]});
         check(&prompt, &expect);
+        let mut expect = expect;
+        for name in ["tool_choice", "parallel_tool_calls", "store", "include", "prompt_cache_key"] {
+            expect.as_object_mut().unwrap().shift_remove(name).unwrap();
+            prompt.left_out.push(name.to_owned());
+            check(&prompt, &expect);
+        }
         let summary = Reasoning { effort: None, summary: Some("auto".into()) };
         let bare = Prompt { reasoning: Some(summary), ..Prompt::default() };
         check(

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use http_body_util::BodyExt;
-use http_client::error_chain;
-use hyper::body::Incoming;
+use http_client::{DecodedBody, error_chain};
+use hyper::body::Body;
 use tokio::{sync::mpsc, time};
 
-use crate::open::Opened;
+use crate::open::{Answer, Opened};
 use crate::pacing::Permit;
 use crate::reported_limits;
 use crate::{Decoder, Endpoint, Event, Failure, Provider, Retry};
@@ -57,7 +57,7 @@ pub(crate) async fn pump(
     sender: &mpsc::Sender<Vec<Event>>,
 ) {
     let idle = provider.stream_idle_timeout;
-    let Opened { mut body, request_id, served_by, .. } = opened;
+    let Opened { body, request_id, served_by, .. } = opened;
     let mut decoder = Decoder::new();
     if let Some(model) = served_by {
         decoder.model_is_known();
@@ -65,6 +65,24 @@ pub(crate) async fn pump(
             return;
         }
     }
+    let explain = |batch: &mut Vec<Event>| {
+        if let Some(Event::Failed(failure)) = batch.last_mut() {
+            // It may quote the provider's text, which may quote the key.
+            failure.message = provider.redact(&failure.message);
+            failure.details = request_id.clone().map(Into::into);
+        }
+    };
+    let mut body = match body {
+        Answer::Stream(body) => body,
+        Answer::Document(document) => {
+            let mut batch = Vec::new();
+            decoder.feed_document(&document, &mut batch);
+            explain(&mut batch);
+            // Ignored: the reader is gone.
+            let _ = sender.send(batch).await;
+            return;
+        }
+    };
     let mut progress = time::Instant::now();
     while !decoder.ended() {
         let mut batch = Vec::new();
@@ -90,11 +108,7 @@ pub(crate) async fn pump(
         if batch.iter().any(Event::is_response) {
             progress = time::Instant::now();
         }
-        if let Some(Event::Failed(failure)) = batch.last_mut() {
-            // It may quote the provider's text, which may quote the key.
-            failure.message = provider.redact(&failure.message);
-            failure.details = request_id.clone().map(Into::into);
-        }
+        explain(&mut batch);
         if matches!(batch.last(), Some(Event::Completed { .. })) {
             free_connection(body).await;
             // Ignored: the reader is gone.
@@ -110,14 +124,14 @@ pub(crate) async fn pump(
 /// Returns the connection of a finished response to the pool. Usually the end has arrived with the
 /// last event, and the next request finds the connection available; otherwise a task of its own
 /// awaits the end, because the reader drops the stream after the last event.
-async fn free_connection(body: Incoming) {
+async fn free_connection(body: DecodedBody) {
     let drain = tokio::spawn(drain(body));
     // On a timeout the task continues.
     let _ = time::timeout(DRAIN_GRACE, drain).await;
 }
 
 /// Reads the end of a body, so that an HTTP/1.1 connection goes back to the pool.
-pub(crate) async fn drain(mut body: Incoming) {
+pub(crate) async fn drain(mut body: impl Body + Unpin) {
     let rest = async { while let Some(Ok(_)) = body.frame().await {} };
     // A server that keeps sending after the end loses the connection.
     let _ = time::timeout(DRAIN_TIMEOUT, rest).await;

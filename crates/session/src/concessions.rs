@@ -104,6 +104,7 @@ impl Concession {
             Self::Ids => "ids of items in the history".to_owned(),
             Self::CallIds => "ids of calls in the history".to_owned(),
             Self::Member(name) => format!("the member `{}` in the history", visible::text(name)),
+            Self::Parameter(name) => format!("the parameter `{name}`"),
             Self::ItemType(kind) => format!("items of the type `{}`", visible::text(kind)),
             Self::CallsOf(name) => format!("calls of the tool `{}`", visible::text(name)),
         }
@@ -112,7 +113,8 @@ impl Concession {
     fn instead(&self) -> &'static str {
         match self {
             Self::EarlierReasoning(_) => "without the reasoning so far",
-            Self::Reasoning | Self::Ids | Self::Member(_) => "without them",
+            Self::Reasoning | Self::Ids => "without them",
+            Self::Member(_) | Self::Parameter(_) => "without it",
             Self::Images => "with notes in their place",
             Self::ToolTypes => "with functions only",
             Self::SystemMessages => "with one",

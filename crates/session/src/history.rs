@@ -32,6 +32,8 @@ pub(crate) struct History {
     counted: Option<(i64, usize)>,
     loaded: LoadedTools,
     call_ids: CallIds,
+    /// It has messages of the model that say nothing, which requests leave out.
+    has_empty_messages: bool,
 }
 
 /// Bytes of JSON that make about a token.
@@ -71,7 +73,10 @@ impl History {
     }
 
     /// The input of a request, made of this history, for a model with this kind of search.
-    pub(crate) fn understood(&self, input: PromptInput, search: SearchTool) -> PromptInput {
+    pub(crate) fn understood(&self, mut input: PromptInput, search: SearchTool) -> PromptInput {
+        if self.has_empty_messages {
+            input = PromptInput::new(sendable::without_empty_messages(input.into_items()));
+        }
         if search == SearchTool::Function && self.loaded.has_native() {
             return PromptInput::new(loaded_tools::searches_as_functions(input.into_items()));
         }
@@ -83,6 +88,7 @@ impl History {
         let added = weight(&fragment.text);
         self.loaded.read(&fragment.text);
         self.call_ids.read(&fragment.text);
+        self.has_empty_messages |= sendable::is_empty_message(&fragment.text);
         self.weight += added;
         if fragment.effective_mark() == Mark::Summarized {
             self.summarized += added;
@@ -116,7 +122,7 @@ impl History {
 
 /// A part of the history as every provider takes it.
 pub(crate) fn sendable(mut fragment: Fragment) -> Fragment {
-    if let Some(text) = sendable::call(&fragment.text) {
+    if let Some(text) = sendable::item(&fragment.text) {
         fragment.text = text;
     }
     fragment

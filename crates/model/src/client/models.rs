@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
-use http_client::error_chain;
-use hyper::body::Incoming;
+use http_client::{DecodedBody, error_chain};
 use hyper::header::{self, HeaderValue};
 use hyper::{Method, StatusCode, Uri};
 use tokio::time;
@@ -122,6 +121,8 @@ async fn ask(
         .request(request)
         .await
         .map_err(|error| unreachable(provider, &endpoint.host(), &error))?;
+    let response = http_client::decoded(response)
+        .map_err(|error| failure(format!("the answer to {}: {error}", endpoint.label)))?;
     let (head, body) = response.into_parts();
     if head.status == StatusCode::NOT_MODIFIED && etag.is_some() {
         return Ok(ModelsAnswer::Unchanged);
@@ -159,7 +160,7 @@ fn read_listing(provider: &Provider, body: &[u8]) -> Result<Listing, String> {
 }
 
 /// Reads a body of at most `max` bytes.
-async fn collect(mut body: Incoming, max: usize) -> Result<Bytes, Failure> {
+async fn collect(mut body: DecodedBody, max: usize) -> Result<Bytes, Failure> {
     let mut bytes = BytesMut::new();
     while let Some(frame) = body.frame().await {
         let frame =

@@ -80,15 +80,29 @@ pub(super) fn read<'a>(kind: &str, data: &'a [u8]) -> Result<End<'a>, Failure> {
     Ok(End { event, model, output })
 }
 
-/// Returns whether an event without a type is the end of a response.
+/// Returns whether JSON without the type of an event is the end of a response: an event around one, or the
+/// response itself.
 pub(super) fn is_end(data: &[u8]) -> bool {
     let is_over = |response: &Response<'_>| {
         matches!(response.status.as_str(), Some("completed" | "failed" | "incomplete"))
     };
-    let around: Option<Around<'_>> = serde_json::from_slice(data).ok();
-    let json = around.and_then(|around| around.response).map(RawValue::get);
-    let response: Option<Response<'_>> = json.and_then(|json| serde_json::from_str(json).ok());
-    response.as_ref().is_some_and(is_over)
+    let Ok(Around { response: inner }) = serde_json::from_slice(data) else { return false };
+    let is_around = inner.is_some();
+    let response: Option<Response<'_>> = match inner.map(RawValue::get) {
+        Some(json) => serde_json::from_str(json).ok(),
+        None => serde_json::from_slice(data).ok(),
+    };
+    // A status alone says little.
+    response.is_some_and(|it| {
+        is_over(&it) && (is_around || it.output.is_some() || it.error.is_object())
+    })
+}
+
+/// The error in an event without a type that is nothing that is known.
+pub(super) fn reason(data: &[u8]) -> Option<Failure> {
+    let value: Value = serde_json::from_slice(data).ok()?;
+    let error = ProviderError::from_value(&value);
+    error.has_message().then(|| from_event(&error))
 }
 
 /// The tokens of a response. `None` when they are unknown: a count that cannot be read costs no response.

@@ -374,3 +374,100 @@ fn the_marker_of_the_end_ends_a_response_that_has_items() {
         assert!(matches!(done(&events).last(), Some(Event::Failed(_))), "{events:?}");
     }
 }
+
+#[test]
+fn a_response_that_is_whole_needs_no_end() {
+    let message = |phase: Value| {
+        let mut message = said("m", parts("hi"));
+        message["phase"] = phase;
+        ended(json!(0), message)
+    };
+    let thought = ended(json!(0), json!({ "type": "reasoning", "id": "rs", "summary": [] }));
+    let whole = |events: &[Value]| matches!(decode(events).last(), Some(Event::Completed { .. }));
+    assert!(whole(&[text(json!(0), "m", "hi"), message(json!(null))]));
+    assert!(whole(&[thought.clone(), message(json!("final_answer"))]));
+    assert!(whole(&[message(json!("commentary")), ended(json!(1), call(json!("{}")))]));
+    // Something may be missing.
+    assert!(!whole(&[]));
+    assert!(!whole(&[text(json!(0), "m", "hi")]));
+    assert!(!whole(&[message(json!("commentary"))]));
+    assert!(!whole(&[thought]));
+    assert!(!whole(&[message(json!(null)), text(json!(1), "n", "more")]));
+}
+
+#[test]
+fn an_event_that_cannot_be_read_costs_itself() {
+    let decode = |lines: &[&str]| {
+        let (mut decoder, mut out) = (Decoder::new(), Vec::new());
+        for line in lines {
+            decoder.feed(format!("data: {line}\n\n").as_bytes(), &mut out);
+        }
+        decoder.finish(&mut out);
+        out
+    };
+    let (delta, end) = (text(json!(0), "m", "hi").to_string(), completed().to_string());
+    for broken in
+        ["oops", "{\"type\":\"response.output_text.delta\",", "<html>", "{]", "{\"type\":1}"]
+    {
+        let decoded = decode(&[broken, &delta, broken, &end]);
+        assert!(matches!(decoded.last(), Some(Event::Completed { .. })), "{broken}: {decoded:?}");
+        let deltas = decoded.iter().filter(|event| matches!(event, Event::TextDelta { .. }));
+        assert_eq!(deltas.count(), 1, "{broken}");
+    }
+    // Nothing else came: the response failed, and the reason has the text.
+    for lines in [&["Service unavailable"][..], &["Service unavailable", &end]] {
+        let decoded = decode(lines);
+        let Some(Event::Failed(failure)) = decoded.last() else { panic!("{decoded:?}") };
+        assert!(failure.message.contains("Service unavailable"), "{failure:?}");
+        assert_eq!(failure.retry, Retry::Stream);
+    }
+}
+
+#[test]
+fn what_a_server_says_before_it_hangs_up_is_the_reason() {
+    for said in [
+        json!({ "detail": "the model is loading" }),
+        json!({ "message": "the model is loading" }),
+        json!({ "errors": [{ "detail": "the model is loading" }] }),
+    ] {
+        let decoded = decode(&[said]);
+        let Some(Event::Failed(failure)) = decoded.last() else { panic!("{decoded:?}") };
+        assert!(failure.message.contains("the model is loading"), "{failure:?}");
+    }
+    // An event of a kind that is not known is not the end.
+    let events = [json!({ "message": "ping" }), text(json!(0), "m", "hi"), completed()];
+    assert!(matches!(decode(&events).last(), Some(Event::Completed { .. })));
+}
+
+#[test]
+fn a_whole_response_in_place_of_a_stream_is_read() {
+    let read = |document: &str| {
+        let (mut decoder, mut out) = (Decoder::new(), Vec::new());
+        assert!(is_response(document.as_bytes()), "{document}");
+        decoder.feed_document(document.as_bytes(), &mut out);
+        out
+    };
+    let usage = json!({ "input_tokens": 1, "output_tokens": 2 });
+    let response = json!({ "id": "r", "object": "response", "status": "completed", "usage": usage,
+        "output": [said("m", parts("hi")), call(json!("{}"))] });
+    let stream = format!("event: response.completed\ndata: {{\"response\":{response}}}\n\n");
+    let around = json!({ "response": response }).to_string();
+    for document in [response.to_string(), around, stream] {
+        let decoded = read(&document);
+        let items = decoded.iter().filter(|event| matches!(event, Event::ItemDone { .. }));
+        assert_eq!(items.count(), 2, "{document}: {decoded:?}");
+        let Some(Event::Completed { usage, .. }) = decoded.last() else { panic!("{decoded:?}") };
+        assert_eq!(usage.total, 3);
+    }
+    let mut failed = response;
+    failed["status"] = "failed".into();
+    failed["error"] = json!({ "code": "server_error", "message": "out of memory" });
+    let decoded = read(&failed.to_string());
+    let Some(Event::Failed(failure)) = decoded.last() else { panic!("{decoded:?}") };
+    assert!(failure.message.contains("out of memory"), "{failure:?}");
+    for document in
+        ["", "{}", "[]", "ok", r#"{"status":"completed"}"#, r#"{"object":"list","data":[]}"#]
+    {
+        assert!(!is_response(document.as_bytes()), "{document}");
+    }
+}

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::item::{self, Streamed};
-use crate::{Event, Item, ItemKind};
+use crate::{Event, Item, ItemKind, Phase};
 
 /// Most bytes that are kept of items that stream in. What is longer must be whole at its end.
 const MAX_STREAMED: usize = 16 << 20;
@@ -25,6 +25,8 @@ pub(super) struct OpenItems {
     /// The ids of finished calls.
     calls: BTreeSet<String>,
     has_done: bool,
+    /// The item that was finished last may end a response: it is an answer or a call.
+    may_end: bool,
     /// A contradiction was reported in the log.
     is_contradicted: bool,
 }
@@ -197,13 +199,19 @@ impl OpenItems {
         let begun = open.json.as_deref().or((open.kind == Kind::Message).then_some(MESSAGE));
         let streamed = Streamed { added: begun, text: &open.text };
         let finished = item::done(json, &streamed)?;
-        if let Item::FunctionCall { arguments: input, .. } | Item::CustomToolCall { input, .. } =
-            &finished.item
+        let whole = match &finished.item {
+            Item::FunctionCall { arguments: input, .. } | Item::CustomToolCall { input, .. } => {
+                Some((input, "the input of a call differs from its deltas"))
+            }
+            Item::Message { text, .. } => Some((text, "a message differs from its deltas")),
+            _ => None,
+        };
+        if let Some((text, what)) = whole
             && !open.text.is_empty()
-            && *input != open.text
+            && *text != open.text
             && Kind::of_done(&finished.item) == open.kind
         {
-            self.contradiction("the input of a call differs from its deltas");
+            self.contradiction(what);
         }
         Some(self.record(open.index, finished, json))
     }
@@ -212,6 +220,16 @@ impl OpenItems {
         let item::Finished { item, raw, id } = finished;
         let raw: Arc<str> = raw.into();
         self.has_done = true;
+        self.may_end = match &item {
+            Item::Message { phase, text } => *phase != Some(Phase::Commentary) && !text.is_empty(),
+            Item::FunctionCall { .. }
+            | Item::CustomToolCall { .. }
+            | Item::ToolSearchCall { .. } => true,
+            Item::Reasoning { .. }
+            | Item::WebSearch { .. }
+            | Item::ImageGeneration { .. }
+            | Item::Other { .. } => false,
+        };
         self.indexes.insert(index);
         self.next = self.next.max(index.saturating_add(1));
         if let Some(id) = id {
@@ -230,6 +248,11 @@ impl OpenItems {
     /// Returns whether an item was finished.
     pub(super) fn has_finished(&self) -> bool {
         self.has_done
+    }
+
+    /// Returns whether nothing is open, and the last item may be that of a response.
+    pub(super) fn are_whole(&self) -> bool {
+        self.may_end && self.open.is_empty()
     }
 
     /// The items that only the end of the whole response has, or that were never ended.

@@ -83,8 +83,22 @@ fn collect(value: &Value, depth: usize, texts: &mut Vec<String>, codes: &mut Vec
     }
 }
 
-/// The part of the request that an error is about, if it names one of the history or the tools: `param`, or the
-/// path `loc` of a validator.
+/// Lists of a request: errors name the place in them.
+const LISTS: [&str; 3] = ["input", "messages", "tools"];
+/// Members of a request that some providers do not know.
+const MEMBERS: [&str; 8] = [
+    "include",
+    "parallel_tool_calls",
+    "prompt_cache_key",
+    "reasoning",
+    "service_tier",
+    "store",
+    "text",
+    "tool_choice",
+];
+
+/// The part of the request that an error is about, if it names one that requests can do without: `param`, or
+/// the path `loc` of a validator.
 fn place(members: &Map<String, Value>) -> Option<String> {
     let named = match (members.get("param"), members.get("loc")) {
         (Some(Value::String(param)), _) => param.clone(),
@@ -97,9 +111,9 @@ fn place(members: &Map<String, Value>) -> Option<String> {
         }
         _ => return None,
     };
-    let is_part = ["input", "messages", "tools"]
-        .iter()
-        .any(|list| named.strip_prefix(list).is_some_and(|rest| rest.starts_with(['.', '['])));
+    let begins =
+        |list: &&str| named.strip_prefix(*list).is_some_and(|rest| rest.starts_with(['.', '[']));
+    let is_part = LISTS.iter().any(begins) || MEMBERS.iter().any(|it| *it == named || begins(it));
     is_part.then_some(named)
 }
 

@@ -113,7 +113,6 @@ async fn broken_events() {
     };
     check("nothing", b"", "closed the stream").await;
     check("half an event", b"data: {\"type\":\"response.comp", "closed the stream").await;
-    check("no blank line", &COMPLETED[..COMPLETED.len() - 1], "closed the stream").await;
     let quoted = format!("data: {{\"type\":{KEY}}}\n\n");
     check("wrong JSON", quoted.as_bytes(), "cannot be read").await;
     for data in ["[]", "5", "null", "\"text\"", "true"] {
@@ -126,6 +125,14 @@ async fn broken_events() {
     let mut long = b"data: ".to_vec();
     long.resize(17 << 20, b'x');
     check("an event of 17 MiB", &long, "16 MiB").await;
+}
+
+#[tokio::test]
+async fn the_last_event_needs_no_blank_line() {
+    for cut in [1, 2] {
+        let events = run(streamed(&COMPLETED[..COMPLETED.len() - cut])).await;
+        assert!(matches!(events[..], [Event::Completed { .. }]), "{events:?}");
+    }
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Compressed requests against real loopback HTTP.
+//! Compressed requests and answers, against real loopback HTTP.
 
 use std::sync::{Arc, Mutex};
 
@@ -96,4 +96,52 @@ async fn a_provider_that_refuses_compression_gets_plain_bodies() {
         let compressed: Vec<bool> = seen.lock().unwrap().iter().map(|(zstd, _)| *zstd).collect();
         assert_eq!(compressed, [true, false, false], "learned with the first answer");
     }
+}
+
+/// A server that answers once with this head and body.
+async fn answers(status: &str, headers: &str, body: Vec<u8>) -> Provider {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let head = format!(
+        "HTTP/1.1 {status}\r\n{headers}content-length: {}\r\nconnection: close\r\n\r\n",
+        body.len()
+    );
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut buffer = [0; 65_536];
+        let _ = stream.read(&mut buffer).await.unwrap();
+        stream.write_all(&[head.as_bytes(), &body].concat()).await.unwrap();
+    });
+    Provider::http("test", format!("http://{address}/v1"))
+}
+
+async fn last_event(provider: Provider) -> Event {
+    let prompt = Prompt { model: "m".into(), ..Prompt::default() };
+    let mut stream = Client::new().stream_prompt(&Arc::new(provider), &prompt);
+    let mut last = None;
+    while let Some(events) = stream.next().await {
+        last = events.into_iter().next_back().or(last);
+    }
+    last.unwrap()
+}
+
+/// No request asks for a coding, but some proxies compress nevertheless.
+#[tokio::test]
+async fn compressed_answers_are_decoded() {
+    let zstd = |text: &str| zstd::encode_all(text.as_bytes(), 0).unwrap();
+    let headers = "content-type: text/event-stream\r\ncontent-encoding: ZSTD\r\n";
+    let provider = answers("200 OK", headers, zstd(STREAM)).await;
+    let last = last_event(provider).await;
+    assert!(matches!(last, Event::Completed { .. }), "{last:?}");
+
+    let headers = "content-type: application/json\r\ncontent-encoding: zstd\r\n";
+    let error = r#"{"error":{"message":"no such model"}}"#;
+    let provider = answers("404 Not Found", headers, zstd(error)).await;
+    let Event::Failed(failure) = last_event(provider).await else { panic!("it failed") };
+    assert!(failure.message.contains("no such model"), "{failure:?}");
+
+    let headers = "content-type: text/event-stream\r\ncontent-encoding: lzma\r\n";
+    let provider = answers("200 OK", headers, STREAM.into()).await;
+    let Event::Failed(failure) = last_event(provider).await else { panic!("it failed") };
+    assert!(failure.message.contains("content-encoding \"lzma\" is unknown"), "{failure:?}");
 }

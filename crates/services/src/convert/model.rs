@@ -151,5 +151,6 @@ pub fn prompt(prompt: Prompt, cache_key: &str, info: &model::catalog::ModelInfo)
         cache_key: Some(arc(cache_key.to_owned())),
         service_tier: prompt.service_tier.map(arc),
         include_encrypted_reasoning: info.supports_reasoning,
+        left_out: prompt.left_out,
     }
 }

@@ -129,6 +129,7 @@ enum ConcessionShape {
     Ids,
     CallIds,
     Member(String),
+    Parameter(String),
     ItemType(String),
     CallsOf(String),
 }

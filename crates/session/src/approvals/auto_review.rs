@@ -445,5 +445,6 @@ fn prompt(
         verbosity: None,
         output_schema: Some(document::schema()),
         service_tier: settings.service_tier.clone(),
+        left_out: Vec::new(),
     })
 }

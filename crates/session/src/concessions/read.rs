@@ -22,10 +22,59 @@ const NEEDED: [&str; 10] = [
     "image_url",
 ];
 
+/// Words for a member that a provider does not know.
+const UNKNOWN_MEMBER: [&str; 14] = [
+    "unsupported parameter",
+    "unsupported_parameter",
+    "unknown parameter",
+    "unknown_parameter",
+    "unrecognized",
+    "unknown field",
+    "unknown argument",
+    "unknown name",
+    "unexpected",
+    "extra input",
+    "extra_forbidden",
+    "extra field",
+    "additional propert",
+    "is not permitted",
+];
+
+/// Words before what a provider takes.
+const RIGHT: [&str; 5] =
+    [", expected", "expected one of", "supported values", "permitted values", "allowed values"];
+
+/// Members of a request that it can do without, the longer names before those that they contain.
+const PARAMETERS: [&str; 12] = [
+    "reasoning.summary",
+    "reasoning.effort",
+    "reasoning",
+    "parallel_tool_calls",
+    "tool_choice",
+    "prompt_cache_key",
+    "service_tier",
+    "text.verbosity",
+    "verbosity",
+    "include",
+    "store",
+    "text",
+];
+
+/// Beginnings of the ids of items, by their type.
+const ID_MARKS: [(&str, &str); 5] = [
+    ("rs_", "reasoning"),
+    ("fc_", "function_call"),
+    ("ctc_", "custom_tool_call"),
+    ("ws_", "web_search_call"),
+    ("ig_", "image_generation_call"),
+];
+
 /// A refused request.
 pub(super) struct Refused {
     /// The words of the provider, in lower case.
     text: String,
+    /// Those of them that say what is wrong, without what would be right.
+    wrong: String,
     items: Vec<Value>,
     /// The types of the tools.
     tools: BTreeSet<String>,
@@ -42,7 +91,11 @@ impl Refused {
             let texts = tools.iter().filter_map(|tool| tool[name].as_str());
             texts.map(str::to_owned).collect()
         };
+        let lower = message.to_lowercase();
+        let wrong = RIGHT.iter().filter_map(|words| lower.find(words)).min();
+        let wrong = &lower[..wrong.unwrap_or(lower.len())];
         Self {
+            wrong: format!("{wrong} {}", details.to_lowercase()),
             text: format!("{message} {details}").to_lowercase(),
             items: prompt.input.iter().filter_map(|item| serde_json::from_str(item).ok()).collect(),
             tools: texts("type"),
@@ -55,6 +108,12 @@ impl Refused {
         let mut found = Vec::new();
         // The parameter is exact; a text may name several things.
         found.extend(self.of_parameter());
+        found.extend(self.named_parameter());
+        found.extend(self.named_member());
+        // An id refers to reasoning that is not in the history; without ids nothing refers to it.
+        if self.has_ids() && self.says(&["without its required 'reasoning'"]) {
+            found.push(Concession::Ids);
+        }
         if self.is_about_system_messages() {
             found.push(Concession::SystemMessages);
         }
@@ -75,7 +134,69 @@ impl Refused {
             found.push(Concession::Ids);
         }
         found.extend(self.named_tool());
+        found.extend(self.of_id());
         found
+    }
+
+    /// Returns whether the text names `name` as a word; a plain word of English only where it is quoted, or
+    /// stands alone after a colon.
+    fn names(&self, name: &str) -> bool {
+        let is_plain = name.bytes().all(|byte| byte.is_ascii_alphabetic());
+        let is_part = |c: char| c.is_alphanumeric() || "_.[".contains(c);
+        self.wrong.match_indices(name).any(|(at, _)| {
+            let (before, after) = (&self.wrong[..at], &self.wrong[at + name.len()..]);
+            // The end of a sentence is no part of a path.
+            let ends = after.strip_prefix('.').unwrap_or(after).chars().next();
+            let is_word =
+                !before.ends_with(is_part) && ends.is_none_or(|c| !is_part(c) || c == '.');
+            let is_quoted =
+                before.ends_with(['\'', '`', '"']) && after.starts_with(['\'', '`', '"']);
+            let is_alone = (before.trim().is_empty() || before.ends_with([':', ' ']))
+                && (after.trim().is_empty() || after.starts_with(':'));
+            is_word && (!is_plain || is_quoted || is_alone)
+        })
+    }
+
+    /// A member of the request that the provider does not know.
+    fn named_parameter(&self) -> Option<Concession> {
+        if !self.says(&UNKNOWN_MEMBER) {
+            return None;
+        }
+        let name = PARAMETERS.into_iter().find(|name| self.names(name))?;
+        let name = if name == "verbosity" { "text.verbosity" } else { name };
+        Some(Concession::Parameter(name.to_owned()))
+    }
+
+    /// A member of items that the provider does not know, and names without its place.
+    fn named_member(&self) -> Option<Concession> {
+        if !self.says(&UNKNOWN_MEMBER) {
+            return None;
+        }
+        let mut paths = BTreeSet::new();
+        self.items.iter().for_each(|item| member_paths(item, "", &mut paths));
+        let is_named = |path: &&String| {
+            let name = path.rsplit('.').next().unwrap_or(path);
+            !NEEDED.contains(&name) && name != "id" && self.names(name)
+        };
+        paths.iter().find(is_named).map(|path| Concession::Member(path.clone()))
+    }
+
+    /// The items of the type whose ids the text names, where the requests have no ids.
+    fn of_id(&self) -> Option<Concession> {
+        let is_named = |mark: &str| {
+            self.text.match_indices(mark).any(|(at, _)| {
+                let (before, after) = (&self.text[..at], &self.text[at + mark.len()..]);
+                !before.ends_with(char::is_alphanumeric)
+                    && after.starts_with(|c: char| c.is_ascii_alphanumeric())
+            })
+        };
+        let (_, kind) = ID_MARKS.into_iter().find(|(mark, kind)| {
+            is_named(mark) && self.items.iter().any(|item| item["type"] == **kind)
+        })?;
+        match kind {
+            "reasoning" => Some(Concession::Reasoning),
+            kind => Some(Concession::ItemType(kind.to_owned())),
+        }
     }
 
     fn says(&self, words: &[&str]) -> bool {
@@ -104,15 +225,19 @@ impl Refused {
             .unwrap_or_default();
         let item = self.items.get(index)?;
         let kind = item["type"].as_str().unwrap_or("message");
-        let member = path.iter().rev().find(|part| !part.bytes().all(|byte| byte.is_ascii_digit()));
-        match member.copied() {
+        let names = path.into_iter().filter(|part| !part.bytes().all(|byte| byte.is_ascii_digit()));
+        let names: Vec<&str> = names.collect();
+        let whole = names.join(".");
+        let mut paths = BTreeSet::new();
+        member_paths(item, "", &mut paths);
+        match names.last().copied() {
             Some("id") => Some(Concession::Ids),
             _ if kind == "reasoning" => self.reasoning().into_iter().next(),
             Some("call_id") => Some(Concession::CallIds),
             Some("role") => Some(Concession::SystemMessages),
             Some("image_url" | "detail") => Some(Concession::Images),
-            Some(name) if !NEEDED.contains(&name) && item.get(name).is_some() => {
-                Some(Concession::Member(name.to_owned()))
+            Some(name) if !NEEDED.contains(&name) && paths.contains(&whole) => {
+                Some(Concession::Member(whole))
             }
             _ if self.has_image(item) => Some(Concession::Images),
             _ if matches!(item["role"].as_str(), Some("developer" | "system")) => {
@@ -224,6 +349,21 @@ impl Refused {
             self.text.contains(&name.to_lowercase()) && !self.tool_names.contains(*name)
         };
         names.find(is_named).map(|name| Concession::CallsOf(name.to_owned()))
+    }
+}
+
+/// The paths of the members of an item and of the objects in its lists, without the places in lists.
+fn member_paths(value: &Value, path: &str, paths: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(members) => {
+            for (name, value) in members {
+                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                member_paths(value, &path, paths);
+                paths.insert(path);
+            }
+        }
+        Value::Array(values) => values.iter().for_each(|value| member_paths(value, path, paths)),
+        _ => {}
     }
 }
 

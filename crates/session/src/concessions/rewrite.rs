@@ -29,7 +29,8 @@ pub(super) fn apply(concession: &Concession, prompt: &mut Prompt) {
         Concession::ToolTypes => only_functions(prompt),
         Concession::SystemMessages => prompt.use_one_system_message(),
         Concession::Ids => without_member(prompt, ID),
-        Concession::Member(name) => without_member(prompt, name),
+        Concession::Member(path) => without_member(prompt, path),
+        Concession::Parameter(name) => without_parameter(prompt, name),
         Concession::CallIds => rewrite(prompt, |item| {
             let id = item.get("call_id")?.as_str()?;
             let plain = plain_call_id(id);
@@ -209,8 +210,40 @@ fn retain(prompt: &mut Prompt, mut is_kept: impl FnMut(&str) -> bool) {
     prompt.input = PromptInput::new(items.into_iter().filter(|item| is_kept(item)).collect());
 }
 
-fn without_member(prompt: &mut Prompt, name: &str) {
-    rewrite(prompt, |item| item.shift_remove(name).map(|_| ()));
+fn without_member(prompt: &mut Prompt, path: &str) {
+    let path: Vec<&str> = path.split('.').collect();
+    rewrite(prompt, |item| remove(item, &path).then_some(()));
+}
+
+/// Removes the member at the path, also from each object of a list. Returns whether there was one.
+fn remove(members: &mut Map<String, Value>, path: &[&str]) -> bool {
+    match path {
+        [] => false,
+        [name] => members.shift_remove(*name).is_some(),
+        [name, rest @ ..] => match members.get_mut(*name) {
+            Some(Value::Object(members)) => remove(members, rest),
+            Some(Value::Array(values)) => {
+                let mut removed = false;
+                for members in values.iter_mut().filter_map(Value::as_object_mut) {
+                    removed |= remove(members, rest);
+                }
+                removed
+            }
+            _ => false,
+        },
+    }
+}
+
+/// Leaves out a member of the request.
+fn without_parameter(prompt: &mut Prompt, name: &str) {
+    match name {
+        "reasoning.effort" => prompt.effort = None,
+        "reasoning.summary" => prompt.summary = None,
+        "reasoning" => (prompt.effort, prompt.summary) = (None, None),
+        "text" | "text.verbosity" => prompt.verbosity = None,
+        "service_tier" => prompt.service_tier = None,
+        _ => prompt.left_out.push(name.to_owned()),
+    }
 }
 
 /// Changes items in place; `None` leaves one as it is, byte by byte.

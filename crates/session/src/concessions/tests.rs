@@ -16,6 +16,8 @@ struct Strict {
 struct Request {
     items: Vec<Value>,
     tools: Vec<Value>,
+    /// Members that not every provider knows.
+    parameters: Vec<&'static str>,
 }
 
 fn item_of(request: &Request, kind: &str) -> Option<usize> {
@@ -24,6 +26,11 @@ fn item_of(request: &Request, kind: &str) -> Option<usize> {
 
 fn item_with(request: &Request, found: impl Fn(&Value) -> bool) -> Option<usize> {
     request.items.iter().position(found)
+}
+
+/// The place zero if the request has this member.
+fn parameter(request: &Request, name: &str) -> Option<usize> {
+    request.parameters.contains(&name).then_some(0)
 }
 
 const STRICT: &[Strict] = &[
@@ -108,6 +115,44 @@ const STRICT: &[Strict] = &[
         ],
     },
     Strict {
+        what: "a member of a part",
+        refuses: |request| {
+            item_with(request, |it| it["content"].to_string().contains("\"annotations\""))
+        },
+        says: &[
+            "Unknown parameter: 'input[N].content[0].annotations'.",
+            "input.N.content.0.annotations: Extra inputs are not permitted",
+            "unknown field `annotations`, expected `type` or `text`",
+        ],
+    },
+    Strict {
+        what: "a member without its place",
+        refuses: |request| item_with(request, |it| !it["phase"].is_null()),
+        says: &["Extra inputs are not permitted: phase", "Unrecognized key(s) in object: 'phase'"],
+    },
+    Strict {
+        what: "summaries of reasoning",
+        refuses: |request| parameter(request, "reasoning.summary"),
+        says: &[
+            "Unsupported parameter: 'reasoning.summary' is not supported with this model.",
+            "Extra inputs are not permitted: reasoning.summary",
+        ],
+    },
+    Strict {
+        what: "parallel calls",
+        refuses: |request| parameter(request, "parallel_tool_calls"),
+        says: &[
+            "Unsupported parameter: 'parallel_tool_calls' is not supported with this model.",
+            "Unrecognized request argument supplied: parallel_tool_calls",
+            "parallel_tool_calls: Extra inputs are not permitted",
+        ],
+    },
+    Strict {
+        what: "a member whose name is a word",
+        refuses: |request| parameter(request, "store"),
+        says: &["Unknown parameter: 'store'.", "Extra inputs are not permitted: store"],
+    },
+    Strict {
         what: "custom calls",
         refuses: |request| {
             item_with(request, |it| {
@@ -174,7 +219,7 @@ fn turn(number: usize, numbers: &mut Numbers) -> Vec<std::sync::Arc<str>> {
             items.push(output("function_call_output"));
         }
     }
-    items.push(text(json!({ "type": "message", "id": "msg_1", "role": "assistant", "phase": "final_answer", "content": [] })));
+    items.push(text(json!({ "type": "message", "id": "msg_1", "role": "assistant", "phase": "final_answer", "content": [{ "type": "output_text", "text": "ok", "annotations": [] }] })));
     items
 }
 
@@ -191,10 +236,11 @@ fn prompt(items: &[std::sync::Arc<str>]) -> Prompt {
         input: PromptInput::new(items.to_vec()),
         tools: tools.to_string().into(),
         effort: None,
-        summary: None,
+        summary: Some("auto".into()),
         verbosity: None,
         output_schema: None,
         service_tier: None,
+        left_out: Vec::new(),
     }
 }
 
@@ -207,7 +253,10 @@ fn read(prompt: &Prompt) -> Request {
             assert!(items[..at].iter().any(|call| call["call_id"] == item["call_id"]));
         }
     }
-    Request { items, tools: serde_json::from_str(&prompt.tools).unwrap() }
+    let mut parameters = vec!["store", "parallel_tool_calls"];
+    parameters.retain(|name| prompt.left_out.iter().all(|left_out| left_out != name));
+    parameters.extend(prompt.summary.as_ref().map(|_| "reasoning.summary"));
+    Request { items, tools: serde_json::from_str(&prompt.tools).unwrap(), parameters }
 }
 
 fn refusal(says: &str, place: usize) -> Failure {
@@ -272,6 +321,34 @@ fn refusals_of_another_kind_are_not_learned_from() {
 }
 
 #[test]
+fn an_id_that_is_not_in_the_request_names_items_of_its_type() {
+    let check = |says: &str, item: Value, expect: Option<Concession>| {
+        let mut concessions = Concessions::default();
+        concessions.learn(&refusal(says, 0), &prompt(&[item.to_string().into()]));
+        assert_eq!(concessions.all().pop().map(|it| it.concession), expect, "{says}");
+    };
+    let thought = json!({ "type": "reasoning", "summary": [] });
+    let search = json!({ "type": "web_search_call", "action": {} });
+    check("Item 'rs_0a' not found.", thought.clone(), Some(Concession::Reasoning));
+    let searches = Concession::ItemType("web_search_call".into());
+    check("Item 'ws_0a' not found.", search.clone(), Some(searches));
+    check("Item 'rs_0a' not found.", search, None);
+    check("no permission for layers_0", thought, None);
+}
+
+#[test]
+fn values_that_a_provider_does_not_take_are_no_reason_to_leave_out_their_parameter() {
+    for says in [
+        "Unsupported value: 'reasoning.effort' does not support 'xhigh' with this model.",
+        "Invalid value: 'quick'. Supported values are 'auto' and 'flex'. | parameter `service_tier`",
+        "the request must include a message that the server can store",
+    ] {
+        let history = [message("user", "go")];
+        assert_eq!(Concessions::default().learn(&refusal(says, 0), &prompt(&history)), None);
+    }
+}
+
+#[test]
 fn a_concession_is_made_to_its_provider_only() {
     let thought = json!({ "type": "reasoning", "summary": [] }).to_string();
     let history = [std::sync::Arc::from(thought)];
@@ -316,7 +393,7 @@ fn custom_tools_become_functions() {
     let output = json!({ "type": "custom_tool_call_output", "call_id": "c", "output": "ok" });
     let mut sent = prompt(&[call.to_string().into(), output.to_string().into()]);
     rewrite::apply(&Concession::ToolTypes, &mut sent);
-    let Request { items, tools } = read(&sent);
+    let Request { items, tools, .. } = read(&sent);
     assert_eq!(
         items[0],
         json!({ "type": "function_call", "call_id": "c", "name": "apply_patch", "arguments": r#"{"input":"*"}"# })

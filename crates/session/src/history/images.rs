@@ -226,6 +226,7 @@ mod tests {
             verbosity: None,
             output_schema: None,
             service_tier: None,
+            left_out: Vec::new(),
         };
         let whole = prompt.weight();
         assert!(whole < 3 * 4500, "an image is an image, generated or not: {whole}");

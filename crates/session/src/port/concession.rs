@@ -17,8 +17,10 @@ pub enum Concession {
     Ids,
     /// Call ids are nine letters and digits.
     CallIds,
-    /// A member of items.
+    /// A member of items, or of their parts: a path such as `content.annotations`.
     Member(String),
+    /// A member of the request.
+    Parameter(String),
     /// Items of a type. Calls and their outputs become text.
     ItemType(String),
     /// Calls of a tool, and their outputs, become text.

@@ -32,6 +32,8 @@ pub struct Prompt {
     pub output_schema: Option<Arc<str>>,
     /// Service tier.
     pub service_tier: Option<String>,
+    /// Further members of the request that its provider refused.
+    pub left_out: Vec<String>,
 }
 
 impl Prompt {
@@ -51,6 +53,7 @@ impl Prompt {
             verbosity: None,
             output_schema: None,
             service_tier: settings.service_tier.clone(),
+            left_out: Vec::new(),
         }
     }
 

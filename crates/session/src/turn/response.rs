@@ -83,6 +83,7 @@ impl Turn {
             verbosity: settings.verbosity.clone(),
             output_schema,
             service_tier: self.service_tier.as_ref().unwrap_or(&settings.service_tier).clone(),
+            left_out: Vec::new(),
         }
     }
 
