@@ -6,6 +6,7 @@ mod listings;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::time::Duration;
 
 use config::HttpProvider;
 use model::Provider;
@@ -21,6 +22,9 @@ pub struct Models {
     files: Mutex<HashMap<PathBuf, Arc<Catalog>>>,
     listings: Listings,
 }
+
+/// Longest wait for the first report of a provider's models, without which none can be named.
+const FIRST_ANSWER: Duration = Duration::from_secs(3);
 
 /// Catalog files that are kept. Beyond it all are read again when they are next needed.
 const MAX_CATALOGS: usize = 64;
@@ -88,6 +92,21 @@ impl Models {
                 Arc::new(catalog.with_listing(&[ListedModel::named(model)]))
             }
             _ => catalog,
+        }
+    }
+
+    /// Asks a provider of which no model is known yet, and waits for its answer, for a time.
+    pub async fn learn(&self, config: &config::Config, provider: &str) {
+        let Some(due) = self.due_listing(config, provider) else { return };
+        let is_unknown = self.catalog(config, provider).models().is_empty();
+        // It goes on after that time: the next question has its answer.
+        let asking = tokio::spawn(due.refresh());
+        if is_unknown && tokio::time::timeout(FIRST_ANSWER, asking).await.is_err() {
+            tracing::warn!(
+                target: "server::models",
+                "the provider `{provider}` has not reported its models within {} s",
+                FIRST_ANSWER.as_secs()
+            );
         }
     }
 

@@ -94,6 +94,11 @@ impl ThreadDefaults {
         self.models.default_model(config, provider)
     }
 
+    /// Asks a provider of which no model is known yet.
+    pub async fn learn_models(&self, config: &Config, provider: &str) {
+        self.models.learn(config, provider).await;
+    }
+
     /// The policy of the permission profile that a client selects.
     ///
     /// # Errors

@@ -81,18 +81,27 @@ impl ThreadLoader {
         extra.developer_instructions = client.developer_instructions.take();
         extra.without_memories |= ephemeral;
         let overrides = client.config.take();
-        let (options, defaults, folder) =
-            (self.options.clone(), self.defaults.clone(), cwd.clone());
-        let start = move |config: &Config| {
-            Start::read((&options, &defaults), config, &client, folder, extra)
+        let start = |client: ClientOverrides, extra: Extra| {
+            let (options, defaults) = (self.options.clone(), self.defaults.clone());
+            let folder = cwd.clone();
+            move |config: &Config| {
+                Start::read((&options, &defaults), config, &client, folder, extra)
+            }
         };
-        let read =
-            self.load_configuration_and(clients, &cwd, overrides.as_ref(), None, start).await;
-        let (loaded, start) = read?;
+        let first = start(client.clone(), extra.clone());
+        let read = self.load_configuration_and(clients, &cwd, overrides.as_ref(), None, first);
+        let (mut loaded, mut start_of) = read.await?;
+        if let Err(NotStarted::NoModel { provider }) = &start_of {
+            self.defaults.learn_models(&loaded.resolved.config, provider).await;
+            let again = start(client, extra);
+            let read =
+                self.configurations.in_folder_with_rules(&cwd, overrides.as_ref(), None, again);
+            (loaded, _, start_of) = read.await?;
+        }
         let origin = origin(&loaded, &cwd, overrides, None);
         let config = Arc::new(loaded.resolved.config);
         self.mcp.require(&cwd, &config).await?;
-        let Start { new, extra, parts, replacements } = start?;
+        let Start { new, extra, parts, replacements } = start_of.map_err(Error::from)?;
         for (peer, problem) in to_each(clients, &replacements) {
             warnings::send_plain(peer, problem.clone());
         }
@@ -338,6 +347,33 @@ struct Start {
     replacements: Vec<String>,
 }
 
+/// Why a thread does not start.
+enum NotStarted {
+    /// None is chosen, and the provider has not reported any.
+    NoModel {
+        provider: String,
+    },
+    Other(Error),
+}
+
+impl From<Error> for NotStarted {
+    fn from(error: Error) -> Self {
+        Self::Other(error)
+    }
+}
+
+impl From<NotStarted> for Error {
+    fn from(not_started: NotStarted) -> Self {
+        match not_started {
+            NotStarted::NoModel { provider } => Self::invalid_params(format!(
+                "no model is chosen, and the models of the provider `{provider}` are not known"
+            ))
+            .next_step("give `model`, or set `model` in config.toml"),
+            NotStarted::Other(error) => error,
+        }
+    }
+}
+
 impl Start {
     /// Reads what a new thread in `cwd` takes from its folder. Waits for the file system.
     fn read(
@@ -346,7 +382,7 @@ impl Start {
         client: &ClientOverrides,
         cwd: PathBuf,
         extra: Extra,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, NotStarted> {
         let mut settings = defaults.settings(config, &cwd);
         let overrides = client.checked(config, defaults, &cwd)?;
         let is_chosen = overrides.model.is_some() || config.model.is_some();
@@ -355,11 +391,7 @@ impl Start {
             settings.model = defaults.model(config, &settings.provider);
         }
         if settings.model.is_empty() {
-            return Err(Error::invalid_params(format!(
-                "no model is chosen, and the models of the provider `{}` are not known",
-                settings.provider
-            ))
-            .next_step("give `model`, or set `model` in config.toml"));
+            return Err(NotStarted::NoModel { provider: settings.provider });
         }
         let (settings, replacements) = Allowed::new(settings, config, &cwd);
         let project = (&*config.project_root, &*config.project_root_markers);

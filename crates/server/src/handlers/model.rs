@@ -27,10 +27,8 @@ impl ModelMethods<Caller> for Server {
         let config = self.default_config().await?;
         let provider = config.provider.id();
         let models = &self.services.models;
-        if let Some(due) = models.due_listing(&config, provider) {
-            // The answer does not wait for it: the next one has what the provider reports.
-            tokio::spawn(due.refresh());
-        }
+        // Only the first answer of all waits for it.
+        models.learn(&config, provider).await;
         let catalog = models.listed(&config, provider);
         let includes_hidden = params.include_hidden.unwrap_or(false);
         let mut models: Vec<&ModelInfo> = catalog.models().iter().collect();

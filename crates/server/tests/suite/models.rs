@@ -288,11 +288,8 @@ async fn the_providers_models_are_listed_kept_and_asked_for_again() {
     provider.will_answer("200 OK", "etag: \"v1\"\r\n", body.to_string().as_bytes());
     let server = env.start();
     let mut peer = server.connect().await;
-    let first = peer.call("model/list", json!({})).await;
-    assert!(
-        ids(&first).is_empty(),
-        "the answer neither waits for the provider nor guesses: {first}"
-    );
+    // Only the first list of all waits for the provider.
+    assert_eq!(ids(&peer.call("model/list", json!({})).await), ["local-1"]);
     let head = provider.heads.recv().await.unwrap();
     assert!(head.starts_with("get /v1/models") && head.contains("bearer secret-key"), "{head}");
     assert!(!head.contains("if-none-match"), "{head}");
@@ -366,13 +363,34 @@ async fn a_provider_without_a_key_on_this_machine_is_asked() {
     let provider = ModelsServer::serve().await;
     provider.configure(&env, "");
     provider.will_answer("200 OK", "", br#"{"data":[{"id":"qwen"}]}"#);
+    // The first question that needs them waits for the answer.
+    let mut peer = env.start().connect().await;
+    let started = peer.call("thread/start", json!({})).await;
+    assert_eq!(started["model"], "qwen");
+}
+
+#[tokio::test]
+async fn the_first_list_of_a_provider_has_its_models() {
+    let env = TestEnvironment::with_responses(json!([says("Hello.")])).await;
+    let provider = ModelsServer::serve().await;
+    provider.configure(&env, "");
+    provider.will_answer("200 OK", "", br#"{"data":[{"id":"qwen"}]}"#);
+    let mut peer = env.start().connect().await;
+    assert_eq!(ids(&peer.call("model/list", json!({})).await), ["qwen"]);
+}
+
+#[tokio::test]
+async fn a_provider_that_reports_no_models_starts_no_thread_without_one() {
+    let env = TestEnvironment::with_responses(json!([says("Hello.")])).await;
+    let provider = ModelsServer::serve().await;
+    provider.configure(&env, "");
+    provider.will_answer("404 Not Found", "", b"");
     let mut peer = env.start().connect().await;
     let refused = peer.refused("thread/start", json!({})).await;
     assert!(
         refused.message.contains("the models of the provider `p` are not known"),
         "{refused:?}"
     );
-    assert_eq!(ids(&list_with(&mut peer, "qwen").await), ["qwen"]);
-    let started = peer.call("thread/start", json!({})).await;
-    assert_eq!(started["model"], "qwen");
+    let started = peer.call("thread/start", json!({ "model": "mine" })).await;
+    assert_eq!(started["model"], "mine");
 }

@@ -18,7 +18,7 @@ use services::thread_defaults::ThreadDefaults;
 use services::thread_port::Extra;
 
 /// The settings that `thread/start`, `thread/resume` and `thread/fork` may override alike.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct ClientOverrides {
     pub model: Option<String>,
     pub model_provider: Option<String>,
