@@ -1,6 +1,8 @@
-//! The pages of a list, until the server names no further one. A cursor that is empty, or that is the one
-//! which was just sent, ends the list: asking again would give the same page forever.
+//! The pages of a list, until the server names no further one. A cursor that is empty, or that was sent
+//! before, ends the list: asking again would give the same pages forever.
 
+use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use rmcp::model::PaginatedRequestParams;
@@ -15,8 +17,10 @@ use crate::error::Error;
 pub(crate) struct Pages {
     /// The cursor of the next page.
     cursor: Option<String>,
-    /// The entries of the page before.
-    before: Vec<Value>,
+    /// Those that were sent.
+    sent: BTreeSet<String>,
+    /// The pages, as hashes of their entries.
+    pages: BTreeSet<u64>,
     count: usize,
     age: Option<Duration>,
 }
@@ -27,7 +31,7 @@ impl Pages {
         PaginatedRequestParams::default().with_cursor(self.cursor.clone())
     }
 
-    /// The entries of the next page. A page that only repeats the one before has none.
+    /// The entries of the next page. A page that ends a list in a circle, and only repeats another, has none.
     ///
     /// # Errors
     /// An answer without the list `member`.
@@ -41,14 +45,12 @@ impl Pages {
         self.age = Some(self.age.map_or(age, |before| before.min(age)));
         let next = answer.get("nextCursor").and_then(Value::as_str);
         let next = next.filter(|cursor| !cursor.is_empty()).map(str::to_owned);
-        let is_stuck = next.is_some() && next == self.cursor;
-        self.cursor = if is_stuck { None } else { next };
+        self.sent.extend(self.cursor.take());
+        let is_circle = next.as_ref().is_some_and(|next| self.sent.contains(next));
+        self.cursor = next.filter(|_| !is_circle);
         self.count += 1;
-        if is_stuck && entries == self.before {
-            return Ok(Vec::new());
-        }
-        self.before.clone_from(&entries);
-        Ok(entries)
+        let is_new = self.pages.insert(hash_of(&entries));
+        Ok(if is_circle && !is_new { Vec::new() } else { entries })
     }
 
     /// True if no page is missing.
@@ -60,6 +62,12 @@ impl Pages {
     pub(crate) fn age(&self) -> Duration {
         self.age.unwrap_or(Duration::MAX)
     }
+}
+
+fn hash_of(entries: &[Value]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    entries.iter().for_each(|entry| entry.to_string().hash(&mut hasher));
+    hasher.finish()
 }
 
 #[cfg(test)]
@@ -91,6 +99,8 @@ mod tests {
             (vec![page(1, json!("a")), page(2, json!(""))], vec![1, 2], 2),
             (vec![page(1, json!("7")), page(1, json!("7")), page(1, json!("7"))], vec![1], 2),
             (vec![page(1, json!("7")), page(2, json!("7")), page(3, json!("7"))], vec![1, 2], 2),
+            (vec![page(1, json!("a")), page(2, json!("b")), page(1, json!("a"))], vec![1, 2], 3),
+            (vec![page(1, json!("a")), page(2, json!("b")), page(3, json!("a"))], vec![1, 2, 3], 3),
             (
                 vec![page(1, json!("a")), page(2, json!("b")), page(3, json!(null))],
                 vec![1, 2, 3],

@@ -226,9 +226,41 @@ fn texts_contain_it(structured: &Value, content: &[ToolContent]) -> bool {
             _ => None,
         })
         .collect();
-    let is_same =
-        |text: &&str| serde_json::from_str::<Value>(text).is_ok_and(|value| value == *structured);
-    texts.iter().any(is_same) || (has_values(structured) && values_are_in(structured, &texts))
+    // Some servers put a result that is no object into one with one member, and repeat it without.
+    let inner = structured.as_object().filter(|it| it.len() == 1).and_then(|it| it.values().next());
+    let is_said = |value: &Value| texts.iter().any(|text| says(text, value));
+    let is_listed = |value: &Value| match value {
+        Value::Array(values) => !values.is_empty() && values.iter().all(is_said),
+        _ => false,
+    };
+    is_said(structured)
+        || inner.is_some_and(|inner| is_said(inner) || is_listed(inner))
+        || (has_values(structured) && values_are_in(structured, &texts))
+}
+
+/// Returns whether a text is this value, as JSON or as it is.
+fn says(text: &str, value: &Value) -> bool {
+    serde_json::from_str::<Value>(text).is_ok_and(|read| are_equal(&read, value))
+        || value.as_str().is_some_and(|words| words.trim() == text.trim())
+}
+
+/// Equality of JSON, where the form of a number does not count: 1 is 1.0.
+fn are_equal(left: &Value, right: &Value) -> bool {
+    match (left, right) {
+        (Value::Number(left), Value::Number(right)) => {
+            left == right || left.as_f64() == right.as_f64()
+        }
+        (Value::Array(left), Value::Array(right)) => {
+            left.len() == right.len() && left.iter().zip(right).all(|(a, b)| are_equal(a, b))
+        }
+        (Value::Object(left), Value::Object(right)) => {
+            let is_in_right = |(name, value): (&String, &Value)| {
+                right.get(name).is_some_and(|it| are_equal(value, it))
+            };
+            left.len() == right.len() && left.iter().all(is_in_right)
+        }
+        _ => left == right,
+    }
 }
 
 fn has_values(value: &Value) -> bool {
@@ -367,6 +399,11 @@ mod tests {
         // A text that says the same is not repeated.
         for (said, structured, is_repeated) in [
             (r#"{ "x": 1 }"#, json!({"x": 1}), false),
+            ("{\n  \"y\": 2,\n  \"x\": 1\n}", json!({"x": 1.0, "y": 2}), false),
+            ("[1, 2]", json!({"result": [1, 2]}), false),
+            ("7", json!({"result": 7}), false),
+            ("7", json!({"result": [7]}), false),
+            ("7", json!({"result": [7, 8]}), true),
             ("the file a.txt was found", json!({"file": "a.txt"}), false),
             ("the file a.txt was found", json!({"file": "b.txt"}), true),
             ("1 file", json!({"count": 1}), true),
