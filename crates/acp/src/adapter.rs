@@ -27,7 +27,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::editor::{Editor, Question, Then};
+use crate::editor::{Editor, OpenQuestion, Then};
 use crate::link::{Arrival, Link};
 use crate::schema::initialize::ClientCapabilities;
 use crate::schema::update::SessionUpdate;
@@ -188,8 +188,8 @@ pub(crate) struct Adapter {
     sessions: HashMap<String, Session>,
     /// Threads of agents, and the sessions that they work for.
     agents: HashMap<String, String>,
-    /// The server's open requests: the sessions that they belong to, and the questions about them.
-    questions: HashMap<RequestId, (String, Question)>,
+    /// The server's open requests.
+    questions: HashMap<RequestId, OpenQuestion>,
     login: Option<Login>,
     /// Messages of this program itself, for their ids.
     said: u64,

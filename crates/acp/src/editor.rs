@@ -18,6 +18,15 @@ pub(crate) type Then<S> = Box<dyn FnOnce(&mut S, Result<Value, ErrorObject>) + S
 /// Number of a question.
 pub(crate) type Question = i64;
 
+/// A request of the server that the editor is asked about.
+pub(crate) struct OpenQuestion {
+    /// The session that it belongs to.
+    pub(crate) session: String,
+    pub(crate) question: Question,
+    /// The call that waits for a permission.
+    pub(crate) call: Option<String>,
+}
+
 /// The connection to the editor.
 pub(crate) struct Editor<S> {
     outbox: Outbox,

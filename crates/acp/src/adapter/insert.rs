@@ -7,7 +7,7 @@ use jsonrpc::{ErrorObject, RequestId};
 use protocol::{TurnSteerParams, UserInput, UserMessageItem};
 
 use super::{Adapter, Running, for_editor};
-use crate::editor::Question;
+use crate::editor::{OpenQuestion, Question};
 use crate::map::commands::Command;
 use crate::map::prompt;
 use crate::schema::content::ContentBlock;
@@ -219,22 +219,23 @@ impl Adapter {
         &mut self,
         session_id: &str,
         request: &RequestId,
-        question: Question,
+        (question, call): (Question, Option<String>),
     ) {
         let waited = self.waits_for_user(session_id);
-        self.questions.insert(request.clone(), (session_id.to_owned(), question));
+        let session = session_id.to_owned();
+        self.questions.insert(request.clone(), OpenQuestion { session, question, call });
         if !waited && self.is_working(session_id) {
             self.tell_state(session_id, State::RequiresAction);
         }
     }
 
     /// The user is asked no longer; the question, if it was open.
-    pub(super) fn question_closed(&mut self, request: &RequestId) -> Option<Question> {
-        let (session_id, question) = self.questions.remove(request)?;
-        if !self.waits_for_user(&session_id) && self.is_working(&session_id) {
-            self.tell_state(&session_id, State::Running);
+    pub(super) fn question_closed(&mut self, request: &RequestId) -> Option<OpenQuestion> {
+        let closed = self.questions.remove(request)?;
+        if !self.waits_for_user(&closed.session) && self.is_working(&closed.session) {
+            self.tell_state(&closed.session, State::Running);
         }
-        Some(question)
+        Some(closed)
     }
 
     fn is_working(&self, session_id: &str) -> bool {
@@ -242,7 +243,7 @@ impl Adapter {
     }
 
     fn waits_for_user(&self, session_id: &str) -> bool {
-        self.questions.values().any(|(asked, _)| asked == session_id)
+        self.questions.values().any(|open| open.session == session_id)
     }
 
     fn tell_state(&self, session_id: &str, state: State) {

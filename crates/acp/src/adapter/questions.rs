@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::{Adapter, read_answer};
+use crate::editor::OpenQuestion;
 use crate::map::permission::Permission;
 use crate::map::{elicitation, item, permission};
 use crate::schema::permission::{
@@ -96,8 +97,12 @@ impl Adapter {
 
     /// The server no longer needs an answer.
     pub(super) fn resolved(&mut self, id: RequestId) {
-        if let Some(question) = self.question_closed(&id) {
-            self.editor.withdraw(question);
+        let Some(OpenQuestion { session, question, call }) = self.question_closed(&id) else {
+            return;
+        };
+        self.editor.withdraw(question);
+        if let Some(call) = call {
+            self.show_answered(&session, &call, true);
         }
     }
 
@@ -109,6 +114,7 @@ impl Adapter {
         };
         let (session, server_id) = (session.to_owned(), id.clone());
         let call = permission.tool_call.tool_call_id.clone();
+        let asked_about = Some(call.clone());
         let then = move |this: &mut Self, outcome| {
             this.question_closed(&server_id);
             let (answer, goes_on) = match read_answer::<PermissionResponse>(outcome) {
@@ -130,7 +136,7 @@ impl Adapter {
                 self.editor.ask(method::REQUEST_PERMISSION, &v2::permission(&request), then)
             }
         };
-        self.question_opened(&request.session_id, id, question);
+        self.question_opened(&request.session_id, id, (question, asked_about));
     }
 
     /// The call that was asked about is no longer pending.
@@ -243,7 +249,7 @@ impl Adapter {
             this.link.respond(&server_id, &Ok(read(response.ok())));
         };
         let question = self.editor.ask(method::ELICITATION_CREATE, request, Box::new(then));
-        self.question_opened(session, id, question);
+        self.question_opened(session, id, (question, None));
     }
 }
 

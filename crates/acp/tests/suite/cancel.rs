@@ -134,3 +134,23 @@ async fn a_server_that_ends_is_an_error_for_every_request() {
     }
     assert_eq!(editor.ended().await, Ok(acp::Ended::ServerLost));
 }
+
+#[tokio::test]
+async fn a_call_that_another_client_approves_is_no_longer_pending() {
+    let bench = Bench::new(json!([escalates("touch made"), says("Done.")])).await;
+    let mut first = bench.editor().await;
+    let session = first.new_session(&bench.work()).await;
+    let prompt = first.prompt(&session, "Go.").await;
+    let asked = first.asked(PERMISSION).await;
+    let mut second = bench.editor().await;
+    let place = json!({ "sessionId": session, "cwd": bench.work(), "mcpServers": [] });
+    second.call("session/load", place).await;
+    let also_asked = second.asked(PERMISSION).await;
+    first.take_log();
+    second.choose(&also_asked, "accept").await;
+    assert_eq!(first.notified("$/cancel_request").await["requestId"], asked.id);
+    let shown = first.update("tool_call_update").await;
+    assert_eq!(shown["status"], "in_progress", "{shown}");
+    assert_eq!(first.answer_to(prompt).await.unwrap()["stopReason"], "end_turn");
+    assert!(bench.env.workspace().join("made").exists());
+}
