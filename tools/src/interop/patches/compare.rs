@@ -110,6 +110,7 @@ fn refused(case: &Case, kind: ErrorKind) -> Verdict {
         _ if is_doubled_end => Verdict::DoubledEnd,
         ErrorKind::OutOfOrder => Verdict::Order,
         _ if hunks.iter().any(Hunk::is_unplaced) => Verdict::UnplacedLines,
+        _ if hunks.iter().any(|hunk| hunk.has_partial_anchor(&case.before)) => Verdict::Anchor,
         _ => Verdict::Unexplained,
     }
 }
@@ -134,6 +135,11 @@ impl Hunk {
     fn is_unplaced(&self) -> bool {
         let old = self.lines.iter().filter(|line| !line.starts_with('+'));
         old.clone().all(|line| line.is_empty()) && !self.lines.is_empty()
+    }
+
+    /// Returns whether the text after `@@` is no whole line of the file.
+    fn has_partial_anchor(&self, file: &str) -> bool {
+        self.anchors.iter().any(|anchor| file.lines().all(|line| line.trim() != anchor))
     }
 
     fn ends_blank(&self) -> bool {
