@@ -97,6 +97,12 @@ pub(crate) fn has_folder(root: &Path, relative: &Path) -> bool {
     opened.and_then(|folder| folder.metadata()).is_ok_and(|metadata| metadata.is_dir())
 }
 
+/// Returns whether the regular file `relative` exists below `root`, without a way out of it.
+pub(crate) fn has_file(root: &Path, relative: &Path) -> bool {
+    let Ok(folder) = open_folder(root) else { return false };
+    open_within(folder.as_fd(), relative).and_then(regular).is_ok()
+}
+
 #[cfg(target_os = "linux")]
 fn open_within(folder: BorrowedFd<'_>, relative: &Path) -> io::Result<OwnedFd> {
     use rustix::fs::ResolveFlags;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 use crate::beneath;
+use crate::declared::{self, Declared, listed};
 use crate::error::{Error, Problem};
 use crate::json;
 use crate::manifest::{self, Manifest};
@@ -14,10 +15,16 @@ use crate::name::{check_name, relative_path};
 
 /// MCP servers and apps of a plugin, each. Further ones are left out with a problem.
 const MAX_DEFINITIONS: usize = 64;
-/// Folders with skills that a manifest can name.
-const MAX_FOLDERS: usize = 16;
+/// Folders with skills, and files or objects with MCP servers, that a manifest can name. Further ones are left
+/// out with a problem.
+const MAX_FOLDERS: usize = 256;
 /// Files and objects with hooks that a manifest can have.
 const MAX_HOOK_FILES: usize = 16;
+
+/// Where plugins have their parts without naming them.
+const HOOKS: &str = "hooks/hooks.json";
+const SERVERS: &str = ".mcp.json";
+const APPS: &str = ".app.json";
 
 /// A plugin's folder.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +49,8 @@ pub struct Contents {
     pub files: Vec<PathBuf>,
     /// Parts that are left out, and why.
     pub problems: Vec<Problem>,
+    /// Members and folders with parts that only other agents use, sorted.
+    pub unused: Vec<&'static str>,
 }
 
 /// Hooks in a manifest.
@@ -60,30 +69,57 @@ pub struct App {
 }
 
 impl Plugin {
-    /// Reads the plugin in a folder, installed or not. A part that cannot be used is reported in
-    /// `problems` and hides no other. Blocks on the file system.
+    /// Reads an installed plugin. A part that cannot be used is reported in `problems` and hides no other.
+    /// Blocks on the file system.
     ///
     /// # Errors
-    /// The folder has no usable manifest.
+    /// The folder is no plugin, or has no usable manifest.
     pub fn read(root: &Path) -> Result<Contents, Error> {
-        let Some(manifest) = Manifest::read(root)? else {
-            let [one, other] = manifest::FILES;
-            let why = format!("it is no plugin: it has neither `{one}` nor `{other}`");
+        Self::read_with(root, Declared::read(root)?.as_ref())
+    }
+
+    /// As [`Plugin::read`], for a plugin that is not installed: with what its marketplace declares.
+    ///
+    /// # Errors
+    /// As [`Plugin::read`].
+    pub fn read_declared(root: &Path, declared: &Declared) -> Result<Contents, Error> {
+        Self::read_with(root, Some(declared))
+    }
+
+    fn read_with(root: &Path, declared: Option<&Declared>) -> Result<Contents, Error> {
+        let is_defined = manifest::exists(root)? || declared.is_some_and(Declared::has_parts);
+        let manifest = Manifest::read(root, declared)?;
+        let Some(manifest) = manifest.filter(|_| is_defined || has_usual_parts(root)) else {
+            let [one, two, three] = manifest::FILES;
+            let why = format!(
+                "it is no plugin: it has no manifest (`{one}`, `{two}` or `{three}`), the entry of its \
+                 marketplace names no parts, and there is nothing in the usual places, such as `skills`"
+            );
             return Err(Error::refused(root, why));
         };
         let members = manifest.members.clone();
-        let files = manifest::FILES.iter().map(|file| root.join(file)).collect();
+        let looked_for = manifest::FILES.into_iter().chain([declared::FILE]);
+        let files = looked_for.map(|file| root.join(file)).collect();
         let contents = Contents { manifest, files, ..Contents::default() };
         let mut read = Reader { root, contents };
-        read.skills(members.get("skills"));
-        read.hooks(members.get("hooks"));
-        read.mcp_servers(members.get("mcpServers"));
-        read.apps(members.get("apps"));
-        for said in json::misspelt(&members, &manifest::MEMBERS, &manifest::OTHER_MEMBERS) {
+        let named = |part: &str| members.get(part).cloned().map(listed).unwrap_or_default();
+        read.skills(named("skills"));
+        read.hooks(named("hooks"));
+        read.mcp_servers(named("mcpServers"));
+        read.apps(named("apps"));
+        read.unused(&members);
+        for said in manifest::misspelt(&members) {
             read.report_manifest(&said);
         }
         Ok(read.contents)
     }
+}
+
+/// Returns whether a folder without a manifest has parts where plugins have them, for this or another agent.
+fn has_usual_parts(root: &Path) -> bool {
+    let has_file = |file: &&str| beneath::has_file(root, Path::new(file));
+    ["skills", "commands", "agents"].iter().any(|name| beneath::has_folder(root, Path::new(name)))
+        || [HOOKS, SERVERS, APPS].iter().any(has_file)
 }
 
 struct Reader<'r> {
@@ -92,14 +128,20 @@ struct Reader<'r> {
 }
 
 impl Reader<'_> {
-    fn skills(&mut self, named: Option<&Value>) {
-        let mut folders = vec![PathBuf::from("skills")];
-        let named = match named {
-            Some(Value::Array(named)) => named.iter().collect(),
-            named => Vec::from_iter(named),
-        };
+    /// Returns whether the usual place of a part is read besides what is named.
+    fn has_default(&self, part: &str) -> bool {
+        !self.contents.manifest.without_default.contains(&part)
+    }
+
+    fn skills(&mut self, named: Vec<Value>) {
+        let default = self.has_default("skills").then(|| PathBuf::from("skills"));
+        let mut folders = Vec::from_iter(default);
+        if named.len() > MAX_FOLDERS {
+            let message = format!("only the first {MAX_FOLDERS} folders of `skills` are read");
+            self.report_manifest(&message);
+        }
         for value in named.into_iter().take(MAX_FOLDERS) {
-            match self.path(value, "skills") {
+            match self.path(&value, "skills") {
                 Some(path) if folders.contains(&path) => {}
                 Some(path) if beneath::has_folder(self.root, &path) => folders.push(path),
                 Some(path) => self.report(path, "`skills` names a folder that does not exist"),
@@ -110,15 +152,11 @@ impl Reader<'_> {
         self.contents.skills = exist.map(|folder| self.root.join(folder)).collect();
     }
 
-    /// `named` is a file, an object with hooks, or a list of both. What it says adds to the file that
-    /// plugins have without naming it.
-    fn hooks(&mut self, named: Option<&Value>) {
-        self.hook_file(PathBuf::from("hooks/hooks.json"), false);
-        let named = match named {
-            Some(Value::Array(named)) => named.iter().collect(),
-            Some(Value::Null) => Vec::new(),
-            named => Vec::from_iter(named),
-        };
+    /// `named` has files and objects with hooks. They add to the file that plugins have without naming it.
+    fn hooks(&mut self, named: Vec<Value>) {
+        if self.has_default("hooks") {
+            self.hook_file(PathBuf::from(HOOKS), false);
+        }
         if named.len() > MAX_HOOK_FILES {
             self.report_manifest(&format!(
                 "only the first {MAX_HOOK_FILES} parts of `hooks` are read"
@@ -126,9 +164,9 @@ impl Reader<'_> {
         }
         let mut inline = Map::new();
         for value in named.into_iter().take(MAX_HOOK_FILES) {
-            if let Value::Object(hooks) = value {
+            if let Value::Object(hooks) = &value {
                 self.add_inline(&mut inline, hooks);
-            } else if let Some(path) = self.path(value, "hooks") {
+            } else if let Some(path) = self.path(&value, "hooks") {
                 self.hook_file(path, true);
             }
         }
@@ -179,40 +217,59 @@ impl Reader<'_> {
         }
     }
 
-    fn mcp_servers(&mut self, named: Option<&Value>) {
-        let servers = match named {
-            Some(Value::Object(servers)) => {
+    /// `named` has files and objects with servers. Of two servers with one name, the first counts.
+    fn mcp_servers(&mut self, named: Vec<Value>) {
+        if named.len() > MAX_FOLDERS {
+            self.report_manifest(&format!(
+                "only the first {MAX_FOLDERS} parts of `mcpServers` are read"
+            ));
+        }
+        let mut seen = Vec::new();
+        for value in named.into_iter().take(MAX_FOLDERS) {
+            if let Value::Object(servers) = value {
                 let file = self.contents.manifest.file.clone();
-                return self.servers(&file, servers.clone());
+                self.servers(&file, servers);
+            } else if let Some(path) = self.path(&value, "mcpServers")
+                && !seen.contains(&path)
+            {
+                self.server_file(&path, true);
+                seen.push(path);
             }
-            None | Some(Value::Null) => self.object(Path::new(".mcp.json"), false),
-            Some(value) => match self.path(value, "mcpServers") {
-                Some(path) => self.object(&path, true),
-                None => None,
-            },
-        };
-        let Some((file, mut members)) = servers else { return };
+        }
+        let usual = PathBuf::from(SERVERS);
+        if self.has_default("mcpServers") && !seen.contains(&usual) {
+            self.server_file(&usual, false);
+        }
+    }
+
+    fn server_file(&mut self, path: &Path, named: bool) {
+        let Some(mut members) = self.object(path, named) else { return };
         let inner =
             ["mcpServers", "mcp_servers"].into_iter().find_map(|key| members.shift_remove(key));
         match inner {
-            Some(Value::Object(servers)) => self.servers(&file, servers),
-            Some(_) => self.report(file, "`mcpServers` must be an object"),
+            Some(Value::Object(servers)) => self.servers(path, servers),
+            Some(_) => self.report(path, "`mcpServers` must be an object"),
             None => {
                 for said in json::misspelt(&members, &["mcpServers"], &[]) {
-                    self.report(&file, &said);
+                    self.report(path, &said);
                 }
-                self.servers(&file, members);
+                self.servers(path, members);
             }
         }
     }
 
     fn servers(&mut self, file: &Path, servers: Map<String, Value>) {
-        for (index, (name, value)) in servers.into_iter().enumerate() {
-            if index >= MAX_DEFINITIONS {
+        for (name, value) in servers {
+            if self.contents.mcp_servers.len() >= MAX_DEFINITIONS {
                 let message = format!("only the first {MAX_DEFINITIONS} MCP servers are read");
                 return self.report(file, &message);
             }
             match check_name(&name) {
+                Ok(()) if self.contents.mcp_servers.contains_key(&name) => {
+                    let message =
+                        format!("the MCP server `{name}` is there twice; the first counts");
+                    self.report(file, &message);
+                }
                 Ok(()) if value.is_object() => {
                     self.contents.mcp_servers.insert(name, value);
                 }
@@ -222,15 +279,21 @@ impl Reader<'_> {
         }
     }
 
-    fn apps(&mut self, named: Option<&Value>) {
-        let read = match named {
-            None | Some(Value::Null) => self.object(Path::new(".app.json"), false),
-            Some(value) => match self.path(value, "apps") {
-                Some(path) => self.object(&path, true),
-                None => None,
-            },
-        };
-        let Some((file, members)) = read else { return };
+    fn apps(&mut self, named: Vec<Value>) {
+        let mut files = Vec::new();
+        for value in named.into_iter().take(MAX_FOLDERS) {
+            files.extend(self.path(&value, "apps").map(|path| (path, true)));
+        }
+        if self.has_default("apps") && files.iter().all(|(path, _)| path != Path::new(APPS)) {
+            files.push((PathBuf::from(APPS), false));
+        }
+        for (file, named) in files {
+            self.app_file(&file, named);
+        }
+    }
+
+    fn app_file(&mut self, file: &Path, named: bool) {
+        let Some(members) = self.object(file, named) else { return };
         let Some(Value::Object(apps)) = members.get("apps") else {
             return self.report(file, "`apps` is missing, or not an object");
         };
@@ -245,18 +308,30 @@ impl Reader<'_> {
                     self.contents.apps.push(App { name: name.clone(), id: id.to_owned() });
                 }
                 (Err(why), _) | (_, Some((_, Err(why)))) => {
-                    self.report(&file, &format!("an app is left out: {why}"));
+                    self.report(file, &format!("an app is left out: {why}"));
                 }
-                (_, None) => self.report(&file, &format!("the app `{name}` has no `id`")),
+                (_, None) => self.report(file, &format!("the app `{name}` has no `id`")),
             }
         }
     }
 
+    /// Notes the parts that only other agents use.
+    fn unused(&mut self, members: &Map<String, Value>) {
+        let has_default = !self.contents.manifest.without_default.contains(&"skills");
+        let is_there = |part: &&'static str| {
+            members.get(*part).is_some_and(|value| !value.is_null())
+                || (has_default
+                    && ["agents", "commands"].contains(part)
+                    && beneath::has_folder(self.root, Path::new(part)))
+        };
+        self.contents.unused = declared::OTHER_PARTS.into_iter().filter(is_there).collect();
+    }
+
     /// The object in a file; reports one that cannot be read, and a missing one if it was named.
-    fn object(&mut self, path: &Path, named: bool) -> Option<(PathBuf, Map<String, Value>)> {
+    fn object(&mut self, path: &Path, named: bool) -> Option<Map<String, Value>> {
         self.contents.files.push(self.root.join(path));
         match json::read_object(self.root, path) {
-            Ok(Some(members)) => return Some((path.to_owned(), members)),
+            Ok(Some(members)) => return Some(members),
             Ok(None) if named => self.report(path, "the manifest names it, and it does not exist"),
             Ok(None) => {}
             Err(error) => self.fail(path, error),

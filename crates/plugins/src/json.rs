@@ -23,7 +23,10 @@ pub(crate) fn read_object(
 
 /// The object in a text. A member that is there twice is an error, because only one of them would count.
 pub(crate) fn parse_object(bytes: &[u8], path: &Path) -> Result<Map<String, Value>, Problem> {
-    match hooks::read_json(bytes) {
+    let Ok(text) = files::decoded(bytes.to_vec()) else {
+        return Err(Problem::new(path, "the file is not text in UTF-8 or UTF-16"));
+    };
+    match hooks::read_json(text.as_bytes()) {
         Ok(Value::Object(members)) => Ok(members),
         Ok(_) => Err(Problem::new(path, "the file must hold a JSON object")),
         Err(error) => Err(Problem {

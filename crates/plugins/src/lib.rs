@@ -10,6 +10,7 @@
 mod beneath;
 mod claimed;
 mod contents;
+pub mod declared;
 mod error;
 mod fetch;
 mod git;
@@ -26,6 +27,7 @@ mod source;
 mod tree;
 
 pub use contents::{App, Contents, InlineHooks, Plugin};
+pub use declared::Declared;
 pub use error::{Error, Problem};
 pub use git::Git;
 pub use home::{Added, Configured, Home, Removed, Staged, Upgrade};

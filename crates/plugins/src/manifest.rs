@@ -1,30 +1,23 @@
-//! Reads a plugin's manifest: `.codex-plugin/plugin.json` or `.claude-plugin/plugin.json`.
+//! Reads a plugin's manifest: `.agent-plugin/plugin.json`, `.codex-plugin/plugin.json` or
+//! `.claude-plugin/plugin.json`, with what the marketplace's entry declares.
 
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
+use crate::declared::{self, Declared};
 use crate::error::{Error, Problem};
 use crate::json::{self, text, texts};
 use crate::name::{check_name, relative_path};
 
 /// The manifests, relative to the plugin's folder; the first one that exists is read.
-pub const FILES: [&str; 2] = [".codex-plugin/plugin.json", ".claude-plugin/plugin.json"];
+pub const FILES: [&str; 3] =
+    [".agent-plugin/plugin.json", ".codex-plugin/plugin.json", ".claude-plugin/plugin.json"];
 
-/// Members that are read.
-pub(crate) const MEMBERS: [&str; 9] = [
-    "name",
-    "version",
-    "description",
-    "keywords",
-    "interface",
-    "skills",
-    "hooks",
-    "mcpServers",
-    "apps",
-];
-/// Members that other agents read.
-pub(crate) const OTHER_MEMBERS: [&str; 4] = ["agents", "author", "commands", "lspServers"];
+/// Members about the plugin as a whole.
+const FACTS: [&str; 5] = ["name", "version", "description", "keywords", "interface"];
+/// Members that other agents read, and which are no parts.
+const OTHER_FACTS: [&str; 4] = ["author", "homepage", "license", "repository"];
 
 /// A plugin's manifest. Members that are not known are ignored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,6 +32,8 @@ pub struct Manifest {
     pub(crate) file: PathBuf,
     /// Members that name files or hold definitions; [`crate::Contents`] has what they lead to.
     pub(crate) members: Map<String, Value>,
+    /// Parts of which nothing is read but what the members name.
+    pub(crate) without_default: Vec<&'static str>,
 }
 
 /// A plugin's presentation in clients.
@@ -66,30 +61,42 @@ pub struct Interface {
 }
 
 impl Manifest {
-    /// Reads the manifest in a plugin's folder; `None` if there is none. Blocks on the file system.
+    /// Reads the manifest in a plugin's folder with what the marketplace's entry declares; `None` if there is
+    /// neither. Blocks on the file system.
     ///
     /// # Errors
-    /// The manifest is no JSON object with a usable name.
-    pub fn read(root: &Path) -> Result<Option<Self>, Error> {
-        for file in FILES {
-            if let Some(members) = json::read_object(root, Path::new(file))? {
-                let path = root.join(file);
-                let manifest = Self::from_members(members, &path).map_err(Error::Refused)?;
-                return Ok(Some(Self { file: file.into(), ..manifest }));
+    /// A manifest is no JSON object with a usable name, or says what the entry says alone.
+    pub(crate) fn read(root: &Path, declared: Option<&Declared>) -> Result<Option<Self>, Error> {
+        let own = own_members(root)?;
+        let path = root.join(own.as_ref().map_or(declared::FILE, |(file, _)| file));
+        let (file, members) = match (own, declared) {
+            (None, None) => return Ok(None),
+            (None, Some(declared)) => (declared::FILE, declared.alone()),
+            (Some((file, own)), declared) => {
+                let nothing = Declared::default();
+                let merged = declared.unwrap_or(&nothing).merged(own);
+                (file, merged.map_err(|why| Error::refused(&path, why))?)
             }
-        }
-        Ok(None)
+        };
+        let read = Self::from_members(members.all, &path, file, &members.without_default);
+        read.map(Some).map_err(Error::Refused)
     }
 
     /// Reads the contents of a manifest; `path` is for errors.
     ///
     /// # Errors
-    /// As [`Manifest::read`].
+    /// It is no JSON object with a usable name.
     pub fn parse(bytes: &[u8], path: &Path) -> Result<Self, Problem> {
-        Self::from_members(json::parse_object(bytes, path)?, path)
+        let members = json::parse_object(bytes, path)?;
+        Self::from_members(members, path, &path.to_string_lossy(), &[])
     }
 
-    fn from_members(members: Map<String, Value>, path: &Path) -> Result<Self, Problem> {
+    fn from_members(
+        members: Map<String, Value>,
+        path: &Path,
+        file: &str,
+        without_default: &[&'static str],
+    ) -> Result<Self, Problem> {
         let Some(Value::String(name)) = members.get("name") else {
             return Err(Problem::new(path, "`name` is missing, or not a text"));
         };
@@ -100,10 +107,36 @@ impl Manifest {
             description: text(members.get("description")),
             keywords: texts(members.get("keywords")),
             interface: members.get("interface").and_then(Value::as_object).map(interface),
-            file: path.to_owned(),
+            file: file.into(),
             members,
+            without_default: without_default.to_vec(),
         })
     }
+}
+
+/// Returns whether the folder has a manifest.
+pub(crate) fn exists(root: &Path) -> Result<bool, Error> {
+    own_members(root).map(|found| found.is_some())
+}
+
+/// The file of a manifest, and its members.
+type OwnMembers = (&'static str, Map<String, Value>);
+
+/// The first manifest of a folder.
+fn own_members(root: &Path) -> Result<Option<OwnMembers>, Error> {
+    for file in FILES {
+        if let Some(members) = json::read_object(root, Path::new(file))? {
+            return Ok(Some((file, members)));
+        }
+    }
+    Ok(None)
+}
+
+/// The members that are not known, and look misspelt: what to say of each.
+pub(crate) fn misspelt(members: &Map<String, Value>) -> Vec<String> {
+    let known: Vec<&str> = FACTS.into_iter().chain(declared::PARTS).collect();
+    let others: Vec<&str> = OTHER_FACTS.into_iter().chain(declared::OTHER_PARTS).collect();
+    json::misspelt(members, &known, &others)
 }
 
 fn interface(members: &Map<String, Value>) -> Interface {

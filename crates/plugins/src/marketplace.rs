@@ -1,11 +1,12 @@
 //! Reads marketplaces: folders with a list of plugins, in the layouts `.agents/plugins/marketplace.json`
 //! and `.claude-plugin/marketplace.json`.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
+use crate::declared::{self, Declared};
 use crate::error::{Error, Problem};
 use crate::json::{self, text};
 use crate::name::check_name;
@@ -49,6 +50,8 @@ pub struct Entry {
     pub description: Option<String>,
     pub version: Option<String>,
     pub keywords: Vec<String>,
+    /// The parts of the plugin that the entry names itself.
+    pub declared: Declared,
 }
 
 /// The rule for installing a plugin.
@@ -139,10 +142,27 @@ impl Marketplace {
         }
         let outer = json::misspelt(members, &["name", "plugins", "interface", "metadata"], &[]);
         read.problems.extend(outer.into_iter().map(|said| Problem::new(&read.file, said)));
+        read.find_shared_folders();
         if plugins.len() > MAX_PLUGINS {
             read.report(MAX_PLUGINS, &format!("only the first {MAX_PLUGINS} plugins are read"));
         }
         Ok(read)
+    }
+
+    /// The root of the marketplace belongs to no plugin alone, nor does a folder that several entries name.
+    fn find_shared_folders(&mut self) {
+        let mut folders: HashMap<PathBuf, usize> = HashMap::from([(PathBuf::new(), 1)]);
+        let local = |entry: &Entry| match &entry.source {
+            Source::Local { path } => Some(path.clone()),
+            Source::Git { .. } | Source::Remote => None,
+        };
+        for path in self.plugins.iter().filter_map(local) {
+            *folders.entry(path).or_default() += 1;
+        }
+        for entry in &mut self.plugins {
+            let count = local(entry).and_then(|path| folders.get(&path).copied());
+            entry.declared.shares_folder = count.is_some_and(|count| count > 1);
+        }
     }
 
     fn report(&mut self, index: usize, why: &str) {
@@ -161,9 +181,18 @@ pub(crate) fn no_marketplace_in(place: &Path) -> Error {
 
 impl Entry {
     fn misspelt(members: &Map<String, Value>) -> Vec<String> {
-        const KNOWN: [&str; 7] =
-            ["name", "source", "policy", "category", "description", "version", "keywords"];
-        json::misspelt(members, &KNOWN, &[])
+        const KNOWN: [&str; 8] = [
+            "name",
+            "source",
+            "policy",
+            "category",
+            "description",
+            "version",
+            "keywords",
+            "strict",
+        ];
+        let known: Vec<&str> = KNOWN.into_iter().chain(declared::PARTS).collect();
+        json::misspelt(members, &known, &declared::OTHER_PARTS)
     }
 
     fn from_json(value: &Value, base: &str) -> Result<Self, String> {
@@ -203,6 +232,7 @@ impl Entry {
             description: text(members.get("description")),
             version: text(members.get("version")),
             keywords: json::texts(members.get("keywords")),
+            declared: Declared::from_entry(members).map_err(named)?,
         })
     }
 }

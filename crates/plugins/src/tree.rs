@@ -372,6 +372,30 @@ pub(crate) fn write(
     Ok(written)
 }
 
+/// Writes a further file to a folder of [`write`]. Follows no link of that folder. Durable when it returns.
+pub(crate) fn add_file(
+    target: &Path,
+    path: &Path,
+    contents: &[u8],
+) -> Result<InstalledFile, Error> {
+    let place = target.join(path);
+    let parent = path.parent().unwrap_or(Path::new(""));
+    let opened = beneath::open_folder(target)?;
+    match rustix::fs::mkdirat(&opened, parent, Mode::from_raw_mode(0o700)) {
+        Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+        Err(error) => return Err(io_at(&place)(std::io::Error::from(error))),
+    }
+    let folder = beneath::subfolder(opened.as_fd(), parent).map_err(io_at(&place))?;
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let name = path.file_name().unwrap_or_default();
+    let opened = rustix::fs::openat(&folder, name, flags, Mode::from_raw_mode(0o600));
+    let mut file = File::from(opened.map_err(io_at(&place))?);
+    file.write_all(contents).map_err(io_at(&place))?;
+    sync(target)?;
+    let (sha256, size) = (const_hex::encode(Sha256::digest(contents)), contents.len() as u64);
+    Ok(InstalledFile { path: path.to_owned(), sha256, size, executable: false, link: None })
+}
+
 fn write_file(
     listing: &Listing,
     bytes: &Bytes,

@@ -30,7 +30,8 @@ pub struct Root {
     pub scope: Scope,
     /// Links are followed as long as they lead into this folder or into the root.
     pub boundary: PathBuf,
-    /// Stands before the names of its skills: `prefix:name`.
+    /// Stands before the names of its skills: `prefix:name`. A root that has one can itself be the folder of a
+    /// skill.
     pub prefix: Option<String>,
 }
 
@@ -173,8 +174,9 @@ impl Place<'_> {
         let mut part = Part::default();
         for (folder, _) in folders {
             (self.visit)(folder);
-            // The root itself is no skill.
-            if self.depth > 0 && self.skill(folder, &mut part) {
+            // The root itself is no skill, but a plugin can name the folder of one.
+            let can_be_skill = self.depth > 0 || self.root.prefix.is_some();
+            if can_be_skill && self.skill(folder, &mut part) {
                 continue;
             }
             if self.depth < MAX_DEPTH {

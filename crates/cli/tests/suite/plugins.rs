@@ -174,3 +174,62 @@ fn faults_of_a_marketplace_are_named_where_they_matter() {
         assert_eq!(run(arguments, code).contains(fault), is_named, "{arguments:?}");
     }
 }
+
+/// A repository whose list defines its plugins, as public ones do, stored by an editor on Windows.
+#[test]
+fn plugins_that_the_list_defines_are_shown_and_installed() {
+    let env = TestEnvironment::new();
+    let run = |arguments: &[&str], code: i32| {
+        let output = env.run(&[&["plugins"], arguments].concat());
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", stderr(&output));
+        (stdout(&output), stderr(&output))
+    };
+    let folder = env.work().join("team");
+    for name in ["pdf", "xlsx"] {
+        let skill = format!("---\nname: {name}\ndescription: For {name}.\n---\nRead.\n");
+        write(&folder.join(format!("skills/{name}/SKILL.md")), &skill);
+    }
+    write(&folder.join("commands/ship.md"), "Ship it.");
+    let list = |command: &str| {
+        let hooks = json!({ "Stop": [{ "hooks": [{ "type": "command", "command": command }] }] });
+        let plugins = json!([
+            { "name": "documents", "source": "./", "strict": false, "skills": ["./skills/pdf"] },
+            { "name": "sheets", "source": ".", "skills": "./skills/xlsx", "commands": ["./commands/ship.md"],
+              "hooks": hooks, "mcpServers": { "s": { "command": "sheet-server" } } },
+            { "name": "out", "source": "./", "skills": ["../x", "/etc"] },
+            { "name": "both", "source": "../team" },
+        ]);
+        let file = json!({ "name": "team", "owner": { "name": "A" }, "plugins": plugins });
+        write(&folder.join(".claude-plugin/marketplace.json"), &format!("\u{feff}{file}"));
+    };
+    list("make lint");
+    run(&["marketplace", "add", folder.to_str().unwrap()], 0);
+    let shown = run(&["show", "documents@team"], 0).0;
+    assert!(shown.contains("documents:pdf: For pdf.") && !shown.contains("xlsx"), "{shown}");
+    let shown = run(&["show", "sheets@team"], 0).0;
+    for part in
+        ["sheets:xlsx: For xlsx.", "make lint", "sheet-server", "not used here: its `commands`"]
+    {
+        assert!(shown.contains(part), "{part} in {shown}");
+    }
+    assert!(!shown.contains("sheets:pdf"), "{shown}");
+    let shown = run(&["show", "out@team"], 0).0;
+    for part in ["`../x` leads out of the folder", "`/etc` must be relative"] {
+        assert!(shown.contains(part), "{part} in {shown}");
+    }
+    let error = run(&["install", "--yes", "both@team"], 2).1;
+    assert!(error.contains("`../team` leads out of the folder"), "{error}");
+    for plugin in ["documents@team", "sheets@team"] {
+        let (installed, _) = run(&["install", "--yes", plugin], 0);
+        assert!(installed.ends_with(&format!("{plugin} is installed\n")), "{installed}");
+    }
+    let installed = run(&["list", "--installed"], 0).0;
+    assert!(
+        installed.contains("documents@team") && installed.contains("sheets@team"),
+        "{installed}"
+    );
+    // What the entry says is a part of what is installed.
+    list("make other");
+    let upgraded = run(&["upgrade", "--yes", "sheets@team"], 0).0;
+    assert!(upgraded.contains("make other"), "{upgraded}");
+}

@@ -7,10 +7,13 @@ use std::path::{Path, PathBuf};
 use super::{Configured, Home, Staged, blocking};
 use crate::beneath;
 use crate::contents::{Contents, Plugin};
+use crate::declared;
 use crate::error::{Error, io_at};
 use crate::fetch::{Wanted, fetch};
 use crate::install;
+use crate::installed_file::InstalledFile;
 use crate::lock::Lock;
+use crate::manifest;
 use crate::marketplace::{Entry, InstallPolicy, Marketplace};
 use crate::name::check_name;
 use crate::record::{Difference, Installed, difference, digest};
@@ -223,8 +226,10 @@ fn write(
 ) -> Result<(Installed, Contents), Error> {
     let Files { listing, bytes, revision } = files;
     std::fs::create_dir(&target).map_err(io_at(&target))?;
-    let files = tree::write(listing, bytes, &target)?;
+    let mut files = tree::write(listing, bytes, &target)?;
     let origin = listing.origin();
+    files.extend(record_entry(&entry, &target).map_err(|error| error.moved(&target, origin))?);
+    files.sort_by(|one, other| one.path.cmp(&other.path));
     let contents = Plugin::read(&target).map_err(|error| error.moved(&target, origin))?;
     if contents.manifest.name != entry.name {
         let why = format!(
@@ -255,6 +260,21 @@ fn write(
         files,
     };
     Ok((plugin, contents))
+}
+
+/// Writes what the marketplace declares of a plugin next to its files, where that says more than they do.
+fn record_entry(entry: &Entry, target: &Path) -> Result<Option<InstalledFile>, Error> {
+    let place = target.join(declared::FILE);
+    if place.symlink_metadata().is_ok() {
+        let why = "this place is for what the marketplace says of the plugin; remove it";
+        return Err(Error::refused(place, why));
+    }
+    if !entry.declared.has_parts() && manifest::exists(target)? {
+        return Ok(None);
+    }
+    let text = serde_json::to_vec_pretty(&entry.declared);
+    let text = text.map_err(|error| io_at(&place)(std::io::Error::from(error)))?;
+    tree::add_file(target, Path::new(declared::FILE), &text).map(Some)
 }
 
 fn installable<'m>(marketplace: &'m Marketplace, name: &str) -> Result<&'m Entry, Error> {

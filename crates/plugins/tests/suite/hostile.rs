@@ -293,10 +293,29 @@ const FOLDERS: &[Case] = &[
         harm: |c| c.join(".claude-plugin/plugin.json").exists(),
     },
     Case {
-        name: "no manifest",
-        make: |p, _| std::fs::remove_dir_all(p.join(".claude-plugin")).unwrap(),
+        name: "no manifest and no parts",
+        make: |p, _| {
+            std::fs::remove_dir_all(p.join(".claude-plugin")).unwrap();
+            std::fs::rename(p.join("skills"), p.join("other")).unwrap();
+        },
         expect: "is no plugin",
-        harm: |c| !c.join(".claude-plugin").exists(),
+        harm: |c| c.join("other").exists(),
+    },
+    Case {
+        name: "a file in the place of what the marketplace says",
+        make: |p, _| write(&p.join(".agent-plugin/marketplace-entry.json"), "{}"),
+        expect: "this place is for what the marketplace says",
+        harm: |c| c.join(".agent-plugin").exists(),
+    },
+    Case {
+        name: "a link in the place of what the marketplace says",
+        make: |p, _| {
+            std::fs::create_dir(p.join(".agent-plugin")).unwrap();
+            let place = p.join(".agent-plugin/marketplace-entry.json");
+            symlink("../skills/greet/SKILL.md", place).unwrap();
+        },
+        expect: "this place is for what the marketplace says",
+        harm: |c| c.join(".agent-plugin").exists(),
     },
 ];
 

@@ -5,4 +5,5 @@ mod common;
 mod fetch;
 mod hostile;
 mod interrupted;
+mod layouts;
 mod records;

@@ -197,7 +197,9 @@ async fn errors_name_what_the_user_has() {
     let root = top.path().join("market");
     let plugin = marketplace(&root);
     let home = home(&top.path().join("home"), &[]);
-    std::fs::remove_dir_all(plugin.join(".claude-plugin")).unwrap();
+    for name in [".claude-plugin", "skills"] {
+        std::fs::remove_dir_all(plugin.join(name)).unwrap();
+    }
     let error = home.stage(&read(&root), "one").await.unwrap_err().to_string();
     assert!(error.starts_with(&format!("{}: it is no plugin", plugin.display())), "{error}");
 }

@@ -31,7 +31,7 @@ impl Known<'_> {
         let of = (plugin.id.as_str(), plugin.digest.as_str());
         let (parts, problems) = parts(of, (&plugin.root, shown), contents);
         let skills = PluginSkills::read(contents, &plugin.root, shown);
-        let actions = sentences(&parts, problems, &skills);
+        let actions = sentences(&parts, problems, &skills, contents);
         let installed = self.installed.get(&plugin.id);
         let changes = installed.map(|installed| changes(installed, plugin, &actions, home));
         let entry = marketplace.entry(&plugin.name);
@@ -77,7 +77,7 @@ impl Known<'_> {
         let (parts, problems) =
             parts((&record.id, &record.digest), (&record.root, Path::new(ROOT)), contents);
         let skills = PluginSkills::read(contents, &record.root, Path::new(ROOT));
-        let mut actions = sentences(&parts, problems, &skills);
+        let mut actions = sentences(&parts, problems, &skills, contents);
         actions.extend(tampering(record, home));
         Ok(PluginDetail {
             marketplace_name: record.marketplace.clone(),
@@ -159,14 +159,22 @@ fn actions_of(plugin: &Installed, contents: &Contents) -> Vec<String> {
     let of = (plugin.id.as_str(), plugin.digest.as_str());
     let (parts, problems) = parts(of, (&plugin.root, Path::new(ROOT)), contents);
     let skills = PluginSkills::read(contents, &plugin.root, Path::new(ROOT));
-    sentences(&parts, problems, &skills)
+    sentences(&parts, problems, &skills, contents)
 }
 
 /// Returns the possible actions and requests of a plugin, then its faults. Each is one line, so
 /// that no text of the plugin looks like a sentence of its own.
-fn sentences(parts: &PluginParts, problems: Vec<String>, skills: &PluginSkills) -> Vec<String> {
+fn sentences(
+    parts: &PluginParts,
+    problems: Vec<String>,
+    skills: &PluginSkills,
+    contents: &Contents,
+) -> Vec<String> {
     let problems = problems.iter().map(|problem| format!("left out: {problem}"));
     let faults = skills.problems.iter().map(|problem| format!("a skill has a fault: {problem}"));
+    let unused = contents.unused.iter();
+    let unused =
+        unused.map(|part| format!("not used here: its `{part}`, which are for other agents"));
     let all = actions(parts).into_iter().chain(skills.needs.iter().cloned());
-    all.chain(problems).chain(faults).map(one_line).collect()
+    all.chain(problems).chain(faults).chain(unused).map(one_line).collect()
 }

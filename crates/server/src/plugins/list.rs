@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use config::Config;
-use plugins::{AuthPolicy, Entry, InstallPolicy, Marketplace, Plugin, Source, Staged};
+use plugins::{AuthPolicy, Declared, Entry, InstallPolicy, Marketplace, Plugin, Source, Staged};
 use protocol::plugin::{
     MarketplaceInterface, MarketplaceLoadErrorInfo, PluginListResponse, PluginMarketplaceEntry,
     PluginSummary,
@@ -114,7 +114,7 @@ impl Known<'_> {
         let id = wire::id(&entry.name, &marketplace.name);
         let installed = self.installed.get(&id);
         let in_folder = folder(entry, marketplace).and_then(|folder| {
-            let contents = Plugin::read(&folder).ok()?;
+            let contents = Plugin::read_declared(&folder, &entry.declared).ok()?;
             Some((folder, contents))
         });
         let found = match (&in_folder, installed) {
@@ -197,6 +197,7 @@ fn unlisted(name: &str, source: Source) -> Entry {
         description: None,
         version: None,
         keywords: Vec::new(),
+        declared: Declared::default(),
     }
 }
 

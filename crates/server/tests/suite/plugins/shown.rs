@@ -102,6 +102,60 @@ async fn every_form_of_hooks_in_a_manifest_is_read() {
     }
 }
 
+/// The marketplace's entry has the parts of a plugin that has no manifest; they act as those of a manifest do.
+#[tokio::test]
+async fn a_plugin_that_its_marketplace_defines_is_listed_shown_and_used() {
+    let bench = Bench::new(json!([says("1"), says("2")])).await;
+    bench.configure("[features]\ncodex_hooks = true\n");
+    for name in [".codex-plugin", "hooks", ".mcp.json", ".app.json"] {
+        let path = bench.plugin_file(name);
+        let removed = match path.is_dir() {
+            true => fs::remove_dir_all(path),
+            false => fs::remove_file(path),
+        };
+        removed.unwrap();
+    }
+    let note = format!("sh \"${{CLAUDE_PLUGIN_ROOT}}/note.sh\" {}", bench.log.display());
+    let entry = |note: &str| {
+        let entry = json!({ "name": "tidy", "source": "./plugins/tidy", "strict": false, "version": "2.0.0",
+            "description": "Tidies.", "hooks": { "Stop": group(note) }, "agents": ["./agents/a.md"],
+            "mcpServers": { "broom": { "command": "sh", "args": ["${CLAUDE_PLUGIN_ROOT}/server.sh"] } } });
+        let file = json!({ "name": "shop", "plugins": [entry] });
+        write(&bench.shop.join(".agents/plugins/marketplace.json"), &file.to_string());
+    };
+    entry(&note);
+    let server = bench.env.start();
+    let mut peer = server.connect_with(json!({ "experimentalApi": true })).await;
+    add(&mut peer, &bench.shop).await;
+    let summary = listed(&mut peer).await["plugins"][0].take();
+    assert_eq!(summary["interface"]["shortDescription"], "Tidies.", "{summary}");
+    let plugin = shown(&mut peer).await;
+    assert_eq!(plugin["skills"][0]["name"], "tidy:sweep", "{plugin}");
+    assert_eq!(plugin["hooks"][0]["eventName"], "stop", "{plugin}");
+    assert_eq!(plugin["mcpServers"], json!(["broom"]), "{plugin}");
+    let actions = plugin["actions"].to_string();
+    assert!(actions.contains("note.sh") && actions.contains("its `agents`"), "{actions}");
+    assert!(!actions.contains("left out"), "{actions}");
+    install(&mut peer).await;
+    assert_eq!(super::skills(&mut peer).await, ["tidy:sweep"]);
+
+    let hook = peer.call("hooks/list", json!({})).await["data"][0]["hooks"][0].take();
+    let key = format!("{ID}/.agent-plugin/marketplace-entry.json:Stop:0:0");
+    assert_eq!((&hook["key"], &hook["trustStatus"]), (&json!(key), &json!("untrusted")));
+    let trust = json!({ "keyPath": format!("hooks.state.\"{key}\".trusted_hash"),
+        "value": hook["currentHash"], "mergeStrategy": "replace" });
+    peer.call("config/value/write", trust).await;
+    let thread = peer.start_thread(json!({ "sandbox": "workspaceWrite" })).await;
+    peer.run_turn(&thread, "Go.").await;
+    assert!(bench.log.exists());
+    // Another entry is another content, which nobody trusted yet.
+    entry("true");
+    assert!(shown(&mut peer).await["changes"].to_string().contains("true"));
+    install(&mut peer).await;
+    let hook = peer.call("hooks/list", json!({})).await["data"][0]["hooks"][0].take();
+    assert_eq!(hook["trustStatus"], "modified", "{hook}");
+}
+
 #[tokio::test]
 async fn broken_skills_and_what_skills_need_are_shown() {
     let bench = Bench::new(json!([says("1")])).await;
