@@ -37,6 +37,7 @@ mod origin;
 mod pending;
 mod permissions;
 mod plugin;
+mod portable;
 mod provider;
 mod renamed;
 mod requirements;
@@ -59,6 +60,7 @@ pub use layer_name::LayerName;
 pub use origin::{Origin, SourceFile, SourceRange};
 pub use permissions::PermissionProfile;
 pub use plugin::PluginParts;
+pub use portable::{Portable, PortableSetting};
 pub use provider::{HttpProvider, MissingCredential, Provider, Secret, TlsFiles};
 pub use requirements::{
     FETCHED_REQUIREMENTS_FILE, FileHooks, MarketplaceSource, REQUIREMENTS_FILE, Replaced,

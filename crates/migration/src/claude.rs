@@ -10,7 +10,7 @@ use crate::item::{Detected, Item, Kind, Roots};
 use crate::permissions::Permissions;
 use crate::refusals::Refusals;
 use crate::{
-    hook_groups, instructions, markdown, mcp, permissions, plugins, skill_folders, source,
+    hook_groups, instructions, markdown, mcp, permissions, plugins, settings, skill_folders, source,
 };
 
 const AGENT: Agent = Agent::ClaudeCode;
@@ -45,8 +45,9 @@ pub(crate) fn detect(roots: &Roots, project: Option<&Path>, detected: &mut Detec
     });
 }
 
-/// Hooks and permissions.
+/// Settings, hooks and permissions.
 fn settings(roots: &Roots, project: Option<&Path>, detected: &mut Detected) {
+    let mut keys = Item::new(Kind::Settings, AGENT, project);
     let base = project.unwrap_or(&roots.user_home);
     let own = roots.own_folder(project);
     let mut hooks = Item::new(Kind::Hooks, AGENT, project);
@@ -62,6 +63,7 @@ fn settings(roots: &Roots, project: Option<&Path>, detected: &mut Detected) {
                     hook_groups::add(&read["hooks"], &path, &own.join("hooks.json"), &mut hooks);
                 }
                 permissions.read(&read, &path);
+                settings::add_json(&read, (&path, base), &settings::OF_CLAUDE_CODE, &mut keys);
             }
             Ok(None) => {}
             Err(error) => {
@@ -77,7 +79,7 @@ fn settings(roots: &Roots, project: Option<&Path>, detected: &mut Detected) {
     }
     let file = own.join("rules").join(format!("{}.rules", AGENT.id()));
     permissions::add(&permissions, &permissions_above(roots, project), &file, &mut rules);
-    detected.items.extend([hooks, rules]);
+    detected.items.extend([keys, hooks, rules]);
 }
 
 fn settings_files(base: &Path) -> [PathBuf; 2] {

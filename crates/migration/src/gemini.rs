@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::item::{Detected, Item, Kind, Roots};
 use crate::markdown::{self, Command};
 use crate::refusals::Refusals;
-use crate::{instructions, mcp, source};
+use crate::{instructions, mcp, settings, source};
 
 const AGENT: Agent = Agent::GeminiCli;
 
@@ -26,6 +26,13 @@ pub(crate) fn detect(roots: &Roots, project: Option<&Path>, detected: &mut Detec
     let mut item = Item::new(Kind::McpServers, AGENT, project);
     if let Err(error) = servers(roots, base, &mut item) {
         detected.problems.push(error);
+    }
+    detected.items.push(item);
+    let mut item = Item::new(Kind::Settings, AGENT, project);
+    let file = settings_file(base);
+    // One that cannot be read is reported with the servers.
+    if let Ok(Some(read)) = source::json(base, &file) {
+        settings::add_json(&read, (&file, base), &settings::OF_GEMINI_CLI, &mut item);
     }
     detected.items.push(item);
     let mut item = Item::new(Kind::Commands, AGENT, project);

@@ -47,7 +47,10 @@ pub(crate) fn add(groups: &Value, source: &Path, target: &Path, item: &mut Item)
         };
         for (place, group) in groups.iter().enumerate() {
             let name = format!("{event}[{place}] of {}", source.display());
-            match checked(event, group, source) {
+            match for_this_system(group).and_then(|(group, note)| {
+                let (group, summary) = checked(event, &group, source)?;
+                Ok((group, summary + note))
+            }) {
                 Ok((group, summary)) => {
                     let (path, event) = (target.to_owned(), event.clone());
                     item.add(&name, summary, Change::Hook { path, event, group });
@@ -56,6 +59,66 @@ pub(crate) fn add(groups: &Value, source: &Path, target: &Path, item: &mut Item)
             }
         }
     }
+}
+
+/// Members of a handler that hold its command for one system; the first ones are of this system.
+const OWN_VARIANTS: [&str; 4] = match cfg!(target_os = "macos") {
+    true => ["osx", "macos", "darwin", "bash"],
+    false => ["linux", "linux", "unix", "bash"],
+};
+const VARIANTS: [&str; 14] = [
+    "bash",
+    "commandLinux",
+    "commandMacos",
+    "commandWindows",
+    "command_linux",
+    "command_macos",
+    "command_windows",
+    "darwin",
+    "linux",
+    "macos",
+    "osx",
+    "powershell",
+    "unix",
+    "windows",
+];
+
+/// The group with the commands for this system alone, and a note for the user.
+///
+/// # Errors
+/// A handler has commands for other systems only.
+fn for_this_system(group: &Value) -> Result<(Value, &'static str), String> {
+    let mut group = group.clone();
+    let mut note = "";
+    for handler in group.get_mut("hooks").and_then(Value::as_array_mut).into_iter().flatten() {
+        let Some(handler) = handler.as_object_mut() else { continue };
+        // As TOML has them.
+        for (old, new) in [("status_message", "statusMessage"), ("timeout_sec", "timeoutSec")] {
+            if let Some(value) = handler.shift_remove(old) {
+                handler.entry(new).or_insert(value);
+            }
+        }
+        if handler.get("shell").is_some_and(|shell| shell == "bash" || shell == "sh") {
+            handler.shift_remove("shell");
+        }
+        let of_system = if cfg!(target_os = "macos") { "Macos" } else { "Linux" };
+        let own = [format!("command{of_system}"), format!("command_{}", of_system.to_lowercase())];
+        let own = own.iter().map(String::as_str).chain(OWN_VARIANTS);
+        let variants: Vec<Value> =
+            own.filter_map(|name| handler.get(name).cloned()).filter(|it| !it.is_null()).collect();
+        let before = handler.len();
+        handler.retain(|name, _| !VARIANTS.contains(&name.as_str()));
+        if handler.len() == before {
+            continue;
+        }
+        match variants.into_iter().next() {
+            Some(command) => drop(handler.insert("command".to_owned(), command)),
+            None if handler.contains_key("command") => {}
+            None => return Err("its command is for other systems only".into()),
+        }
+        note = " (its commands for other systems are left out)";
+    }
+    Ok((group, note))
 }
 
 /// The group when every handler in it is understood completely, with what it does.
@@ -180,6 +243,44 @@ mod tests {
             let group = json!({ "hooks": [{ "type": "command", "command": command }] });
             let (_, summary) = checked("Stop", &group, Path::new("/p/settings.json")).unwrap();
             assert_eq!(summary.contains("looks as if it had a secret"), has_secret, "{summary}");
+        }
+    }
+
+    #[test]
+    fn commands_for_this_system_are_taken() {
+        let own = if cfg!(target_os = "macos") { "osx" } else { "linux" };
+        let other = if cfg!(target_os = "macos") { "linux" } else { "osx" };
+        for (handler, expect) in [
+            (json!({"command": "a"}), Ok("a")),
+            (json!({"command": "a", "commandWindows": "b"}), Ok("a")),
+            (json!({"command": "a", "command_windows": "b", "timeout_sec": 3}), Ok("a")),
+            (json!({"command": "a", "windows": "b", own: "c"}), Ok("c")),
+            (json!({"command": "a", other: "b"}), Ok("a")),
+            (json!({"bash": "a", "powershell": "b"}), Ok("a")),
+            (json!({"command": "a", "linux": "c", "osx": "c", "bash": "d"}), Ok("c")),
+            (json!({"command": "a", "shell": "bash", "status_message": "s"}), Ok("a")),
+            (json!({"command": "a", own: null, "windows": "b"}), Ok("a")),
+            (json!({"powershell": "b"}), Err("for other systems only")),
+            (json!({"windows": "b", other: "c"}), Err("for other systems only")),
+            (json!({"command": "a", "shell": "powershell"}), Err("`shell` is not known")),
+            (json!({"command": "a", own: 3}), Err("must be a string")),
+        ] {
+            let mut handler = handler;
+            handler["type"] = json!("command");
+            let mut item = Item::new(crate::item::Kind::Hooks, crate::agent::Agent::Codex, None);
+            let groups = json!({ "Stop": [{ "hooks": [handler] }] });
+            add(&groups, Path::new("/h.json"), Path::new("/t.json"), &mut item);
+            match expect {
+                Ok(command) => {
+                    let [part] = &item.parts[..] else { panic!("{groups}: {:?}", item.left_out) };
+                    let Change::Hook { group, .. } = &part.change else { panic!("{groups}") };
+                    assert_eq!(group["hooks"][0]["command"], command, "{groups}");
+                    let has_variants = group["hooks"][0].as_object().unwrap().keys();
+                    let known = ["type", "command", "timeoutSec", "statusMessage"];
+                    assert!(has_variants.clone().all(|key| known.contains(&&**key)), "{group:?}");
+                }
+                Err(why) => assert!(item.left_out[0].contains(why), "{:?}", item.left_out),
+            }
         }
     }
 

@@ -41,6 +41,8 @@ impl Roots {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     Instructions,
+    /// Keys of the configuration.
+    Settings,
     /// Rules about commands.
     Permissions,
     Skills,
@@ -56,6 +58,7 @@ impl Kind {
     pub fn noun(self) -> &'static str {
         match self {
             Self::Instructions => "instructions",
+            Self::Settings => "settings",
             Self::Permissions => "permissions of commands",
             Self::Skills => "skills",
             Self::McpServers => "MCP servers",

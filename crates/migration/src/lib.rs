@@ -26,6 +26,7 @@ mod plan;
 mod plugins;
 mod refusals;
 pub mod sessions;
+mod settings;
 mod skill_folders;
 mod source;
 

@@ -79,7 +79,7 @@ pub fn plan_together(
 struct Planner<'r> {
     root: &'r Path,
     /// Files that several parts change: as they were, and as they will be.
-    texts: BTreeMap<PathBuf, (Option<Vec<u8>>, String)>,
+    texts: BTreeMap<PathBuf, (Option<String>, String)>,
     plan: Plan,
 }
 
@@ -155,8 +155,8 @@ impl Planner<'_> {
     ) -> Result<bool, Error> {
         if !self.texts.contains_key(path) {
             let before = source::bytes(self.root, path, SETTINGS_BYTES)?;
-            let text = String::from_utf8(before.clone().unwrap_or_default())
-                .map_err(|_| Error::contents(path, "it is not UTF-8 text"))?;
+            let before = before.map(|bytes| source::decoded(path, bytes)).transpose()?;
+            let text = before.clone().unwrap_or_default();
             self.texts.insert(path.to_owned(), (before, text));
         }
         let Some((_, text)) = self.texts.get_mut(path) else { return Ok(false) };
@@ -186,8 +186,8 @@ impl Planner<'_> {
 
     fn finish(mut self) -> Plan {
         for (path, (before, text)) in self.texts {
-            let contents = text.into_bytes();
-            if before.as_ref() != Some(&contents) && !(before.is_none() && contents.is_empty()) {
+            if before.unwrap_or_default() != text {
+                let contents = text.into_bytes();
                 self.plan.files.push(FileWrite { path, contents, mode_of: None });
             }
         }

@@ -42,15 +42,19 @@ pub(crate) fn bytes(root: &Path, path: &Path, most: u64) -> Result<Option<Vec<u8
 /// The text of a file, without a byte order mark.
 pub(crate) fn text(root: &Path, path: &Path) -> Result<Option<String>, Error> {
     let Some(bytes) = bytes(root, path, TEXT_BYTES)? else { return Ok(None) };
-    let text = files::decoded(bytes).map_err(|_| Error::contents(path, "it is not UTF-8 text"))?;
-    Ok(Some(text))
+    decoded(path, bytes).map(Some)
+}
+
+/// The text of a file with these bytes.
+pub(crate) fn decoded(path: &Path, bytes: Vec<u8>) -> Result<String, Error> {
+    files::decoded(bytes).map_err(|_| Error::contents(path, "it is not text in UTF-8 or UTF-16"))
 }
 
 /// The value in a file of JSON, which must be an object and have no member twice: which one counts would be a
 /// guess.
 pub(crate) fn json(root: &Path, path: &Path) -> Result<Option<Value>, Error> {
     let Some(bytes) = bytes(root, path, SETTINGS_BYTES)? else { return Ok(None) };
-    match hooks::read_json(&bytes) {
+    match hooks::read_json(decoded(path, bytes)?.as_bytes()) {
         Ok(value @ Value::Object(_)) => Ok(Some(value)),
         Ok(_) => Err(Error::contents(path, "it must be a JSON object")),
         Err(error) => Err(Error::contents(path, format!("it is not valid JSON: {error}"))),

@@ -67,7 +67,9 @@ pub(crate) fn description(offer: &Offer, roots: &Roots) -> String {
         (Kind::Instructions, Some(project)) => project.join("AGENTS.md"),
         (Kind::Permissions, _) => own.join("rules").join(format!("{}.rules", item.agent.id())),
         (Kind::Skills | Kind::Commands, _) => own.join("skills"),
-        (Kind::McpServers, _) | (Kind::Instructions, None) => own.join(config::CONFIG_FILE),
+        (Kind::McpServers | Kind::Settings, _) | (Kind::Instructions, None) => {
+            own.join(config::CONFIG_FILE)
+        }
         (Kind::Subagents, _) => own.join("roles"),
         (Kind::Hooks, _) => own.join("hooks.json"),
     };

@@ -396,7 +396,7 @@ fn not_offered(why: &str) -> Error {
 fn item_type(kind: Kind) -> ItemType {
     match kind {
         Kind::Instructions => ItemType::AgentsMd,
-        Kind::Permissions => ItemType::Config,
+        Kind::Permissions | Kind::Settings => ItemType::Config,
         Kind::Skills => ItemType::Skills,
         Kind::McpServers => ItemType::McpServerConfig,
         Kind::Subagents => ItemType::Subagents,
@@ -416,7 +416,7 @@ fn chosen_names(kind: Kind, details: &MigrationDetails) -> Result<Option<BTreeSe
         Kind::Subagents => ("subagents", std::mem::take(&mut others.subagents)),
         Kind::Hooks => ("hooks", std::mem::take(&mut others.hooks)),
         Kind::Commands => ("commands", std::mem::take(&mut others.commands)),
-        Kind::Instructions | Kind::Permissions | Kind::Skills => ("", Vec::new()),
+        Kind::Instructions | Kind::Settings | Kind::Permissions | Kind::Skills => ("", Vec::new()),
     };
     if others != MigrationDetails::default() {
         return Err(not_offered("its `details` name parts of another kind of item"));
@@ -441,7 +441,7 @@ fn wire_item(offer: &Offer, roots: &Roots) -> WireItem {
         Kind::Subagents => details.subagents = parts(),
         Kind::Hooks => details.hooks = parts(),
         Kind::Commands => details.commands = parts(),
-        Kind::Instructions | Kind::Permissions | Kind::Skills => {}
+        Kind::Instructions | Kind::Settings | Kind::Permissions | Kind::Skills => {}
     }
     WireItem {
         item_type: item_type(*kind),

@@ -554,6 +554,57 @@ async fn gemini_and_cursor_are_imported() {
 }
 
 #[tokio::test]
+async fn settings_are_imported_key_by_key() {
+    let env = env().await;
+    let user = user_home(&env);
+    let codex = "model_verbosity = 'low'\nfile_opener = 'vscode'\nunknown_key = 1\n\
+        [tui]\nnotifications = true\n[profiles.fast]\nmodel_reasoning_effort = 'low'\n\
+        [model_providers.old]\nbase_url = 'https://h.example/v1'\nwire_api = 'chat'\n\
+        [[hooks.Stop]]\n[[hooks.Stop.hooks]]\ntype = 'command'\ncommand = 'ours'\n\
+        command_windows = 'theirs'\n";
+    // As an editor on Windows stores it.
+    let bytes: Vec<u8> =
+        format!("\u{feff}{codex}").encode_utf16().flat_map(u16::to_le_bytes).collect();
+    std::fs::create_dir_all(user.join(".codex")).unwrap();
+    std::fs::write(user.join(".codex/config.toml"), bytes).unwrap();
+    let settings = json!({ "env": { "TEAM": "red" }, "model": "opus" });
+    put(&user.join(".claude/settings.json"), &settings.to_string());
+    let server = env.start();
+    let mut client = server.connect().await;
+    let items = detect(&mut client, json!({ "includeHome": true })).await;
+    let kinds: Vec<&str> = items.iter().map(|item| item["itemType"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["CONFIG", "CONFIG", "HOOKS"]);
+    for (at, part) in [
+        (0, "- shell_environment_policy.set.TEAM: a value that is not shown"),
+        (0, "it names a model of another provider"),
+        (1, "- model_verbosity: \"low\""),
+        (1, "- file_opener: \"editor\" (the string \"vscode\" is understood as"),
+        (1, "- profiles.fast.model_reasoning_effort: \"low\""),
+        (1, "Not imported:"),
+        (1, "- `unknown_key`: there is no such key here"),
+        (1, "- `model_providers.old.wire_api`: must be"),
+        (2, "runs ours (its commands for other systems are left out)"),
+    ] {
+        let description = items[at]["description"].as_str().unwrap();
+        assert!(description.contains(part), "{part} in {description}");
+    }
+    import(&mut client, &items).await;
+    let config = read(&env.home().join("config.toml"));
+    for part in [
+        "model_verbosity = \"low\"",
+        "file_opener = \"editor\"",
+        "TEAM = \"red\"",
+        "[profiles.fast]",
+    ] {
+        assert!(config.contains(part), "{part} in {config}");
+    }
+    assert!(!config.contains("unknown_key") && !config.contains("h.example"), "{config}");
+    let hooks = read(&env.home().join("hooks.json"));
+    assert!(hooks.contains("ours") && !hooks.contains("theirs"), "{hooks}");
+    assert_eq!(detect(&mut client, json!({ "includeHome": true })).await, [] as [Value; 0]);
+}
+
+#[tokio::test]
 async fn plugins_of_another_agent_are_reported() {
     let env = env().await;
     let settings = json!({ "enabledPlugins": { "fmt@tools": true },
