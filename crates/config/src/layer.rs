@@ -52,7 +52,7 @@ impl Layer {
     pub(crate) fn read_usable(name: LayerName) -> Result<Option<(Layer, Option<Error>)>, Error> {
         let Some(path) = name.file() else { return Ok(None) };
         let Some(bytes) = read_file(&path)? else { return Ok(None) };
-        match String::from_utf8(bytes) {
+        match text_of(bytes) {
             Ok(text) => Layer::parse_usable(name, text).map(Some),
             Err(error) => Err(not_utf8(name, path, error)),
         }
@@ -172,10 +172,20 @@ pub(crate) fn read_section(
 ) -> Result<Option<(Table, Vec<Warning>)>, Error> {
     let Some(path) = name.file() else { return Ok(None) };
     let Some(bytes) = read_file(&path)? else { return Ok(None) };
-    let text = String::from_utf8(bytes).map_err(|error| not_utf8(name.clone(), path, error))?;
+    let text = text_of(bytes).map_err(|error| not_utf8(name.clone(), path, error))?;
     let (mut root, _) = parse_file(&name, text)?;
     let Checked { warnings, error } = check_section(&mut root, section);
     error.map_or(Ok(Some((root, warnings))), Err)
+}
+
+/// The text of a configuration file, in whatever encoding an editor stored it. The mark of UTF-8 stays in the
+/// text: its version is that of the file, and an edit keeps it. UTF-16 becomes UTF-8 with the first edit.
+pub(crate) fn text_of(bytes: Vec<u8>) -> Result<String, std::string::FromUtf8Error> {
+    let is_utf16 = matches!(bytes.as_slice(), [0xff, 0xfe, ..] | [0xfe, 0xff, ..]);
+    match is_utf16 {
+        true => files::decoded(bytes).or_else(String::from_utf8),
+        false => String::from_utf8(bytes),
+    }
 }
 
 fn read_file(path: &Path) -> Result<Option<Vec<u8>>, Error> {

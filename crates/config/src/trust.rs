@@ -145,7 +145,7 @@ fn main_repository(folder: &Path) -> Option<PathBuf> {
 }
 
 fn short_text(path: &Path) -> Option<String> {
-    files::read_text(path, MAX_GIT_FILE_BYTES).ok()
+    files::read_utf8(path, MAX_GIT_FILE_BYTES).ok()
 }
 
 /// Returns whether a marker is a single name: a path could point outside of the folder.

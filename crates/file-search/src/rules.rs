@@ -237,9 +237,9 @@ fn common_git_folder(folder: &Path) -> Option<PathBuf> {
     if git.is_dir() {
         return Some(git);
     }
-    let pointer = files::read_text(&git, MAX_RULE_BYTES).ok()?;
+    let pointer = files::read_utf8(&git, MAX_RULE_BYTES).ok()?;
     let own = folder.join(pointer.strip_prefix("gitdir: ")?.trim_end());
-    match files::read_text(&own.join("commondir"), MAX_RULE_BYTES) {
+    match files::read_utf8(&own.join("commondir"), MAX_RULE_BYTES) {
         Ok(common) => Some(own.join(common.trim_end())),
         Err(_) => Some(own),
     }

@@ -29,5 +29,5 @@ pub use open::{
     Opened, append, append_without_links, check_usable, open, open_for_writing, open_without_links,
 };
 pub use pool::{ANSWER_TIMEOUT, Pool};
-pub use read::{decoded, open_argument, read, read_argument, read_prose, read_start, read_text};
+pub use read::{decoded, open_argument, read, read_argument, read_start, read_text, read_utf8};
 pub use secret::{SecretFile, read_own_secret, read_secret};

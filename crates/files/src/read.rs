@@ -15,7 +15,7 @@ pub fn read(path: &Path, max_bytes: u64) -> Result<Vec<u8>, Error> {
     open(path)?.read(path, max_bytes)
 }
 
-/// As [`read`], for text.
+/// As [`read`], for text, in whatever encoding a person's editor stores it: see [`decoded`].
 ///
 /// # Errors
 /// See [`Error`].
@@ -23,13 +23,13 @@ pub fn read_text(path: &Path, max_bytes: u64) -> Result<String, Error> {
     text(path, read(path, max_bytes)?)
 }
 
-/// As [`read_text`], for a text that a person wrote, in whatever encoding their editor stores: see
-/// [`decoded`].
+/// As [`read`], for UTF-8 exactly as it is stored, a byte order mark included: for what is written back, and
+/// for what another program reads without decoding it.
 ///
 /// # Errors
 /// See [`Error`].
-pub fn read_prose(path: &Path, max_bytes: u64) -> Result<String, Error> {
-    decoded(read(path, max_bytes)?).map_err(|_| Error::NotText(path.to_owned()))
+pub fn read_utf8(path: &Path, max_bytes: u64) -> Result<String, Error> {
+    String::from_utf8(read(path, max_bytes)?).map_err(|_| Error::NotText(path.to_owned()))
 }
 
 /// The text of these bytes: UTF-8 with or without a byte order mark, or UTF-16 with one. The mark is no
@@ -83,6 +83,14 @@ pub fn open_argument(path: &Path) -> Result<File, Error> {
 }
 
 impl Opened {
+    /// The text, of at most `max_bytes`, as [`read_text`] decodes it; `path` is for errors.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn read_text(self, path: &Path, max_bytes: u64) -> Result<String, Error> {
+        text(path, self.read(path, max_bytes)?)
+    }
+
     /// The contents, of at most `max_bytes`; `path` is for errors.
     ///
     /// # Errors
@@ -125,5 +133,5 @@ fn capacity(length: u64) -> usize {
 }
 
 fn text(path: &Path, bytes: Vec<u8>) -> Result<String, Error> {
-    String::from_utf8(bytes).map_err(|_| Error::NotText(path.to_owned()))
+    decoded(bytes).map_err(|_| Error::NotText(path.to_owned()))
 }

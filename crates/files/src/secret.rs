@@ -4,6 +4,7 @@ use std::path::Path;
 
 use crate::error::Error;
 use crate::open::{open, open_without_links};
+use crate::read::decoded;
 
 /// Longest secret, in bytes.
 const MAX_BYTES: u64 = 64 << 10;
@@ -33,7 +34,7 @@ pub fn read_secret(path: &Path) -> Result<SecretFile, Error> {
     let opened = open(path)?;
     let warning = check(path, &opened.metadata)?;
     let bytes = opened.read(path, MAX_BYTES)?;
-    let text = String::from_utf8(bytes).map_err(|_| Error::NotText(path.to_owned()))?;
+    let text = decoded(bytes).map_err(|_| Error::NotText(path.to_owned()))?;
     match text.trim() {
         "" => Err(Error::Empty(path.to_owned())),
         text => Ok(SecretFile { text: text.to_owned(), warning }),

@@ -134,7 +134,7 @@ impl Check<'_> {
     fn files(&mut self) {
         let config = &self.resolved.config;
         let prose = |path: &Path| {
-            let read = files::read_prose(path, MAX_INSTRUCTIONS_BYTES);
+            let read = files::read_text(path, MAX_INSTRUCTIONS_BYTES);
             read.err().map(|error| error.to_string())
         };
         let catalog = |path: &Path| model::catalog::read(path).err().map(|error| error.to_string());

@@ -134,7 +134,7 @@ fn is_sha(text: &str) -> bool {
 }
 
 fn read(path: &Path) -> Option<String> {
-    files::read_text(path, MAX_BYTES).ok()
+    files::read_utf8(path, MAX_BYTES).ok()
 }
 
 #[cfg(test)]

@@ -253,15 +253,45 @@ fn append(path: &Path, rule: &str) -> std::io::Result<()> {
     }
     let files::Opened { mut file, metadata } =
         files::append(path).map_err(files::Error::into_io)?;
-    let mut last = [b'\n'];
-    if metadata.len() > 0 {
-        file.seek(SeekFrom::End(-1))?;
+    let mut mark = Vec::new();
+    Read::by_ref(&mut file).take(2).read_to_end(&mut mark)?;
+    let encoding = Encoding::of(&mark);
+    let line_break = encoding.encoded("\n");
+    let mut last = line_break.clone();
+    if metadata.len() >= last.len() as u64 {
+        file.seek(SeekFrom::Start(metadata.len() - last.len() as u64))?;
         file.read_exact(&mut last)?;
     }
     // In one write, so that another server cannot write in between.
-    let line_break = if last == *b"\n" { "" } else { "\n" };
-    file.write_all(format!("{line_break}{rule}\n").as_bytes())?;
+    let separator = if last == line_break { "" } else { "\n" };
+    file.write_all(&encoding.encoded(&format!("{separator}{rule}\n")))?;
     file.sync_data()
+}
+
+/// The encoding of a file, which what is appended must have, too.
+#[derive(Clone, Copy)]
+enum Encoding {
+    Utf8,
+    Utf16Le,
+    Utf16Be,
+}
+
+impl Encoding {
+    fn of(mark: &[u8]) -> Self {
+        match mark {
+            [0xff, 0xfe] => Self::Utf16Le,
+            [0xfe, 0xff] => Self::Utf16Be,
+            _ => Self::Utf8,
+        }
+    }
+
+    fn encoded(self, text: &str) -> Vec<u8> {
+        match self {
+            Self::Utf8 => text.as_bytes().to_vec(),
+            Self::Utf16Le => text.encode_utf16().flat_map(u16::to_le_bytes).collect(),
+            Self::Utf16Be => text.encode_utf16().flat_map(u16::to_be_bytes).collect(),
+        }
+    }
 }
 
 /// A requirement's rule, with the file that contains it.

@@ -402,7 +402,7 @@ fn compact_prompt(config: &Config) -> Result<Option<Arc<str>>, Error> {
 
 /// The text of a file that the configuration names.
 fn from_file(key: &str, path: Option<&Path>) -> Result<Option<String>, Error> {
-    let read = path.map(|path| files::read_prose(path, MAX_INSTRUCTIONS_BYTES)).transpose();
+    let read = path.map(|path| files::read_text(path, MAX_INSTRUCTIONS_BYTES)).transpose();
     read.map_err(|error| Error::invalid_params(format!("`{key}`: {error}")).with_source(error))
 }
 

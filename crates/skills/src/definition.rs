@@ -70,9 +70,9 @@ pub(crate) fn read(folder: &Path) -> Definition {
     let mut definition = Definition::default();
     let mut faults = Vec::new();
     // Not a link: it could lead to a file of another owner.
-    let read = files::open_without_links(&path).and_then(|file| file.read(&path, MAX_BYTES));
+    let read = files::open_without_links(&path).and_then(|file| file.read_text(&path, MAX_BYTES));
     match read {
-        Ok(bytes) => match hooks::read_json(&bytes) {
+        Ok(text) => match hooks::read_json(text.as_bytes()) {
             Ok(value) => definition.take(&value, folder, &mut faults),
             Err(error) => {
                 faults

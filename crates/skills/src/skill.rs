@@ -119,8 +119,14 @@ pub(crate) fn read_start(path: &Path) -> Result<String, Fault> {
         let size = MAX_SKILL_BYTES >> 20;
         return Err(Fault::new(None, format!("the file is larger than {size} MiB")));
     }
-    // With room for the line that ends it.
-    let bytes = opened.start(path, MAX_FRONT_MATTER_BYTES as u64 + 1_024).map_err(unreadable)?;
+    // With room for the line that ends it, and for UTF-16, which needs two bytes for what is one here.
+    let most = 2 * (MAX_FRONT_MATTER_BYTES as u64 + 1_024);
+    let bytes = opened.start(path, most).map_err(unreadable)?;
+    if matches!(bytes.as_slice(), [0xff, 0xfe, ..] | [0xfe, 0xff, ..]) {
+        // The mark stays, so that it is named as a deviation.
+        let text = files::decoded(bytes).map(|text| format!("\u{feff}{text}"));
+        return text.map_err(|_| Fault::new(None, "the file is not UTF-8 text"));
+    }
     let valid = match std::str::from_utf8(&bytes) {
         Ok(text) => text,
         // A character that the bound cuts in two.

@@ -76,8 +76,7 @@ impl Remote {
     fn new(address: &str, token_file: Option<&PathBuf>) -> anyhow::Result<Self> {
         let token = token_file.map(|file| {
             // The error names the file.
-            let token = files::read(file, 64 << 10).context("--token-file")?;
-            let token = String::from_utf8(token).context("--token-file: not UTF-8")?;
+            let token = files::read_text(file, 64 << 10).context("--token-file")?;
             anyhow::Ok(token.trim().to_owned())
         });
         let token = token.transpose().map_err(Invalid::from)?;

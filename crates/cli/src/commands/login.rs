@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal, Read};
 use std::process::ExitCode;
 
 use account::{Accounts, Error, Settings, Status};
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::Subcommand;
 
 use crate::commands::local::Signals;
@@ -189,8 +189,12 @@ fn make_home(environment: &Environment) -> anyhow::Result<()> {
 
 /// The key in standard input.
 fn key() -> anyhow::Result<String> {
-    let mut text = String::new();
-    let read = io::stdin().lock().take(MAX_INPUT).read_to_string(&mut text);
+    let mut bytes = Vec::new();
+    let read = io::stdin().lock().take(MAX_INPUT).read_to_end(&mut bytes);
     read.context("cannot read the API key from standard input")?;
-    Ok(text)
+    // Some shells put a byte order mark before what they pipe.
+    match files::decoded(bytes) {
+        Ok(text) => Ok(text),
+        Err(_) => bail!("the API key on standard input is not text in UTF-8 or UTF-16"),
+    }
 }

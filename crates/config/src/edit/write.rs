@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::edit::{Edit, apply};
 use crate::error::Error;
-use crate::layer::{MAX_FILE_BYTES, version};
+use crate::layer::{MAX_FILE_BYTES, text_of, version};
 
 /// Maximum wait for another writer.
 const LOCK_WAIT: Duration = Duration::from_secs(10);
@@ -155,8 +155,8 @@ fn read(path: &Path) -> Result<(String, Option<std::fs::Metadata>), Error> {
     };
     let meta = opened.metadata.clone();
     let bytes = opened.read(path, MAX_FILE_BYTES).map_err(refused)?;
-    let text = String::from_utf8(bytes)
-        .map_err(|_| failed(files::Error::NotText(path.to_owned()).into_io()))?;
+    let text =
+        text_of(bytes).map_err(|_| failed(files::Error::NotText(path.to_owned()).into_io()))?;
     Ok((text, Some(meta)))
 }
 

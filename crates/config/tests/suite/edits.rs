@@ -22,6 +22,39 @@ fn put(path: &Path, edits: &[Edit]) -> Result<config::edit::Written, Error> {
     write(path, None, edits, &mut |_| Ok(()))
 }
 
+/// As editors store it: an edit keeps the mark of UTF-8, and stores UTF-16 as UTF-8.
+#[test]
+fn files_of_every_encoding_are_read_and_edited() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("config.toml");
+    let text = "model = 'é'\r\n";
+    let marked = format!("\u{feff}{text}");
+    for (bytes, expected) in [
+        (text.as_bytes().to_vec(), "model = \"b\"\r\n"),
+        (marked.as_bytes().to_vec(), "\u{feff}model = \"b\"\r\n"),
+        (marked.encode_utf16().flat_map(u16::to_le_bytes).collect(), "model = \"b\"\r\n"),
+        (marked.encode_utf16().flat_map(u16::to_be_bytes).collect(), "model = \"b\"\r\n"),
+    ] {
+        std::fs::write(&path, &bytes).unwrap();
+        let read = || {
+            let layer = config::Layer::read(config::LayerName::User { file: path.clone() });
+            layer.unwrap().unwrap()
+        };
+        assert_eq!(read().to_json(), json!({ "model": "é" }), "{bytes:?}");
+        let same = put(&path, &[replace("model", json!("é"))]).unwrap();
+        assert_eq!(same.version, read().version());
+        assert_eq!(std::fs::read(&path).unwrap(), bytes, "nothing changes");
+        let version = read().version().to_owned();
+        let edits = [replace("model", json!("b"))];
+        let written = write(&path, Some(&version), &edits, &mut |_| Ok(())).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), expected);
+        assert_eq!(
+            (read().to_json(), read().version()),
+            (json!({ "model": "b" }), &*written.version)
+        );
+    }
+}
+
 #[test]
 fn comments_of_a_file_without_keys_stay_at_its_beginning() {
     for (text, expect) in [

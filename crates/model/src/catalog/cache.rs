@@ -43,7 +43,7 @@ impl CachedListing {
     /// # Errors
     /// What is wrong with the file.
     pub fn read(path: &Path, base_url: &str) -> Result<Option<Self>, String> {
-        let text = match files::read_text(path, MAX_BYTES) {
+        let text = match files::read_utf8(path, MAX_BYTES) {
             Ok(text) => text,
             Err(error) => {
                 let error = error.into_io();

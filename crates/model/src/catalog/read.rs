@@ -47,7 +47,7 @@ pub(super) const EFFORTS: [&str; 6] = ["none", "minimal", "low", "medium", "high
 /// # Errors
 /// See [`CatalogError`].
 pub fn read(path: &Path) -> Result<Catalog, CatalogError> {
-    let text = files::read_prose(path, MAX_CATALOG_BYTES).map_err(|error| match error {
+    let text = files::read_text(path, MAX_CATALOG_BYTES).map_err(|error| match error {
         files::Error::TooLarge { path, .. } => CatalogError::TooLarge { path },
         error => CatalogError::Read { path: path.to_owned(), cause: error.into_io() },
     })?;

@@ -348,7 +348,7 @@ fn variants(root: &Path) -> io::Result<Vec<PathBuf>> {
 
 /// The text of a pointer file; `None` for another file.
 fn pointer(file: &Path) -> Option<String> {
-    let text = ::files::read_text(file, MAX_POINTER_BYTES).ok()?;
+    let text = ::files::read_utf8(file, MAX_POINTER_BYTES).ok()?;
     Some(text.trim_end().to_owned()).filter(|text| !text.is_empty())
 }
 

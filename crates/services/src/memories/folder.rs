@@ -245,8 +245,8 @@ impl MemoryFolder {
             Err(error) => return Err(error.to_string()),
         };
         let bytes = opened.read(&path, MAX_FILE).map_err(|error| error.to_string())?;
-        let text = String::from_utf8(bytes);
-        text.map(Some).map_err(|error| format!("{} is no UTF-8 text: {error}", path.display()))
+        let text = files::decoded(bytes);
+        text.map(Some).map_err(|_| format!("{} is no UTF-8 text", path.display()))
     }
 
     /// Removes what a server left that was killed while it wrote: under the lock, no other one writes.

@@ -156,8 +156,8 @@ impl LoadedHooks {
         for (path, is_user) in config.hook_files() {
             let source = if is_user { Source::User } else { Source::Project };
             let origin = Origin { source, path: path.clone(), plugin: None };
-            match files::read(&path, MAX_FILE) {
-                Ok(text) => self.add_file(&text, &origin, config),
+            match files::read_text(&path, MAX_FILE) {
+                Ok(text) => self.add_file(text.as_bytes(), &origin, config),
                 Err(error) if error.is_not_found() => {}
                 Err(error) => self.errors.push((path, error.to_string())),
             }

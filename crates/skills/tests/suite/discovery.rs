@@ -109,6 +109,29 @@ fn a_bad_file_hides_no_other() {
 }
 
 #[test]
+fn files_of_every_encoding_are_read() {
+    let text = "\u{feff}---\nname: marked\ndescription: Café.\n---\nBody é.\n";
+    let definition = "\u{feff}{\"interface\": {\"displayName\": \"É\"}}";
+    let encodings: [fn(&str) -> Vec<u8>; 3] = [
+        |text| text.as_bytes().to_vec(),
+        |text| text.encode_utf16().flat_map(u16::to_le_bytes).collect(),
+        |text| text.encode_utf16().flat_map(u16::to_be_bytes).collect(),
+    ];
+    for encode in encodings {
+        let home = Home::new();
+        home.write("root/marked/SKILL.md", "");
+        let path = home.path("root/marked/SKILL.md");
+        fs::write(&path, encode(text)).unwrap();
+        fs::write(home.path("root/marked/SKILL.json"), encode(definition)).unwrap();
+        let (names, problems) = home.find();
+        assert_eq!(names, ["marked"]);
+        let [problem] = &problems[..] else { panic!("{problems:?}") };
+        assert!(problem.contains("byte order mark"), "{problem}");
+        assert_eq!(skills::read_body(&path).unwrap(), "Body é.");
+    }
+}
+
+#[test]
 fn links_are_followed_inside_the_boundary_only() {
     let home = Home::new();
     home.skill("outside/x");

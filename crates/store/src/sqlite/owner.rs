@@ -108,7 +108,7 @@ fn lock_of(path: &Path) -> Result<Lock, StoreError> {
 
 /// Describes an owner for messages.
 pub(crate) fn described(owners: &Path, owner: &str) -> String {
-    let text = files::read_text(&owners.join(owner), MAX_DESCRIPTION).unwrap_or_default();
+    let text = files::read_utf8(&owners.join(owner), MAX_DESCRIPTION).unwrap_or_default();
     match text.lines().find_map(|line| line.strip_prefix("pid = ")) {
         Some(pid) => format!("process {pid}"),
         None => format!("owner {owner}"),

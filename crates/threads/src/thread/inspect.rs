@@ -374,7 +374,7 @@ impl Inspection {
         let policy = self.policy().settle();
         let mut read = |path: &Path| -> Result<Option<String>, patch::Error> {
             policy.check_read(path).map_err(|error| patch::Error::read(path, error.to_string()))?;
-            match files::read_text(path, patches::MAX_FILE_BYTES) {
+            match files::read_utf8(path, patches::MAX_FILE_BYTES) {
                 Ok(text) => Ok(Some(text)),
                 Err(error) if error.is_not_found() => Ok(None),
                 Err(error) => Err(patch::Error::read(path, error.to_string())),

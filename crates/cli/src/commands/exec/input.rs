@@ -125,7 +125,10 @@ fn prompt(input: impl Read) -> anyhow::Result<String> {
 
 fn schema(file: &Path) -> anyhow::Result<Schema> {
     let text = files::read_argument(file, MAX_SCHEMA).context("--output-schema")?;
-    let value: Value = serde_json::from_str(text.trim_start_matches('\u{feff}'))
+    if text.trim().is_empty() {
+        bail!("--output-schema: {} is empty; write a JSON Schema into it", file.display());
+    }
+    let value: Value = serde_json::from_str(&text)
         .with_context(|| format!("--output-schema: {} is not JSON", file.display()))?;
     if !value.is_object() {
         bail!("--output-schema: {} does not hold a JSON Schema object", file.display());
@@ -206,6 +209,60 @@ mod tests {
         };
         assert_eq!((text.as_str(), second.as_str()), ("p", b));
         assert_eq!(Path::new(a), dir.path().join("a.png"));
+    }
+
+    /// Schemas as editors store them are read, and what is no schema is named.
+    #[test]
+    fn odd_files_of_a_schema_are_read_or_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let put = |name: &str, bytes: &[u8]| std::fs::write(dir.path().join(name), bytes).unwrap();
+        let text = r#"{"type": "object", "title": "é"}"#;
+        let le = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
+        let be = |text: &str| text.encode_utf16().flat_map(u16::to_be_bytes).collect::<Vec<u8>>();
+        put("plain", text.as_bytes());
+        put("marked", format!("\u{feff}{text}").as_bytes());
+        put("le", &le(&format!("\u{feff}{text}")));
+        put("be", &be(&format!("\u{feff}{text}")));
+        put("empty", b"");
+        put("blank", b"\xef\xbb\xbf \n");
+        put("latin", b"{\"title\": \"caf\xe9\"}");
+        put("text", b"type: object");
+        put("null", b"null");
+        std::fs::create_dir(dir.path().join("folder")).unwrap();
+        std::fs::File::create(dir.path().join("huge")).unwrap().set_len(10 << 30).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", dir.path().join("device")).unwrap();
+        std::os::unix::fs::symlink("nowhere", dir.path().join("dangling")).unwrap();
+        let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::from_raw_mode(0o600));
+        rustix::fs::mknodat(rustix::fs::CWD, dir.path().join("fifo"), kind, mode, 0).unwrap();
+        for (name, expect) in [
+            ("plain", Ok("é")),
+            ("marked", Ok("é")),
+            ("le", Ok("é")),
+            ("be", Ok("é")),
+            ("empty", Err("empty is empty; write a JSON Schema into it")),
+            ("blank", Err("blank is empty")),
+            ("latin", Err("latin: it is not UTF-8 text")),
+            ("text", Err("text is not JSON: expected")),
+            ("null", Err("null does not hold a JSON Schema object")),
+            ("folder", Err("folder: it is a folder, not a regular file")),
+            ("huge", Err("huge: it is larger than")),
+            ("device", Err("device: it is a device, not a regular file")),
+            ("dangling", Err("dangling: No such file")),
+            ("fifo", Err("fifo: it is a named pipe (FIFO), not a regular file")),
+        ] {
+            match (read(dir.path(), &["p", "--output-schema", name]), expect) {
+                (Ok(input), Ok(title)) => {
+                    assert_eq!(input.schema.unwrap().value["title"], title, "{name}");
+                }
+                (Err(error), Err(expect)) => {
+                    let error = format!("{error:#}");
+                    assert!(error.starts_with("--output-schema: "), "{name}: {error}");
+                    assert!(error.contains(expect), "{name}: {error}");
+                }
+                (Ok(_), Err(expect)) => panic!("{name}: not {expect}"),
+                (Err(error), Ok(_)) => panic!("{name}: {error:#}"),
+            }
+        }
     }
 
     #[test]

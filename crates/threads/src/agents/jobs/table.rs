@@ -45,7 +45,7 @@ impl Table {
     ) -> Result<Self, ToolError> {
         let refused = |why: String| ToolError::new(format!("{NAME}: {path}: {why}"));
         let text = text(bytes).map_err(refused)?;
-        check_quotes(text).map_err(refused)?;
+        check_quotes(&text).map_err(refused)?;
         let mut reader =
             ReaderBuilder::new().has_headers(false).flexible(true).from_reader(text.as_bytes());
         let mut records = reader.records();
@@ -86,14 +86,10 @@ impl Table {
 }
 
 /// The text of a file, without a byte order mark.
-fn text(bytes: &[u8]) -> Result<&str, String> {
-    if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
-        return Err("the file is UTF-16; convert it to UTF-8".into());
-    }
-    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    std::str::from_utf8(bytes).map_err(|error| {
-        let valid = &bytes[..error.valid_up_to()];
-        let line = valid.iter().filter(|byte| **byte == b'\n').count() + 1;
+fn text(bytes: &[u8]) -> Result<String, String> {
+    files::decoded(bytes.to_vec()).map_err(|bytes| {
+        let valid = bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid());
+        let line = valid.matches('\n').count() + 1;
         format!("line {line} is not UTF-8; convert the file to UTF-8")
     })
 }
@@ -208,7 +204,7 @@ mod tests {
             (b"a, \n1,2\n", None, "column 2 has no name"),
             (b"a\n1\n\"2\n3\n", None, "in line 3 is not closed"),
             (b"a\nx\xff\n", None, "line 2 is not UTF-8"),
-            (b"\xff\xfea\x00", None, "UTF-16"),
+            (b"\xff\xfea\x00", None, "a header and no rows"),
             (b"a\n1\n", Some("id"), "`id_column` is `id`, but the columns are a"),
             (many.as_bytes(), None, "more than 100000 rows (line 100002)"),
             (wide.as_bytes(), None, "1001 columns, more than 1000"),
