@@ -1,5 +1,5 @@
-//! What of a configuration file that another program has means something here, too: single settings, and
-//! those that have no counterpart with the reason.
+//! The settings of another program's configuration file that mean something here, too, and those that have no
+//! counterpart, with the reason.
 
 use std::path::Path;
 
@@ -28,7 +28,7 @@ pub struct PortableSetting {
     pub key_path: Vec<String>,
     /// As this program writes it, with absolute paths.
     pub value: Json,
-    /// What is different here.
+    /// The difference here.
     pub note: Option<String>,
 }
 

@@ -104,7 +104,7 @@ fn shown(key_path: &[String], value: &Value) -> String {
     format!("{}{more}", visible::exact(&cut))
 }
 
-/// What becomes of a member of another agent's settings.
+/// The counterpart of a member of another agent's settings.
 enum Counterpart {
     /// A key, and its value.
     Is(&'static [&'static str], fn(&Value) -> Option<Value>),

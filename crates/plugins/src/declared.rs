@@ -67,7 +67,7 @@ impl Declared {
         Ok(Self { members, is_whole, shares_folder: false })
     }
 
-    /// What was recorded with an installed plugin; `None` if nothing was.
+    /// The record of an installed plugin; `None` if there is none.
     pub(crate) fn read(root: &Path) -> Result<Option<Self>, Error> {
         let Some(members) = json::read_object(root, Path::new(FILE))? else { return Ok(None) };
         match serde_json::from_value(Value::Object(members)) {

@@ -51,7 +51,7 @@ const TABLE: &[(&str, May)] = &[
     ("images", Only(&[])),
     ("skills", Only(&["files", "hooks", "visible"])),
     ("plugins", Only(&["files", "hooks", "visible", "sandbox", "policy"])),
-    ("migration", Only(&["files", "hooks", "redact", "skills", "visible"])),
+    ("migration", Only(&["config", "files", "hooks", "redact", "skills", "visible"])),
     (
         "services",
         Only(&[
