@@ -22,19 +22,22 @@ pub(crate) struct Prompts {
     open: BTreeMap<String, usize>,
     /// The provider refused a part of the history: requests differ from what is stored.
     is_conceded: bool,
+    /// The last request left out reasoning at its end.
+    left_out_reasoning: bool,
 }
 
 impl Prompts {
     pub(crate) fn new(restored: &[Fragment]) -> Self {
         let stored: Vec<Arc<str>> = restored.iter().map(|part| part.text.clone()).collect();
         let mut prompts = Self {
-            sent: stored.clone(),
+            sent: without_empty_messages(&stored).0,
             stored,
             waiting: Vec::new(),
             turns: Vec::new(),
             newest: 0,
             open: BTreeMap::new(),
             is_conceded: false,
+            left_out_reasoning: true,
         };
         for fragment in prompts.sent.clone() {
             prompts.count(&fragment);
@@ -104,8 +107,14 @@ impl Prompts {
         if is_apart {
             return;
         }
+        let (expected, ends_in_reasoning) = without_empty_messages(&self.stored);
+        assert_eq!(**input, *expected, "stored and sent histories differ");
+        if std::mem::replace(&mut self.left_out_reasoning, ends_in_reasoning) {
+            // What the model did next brings it back.
+            self.sent.clear();
+            self.open.clear();
+        }
         assert!(input.starts_with(&self.sent), "the prompt does not begin as the last one did");
-        assert_eq!(**input, *self.stored, "stored and sent histories differ");
         for fragment in &input[self.sent.len()..] {
             self.count(fragment);
         }
@@ -129,4 +138,42 @@ impl Prompts {
             self.open.remove(call);
         }
     }
+}
+
+/// The history as it is sent, without messages of the model that say nothing, and without reasoning that nothing
+/// else of the model follows. Also whether the last of it was such reasoning.
+fn without_empty_messages(stored: &[Arc<str>]) -> (Vec<Arc<str>>, bool) {
+    let read: Vec<Value> =
+        stored.iter().map(|text| serde_json::from_str(text).expect("a fragment is JSON")).collect();
+    let is_answer = |item: &Value| item["role"] == "assistant";
+    let is_empty = |item: &Value| {
+        let parts = item["content"].as_array().into_iter().flatten();
+        is_answer(item)
+            && parts.clone().all(|it| it["text"].as_str().unwrap_or("").trim().is_empty())
+    };
+    let is_of_model = |item: &Value| {
+        let kind = item["type"].as_str().unwrap_or_default();
+        is_answer(item) || (kind != "message" && !kind.ends_with("_output"))
+    };
+    let mut kept: Vec<usize> = Vec::new();
+    let drop_reasoning = |kept: &mut Vec<usize>| {
+        let before = kept.len();
+        while kept.last().is_some_and(|at| read[*at]["type"] == "reasoning") {
+            kept.pop();
+        }
+        kept.len() < before
+    };
+    let mut is_after_empty = false;
+    for (at, item) in read.iter().enumerate() {
+        if is_empty(item) {
+            is_after_empty = true;
+            continue;
+        }
+        if std::mem::take(&mut is_after_empty) && !is_of_model(item) {
+            drop_reasoning(&mut kept);
+        }
+        kept.push(at);
+    }
+    let ends_in_reasoning = is_after_empty && drop_reasoning(&mut kept);
+    (kept.into_iter().map(|at| stored[at].clone()).collect(), ends_in_reasoning)
 }
