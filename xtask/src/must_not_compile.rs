@@ -48,7 +48,10 @@ fn check_case(root: &Path, case: &Path) -> Result<()> {
     let form = ["--message-format=short", "--color=never"];
     let arguments = [&walkthrough::BUILD[..], &PROGRAM_SCOPE, &form].concat();
     let program = Program::cargo(&copy.folder, &arguments);
-    let output = program.env("CARGO_TARGET_DIR", &copy.target).stderr()?;
+    let output = program
+        .env("CARGO_TARGET_DIR", &copy.target)
+        .env(walkthrough::OWN_ARTIFACTS.0, walkthrough::OWN_ARTIFACTS.1)
+        .stderr()?;
     let found = refusals(&output)?;
     ensure!(
         found == expected,

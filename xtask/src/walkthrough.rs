@@ -34,6 +34,10 @@ const PROMISES: &[Promise] = &[
 /// them. Not `cargo check`: the dependencies that the tests use are compiled already.
 pub(crate) const BUILD: [&str; 3] = ["build", "--bin", "agentd"];
 
+/// A wrapper that only calls the compiler. Because of it, cargo keeps the crates of the copy apart from those of the
+/// checkout, which it would take for the same; the dependencies are those of the checkout.
+pub(crate) const OWN_ARTIFACTS: (&str, &str) = ("RUSTC_WORKSPACE_WRAPPER", "/usr/bin/env");
+
 /// A code block of the guide that changes a file.
 #[derive(Debug, PartialEq, Eq)]
 struct Step {
@@ -59,7 +63,10 @@ pub(crate) fn run(root: &Path) -> Result<()> {
 pub(crate) fn check(root: &Path) -> Outcome {
     let Copy { folder, target } = copy(root, BTreeMap::new())?;
     let run = |arguments: &[&str]| {
-        Program::cargo(&folder, arguments).env("CARGO_TARGET_DIR", &target).succeed(REMEDY)
+        Program::cargo(&folder, arguments)
+            .env("CARGO_TARGET_DIR", &target)
+            .env(OWN_ARTIFACTS.0, OWN_ARTIFACTS.1)
+            .succeed(REMEDY)
     };
     run(&[&BUILD[..], &PROGRAM_SCOPE].concat())?;
     run(&["test", "--quiet", "--package", "session", "--lib", "walkthrough"])?;
