@@ -148,7 +148,7 @@ async fn a_plugin_that_its_marketplace_defines_is_listed_shown_and_used() {
     let thread = peer.start_thread(json!({ "sandbox": "workspaceWrite" })).await;
     peer.run_turn(&thread, "Go.").await;
     assert!(bench.log.exists());
-    // Another entry is another content, which nobody trusted yet.
+    // A changed entry changes the plugin, so its hooks must be trusted again.
     entry("true");
     assert!(shown(&mut peer).await["changes"].to_string().contains("true"));
     install(&mut peer).await;
