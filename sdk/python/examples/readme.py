@@ -13,8 +13,8 @@ def main() -> None:
     with Agent(offline=True, approve=approve) as agent:
         thread = agent.thread(sandbox="readOnly", approvalPolicy="onRequest")
         turn = thread.turn("Describe this project in a file")
-        for text in turn.text():
-            print(text, end="", flush=True)
+        for event in turn:
+            print(event.text, end="", flush=True)
 
         result = turn.result()
         print()

@@ -16,6 +16,7 @@ from websockets.asyncio.server import ServerConnection, serve
 
 Arguments = dict[str, Any]
 Scripted = Callable[[list[dict[str, Any]]], Arguments]
+Fake = Callable[[str], Arguments]
 
 
 @pytest.fixture

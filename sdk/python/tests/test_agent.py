@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -28,8 +29,9 @@ from agentd_embed import (
     TurnTimeout,
     tool,
 )
-from agentd_embed._connection import find_program
-from conftest import Scripted
+from agentd_embed._program import find_program
+from agentd_embed.types import CollaborationMode
+from conftest import Arguments, Scripted
 
 
 def message(text: str, **more: Any) -> dict[str, Any]:
@@ -91,7 +93,10 @@ def test_configuration_may_be_a_table(scripted: Scripted) -> None:
         agent.thread(modelProvider="mine")
         read = agent.typed.request("config/read", {})
         assert read["config"]["model_providers"]["mine"]["name"] == provider["name"]
-    for config, expected in [({"a.b": {"c": [1, None]}}, "'c'][1] is None"), ({"a": 1 << 63}, "larger"), ({"a": "\ud800"}, "half")]:
+    wrong: list[tuple[Arguments, str]] = [
+        ({"a.b": {"c": [1, None]}}, "'c'][1] is None"), ({"a": 1 << 63}, "larger"), ({"a": "\ud800"}, "half"),
+    ]
+    for config, expected in wrong:
         with pytest.raises(ValueError, match=expected.replace("[", "\\[")):
             Agent(**arguments, config=config)
     with pytest.raises(TypeError, match="of the type .*Path"):
@@ -105,7 +110,7 @@ def test_questions_are_skipped_without_a_callback(scripted: Scripted) -> None:
         {"expect": {"tool_output_contains": "answers"}, **message("As you like")},
     ]
     arguments = scripted(responses)
-    plan_mode = {"mode": "plan", "settings": {"model": arguments["model"]}}
+    plan_mode: CollaborationMode = {"mode": "plan", "settings": {"model": arguments["model"]}}
     with Agent(**arguments) as agent:
         assert agent.thread().run("go", collaborationMode=plan_mode).text == "As you like"
 
@@ -168,7 +173,7 @@ def test_questions_are_answered(scripted: Scripted) -> None:
         return {"lang": "Rust"}
 
     arguments = scripted(responses)
-    plan_mode = {"mode": "plan", "settings": {"model": arguments["model"]}}
+    plan_mode: CollaborationMode = {"mode": "plan", "settings": {"model": arguments["model"]}}
     with Agent(**arguments, ask=ask) as agent:
         thread = agent.thread()
         assert thread.run("go", collaborationMode=plan_mode).text == "Rust it is"
@@ -226,7 +231,7 @@ def test_refusals_and_failures_have_kinds(scripted: Scripted) -> None:
     failing = {"steps": [{"error": {"status": 401, "message": "no"}}]}
     with Agent(**scripted([failing])) as agent:
         with pytest.raises(InvalidParams, match="thread/start"):
-            agent.thread(cwd=5)
+            agent.request("thread/start", {"cwd": 5})
         with pytest.raises(RequestError) as raised:
             agent.resume("01a00000-0000-7000-8000-000000000000")
         assert raised.value.method == "thread/resume" and raised.value.code != 0
@@ -279,6 +284,15 @@ def test_a_cancelled_iteration_interrupts_its_turn(scripted: Scripted) -> None:
     asyncio.run(work())
 
 
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """Ctrl+C interrupts, also in a job of the background, which begins with SIGINT ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_interrupts_a_turn(scripted: Scripted) -> None:
     @tool
     def press() -> str:

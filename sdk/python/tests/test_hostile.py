@@ -215,7 +215,7 @@ def test_a_mute_server_is_killed_at_the_limit(fake: Fake, tmp_path: Path) -> Non
 
 
 def test_a_timeout_ends_without_the_help_of_the_server(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentd_embed._asynchronous._INTERRUPTION", 0.1)
+    monkeypatch.setattr("agentd_embed._turn.INTERRUPTION", 0.1)
     with Agent(**fake(TURN + "sys.stdin.read()\n")) as agent:
         turn = agent.thread().turn("go")
         with pytest.raises(TurnTimeout, match="did not confirm"):
@@ -254,11 +254,12 @@ def test_an_answer_that_is_no_json_is_refused(fake: Fake, answer: object) -> Non
 def test_a_turn_that_is_dropped_collects_no_events(fake: Fake) -> None:
     async def work() -> None:
         async with AsyncAgent(**fake(TURN + "sys.stdin.read()\n")) as agent:
-            turn = await (await agent.thread()).turn("go")
-            assert sum(len(it) for it in agent._queues.values()) == 1
+            thread = await agent.thread()
+            turn = await thread.turn("go")
+            assert len(thread.state.feeds) == 1
             del turn
             gc.collect()
-            assert sum(len(it) for it in agent._queues.values()) == 0
+            assert len(thread.state.feeds) == 0
 
     asyncio.run(work())
 

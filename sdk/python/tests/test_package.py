@@ -9,7 +9,7 @@ import pytest
 
 import agentd_embed
 from agentd_embed import ProgramNotFound
-from agentd_embed._connection import find_program
+from agentd_embed._program import find_program
 from agentd_embed._package import PROGRAM, VERSION
 
 #: The places in the order in which they are looked at.

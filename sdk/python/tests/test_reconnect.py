@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from agentd_embed import Approval, AsyncAgent, AsyncTurn, ConnectionLost, TurnInterrupted, VersionMismatch
-from agentd_embed._connection import find_program
+from agentd_embed._program import find_program
 from conftest import Arguments, FakeSocket, Scripted
 from test_agent import ESCALATED, call, message
 
@@ -108,7 +108,7 @@ def run(work: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(limited())
 
 
-async def begun(turn: AsyncTurn) -> None:
+async def begun(turn: AsyncTurn[str]) -> None:
     async for text in turn.text():
         if text:
             return

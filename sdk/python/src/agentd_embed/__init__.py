@@ -6,11 +6,23 @@
         print(agent.run("What does this project do?").text)
 """
 
-from ._asynchronous import Approval, AsyncAgent, AsyncThread, AsyncTurn, Event, Result
+from ._agent import AsyncAgent
+from ._answers import Approval
+from ._context import ToolContext
+from ._event_types import Event
+from ._follow import ThreadEvents
+from ._input import image
 from ._package import VERSION as __version__
-from ._synchronous import Agent, Thread, Turn
+from ._result import Finding, Result
+from ._synchronous import Agent
+from ._synchronous_thread import Thread, Turn
+from ._thread import AsyncThread
+from ._turn import AsyncTurn
+from ._usage import Cost, ThreadUsage
 from .errors import (
     AgentdError,
+    BudgetExceeded,
+    CallbackCancelled,
     ConnectionLost,
     FolderNotFound,
     InternalError,
@@ -21,6 +33,9 @@ from .errors import (
     Overloaded,
     ProgramNotFound,
     RequestError,
+    ThreadBusy,
+    TooManyCallbacks,
+    ToolError,
     TurnFailed,
     TurnInterrupted,
     TurnTimeout,
@@ -35,8 +50,12 @@ __all__ = [
     "AsyncAgent",
     "AsyncThread",
     "AsyncTurn",
+    "BudgetExceeded",
+    "CallbackCancelled",
     "ConnectionLost",
+    "Cost",
     "Event",
+    "Finding",
     "FolderNotFound",
     "InternalError",
     "InvalidOutput",
@@ -48,12 +67,19 @@ __all__ = [
     "RequestError",
     "Result",
     "Thread",
+    "ThreadBusy",
+    "ThreadEvents",
+    "ThreadUsage",
+    "TooManyCallbacks",
     "Tool",
+    "ToolContext",
+    "ToolError",
     "Turn",
     "TurnFailed",
     "TurnInterrupted",
     "TurnTimeout",
     "VersionMismatch",
     "__version__",
+    "image",
     "tool",
 ]

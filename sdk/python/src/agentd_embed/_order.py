@@ -1,54 +1,60 @@
-"""What runs in a thread, one after the other: a turn or a compaction begins when the one before it, of the same
-agent, has ended. Without that, the input of a second turn would join the first, which then has both answers."""
+"""The ends of what runs in a thread, one after the other: a turn or a compaction begins when the one before it, of the
+same agent, has ended. Without that, the input of a second turn would join the first, which then has both answers."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Union
+from decimal import Decimal
+from typing import Any
 
+from ._events import AnyEvent, Notification
+from ._feed import Entry
+from ._usage import cost_of
 from .errors import AgentdError, ConnectionLost, TurnFailed, TurnInterrupted
 
 
-@dataclass(frozen=True)
-class Event:
-    """A notification about a turn: `method` and `params` are those of the protocol."""
-
-    method: str
-    params: dict[str, Any]
-
-    @property
-    def text(self) -> str:
-        """What the agent's message grows by; empty for every other event."""
-        return str(self.params.get("delta", "")) if self.method == "item/agentMessage/delta" else ""
-
-    @property
-    def turn_id(self) -> Any:
-        """The turn that it is about."""
-        turn = self.params.get("turn")
-        return turn.get("id") if isinstance(turn, dict) else self.params.get("turnId")
-
-
-Entry = Union[Event, AgentdError]
-
-
 class TurnEnd:
-    """Learns of the end of a turn, whoever reads its events."""
+    """Learns of the end of a turn, and of its exceeding its budget, whether its events are read or not."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_cost: Decimal | None = None, stop: Callable[[], None] | None = None) -> None:
         #: The turn, once it has started.
         self.turn_id: str | None = None
+        self._max_cost = max_cost
+        self._stop = stop
+        #: Why the turn has no result, although it may have ended as any other.
+        self.exceeded: str | None = None
         self._ended = asyncio.Event()
 
     def put_nowait(self, entry: Entry) -> None:
         """Takes an event of the thread, or why there are no more."""
-        if isinstance(entry, AgentdError) or (self.turn_id is not None and _ends(entry, self.turn_id)):
-            self._ended.set()
+        if isinstance(entry, Notification):
+            if entry.method == "thread/tokenUsage/updated":
+                self._check_cost(entry)
+            if self.turn_id is None or not ends(entry, self.turn_id):
+                return
+        self._ended.set()
 
     async def wait(self) -> None:
         """Waits for the end."""
         await self._ended.wait()
+
+    def _check_cost(self, event: AnyEvent) -> None:
+        # A turn that joined another one is charged in that one: any of the thread counts.
+        if self._max_cost is None or self.turn_id is None or self.exceeded is not None:
+            return
+        usage = event.params.get("tokenUsage")
+        cost = cost_of(usage) if isinstance(usage, dict) else None
+        if cost is None:
+            # One that is sent again after a reconnection.
+            return
+        spent = cost.turn if cost.turn_with_agents is None else cost.turn_with_agents
+        if spent is None:
+            self.exceeded = "the price of its model is not known, so that `max_cost` cannot be held: add it to the catalog of models"
+        elif spent > self._max_cost:
+            self.exceeded = f"the turn cost {spent} {cost.currency}, more than its `max_cost` of {self._max_cost}"
+        if self.exceeded is not None and self._stop is not None:
+            self._stop()
 
 
 class CompactionEnd:
@@ -59,8 +65,8 @@ class CompactionEnd:
         self.turn_id: str | None = None
         #: Turns that began meanwhile, and of which no item says that they are something else.
         self._candidates: set[Any] = set()
-        self._ended: asyncio.Future[Event] = asyncio.get_running_loop().create_future()
-        # Who waits for it may be gone.
+        self._ended: asyncio.Future[AnyEvent] = asyncio.get_running_loop().create_future()
+        # Its waiter may be gone.
         self._ended.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     def put_nowait(self, entry: Entry) -> None:
@@ -69,6 +75,8 @@ class CompactionEnd:
             return
         if isinstance(entry, AgentdError):
             self._ended.set_exception(entry)
+        elif not isinstance(entry, Notification):
+            return
         elif entry.method == "turn/started":
             self._candidates.add(entry.turn_id)
         elif entry.method == "item/started":
@@ -77,7 +85,7 @@ class CompactionEnd:
                 self._candidates.discard(entry.turn_id)
             elif entry.turn_id in self._candidates:
                 self.turn_id = entry.turn_id
-        elif entry.turn_id in self._candidates and _ends(entry, entry.turn_id):
+        elif entry.turn_id in self._candidates and ends(entry, entry.turn_id):
             self._ended.set_result(entry)
 
     async def wait(self, broken: Callable[[str], AgentdError]) -> None:
@@ -96,7 +104,8 @@ class CompactionEnd:
         self.put_nowait(ConnectionLost("the connection was lost, and whether the compaction has ended is unknown"))
 
 
-def _ends(event: Event, turn_id: str) -> bool:
+def ends(event: AnyEvent, turn_id: str) -> bool:
+    """Whether an event is the end of a turn."""
     if event.turn_id != turn_id or event.method not in ("turn/completed", "turn/replaced"):
         return False
     turn = event.params.get("turn")

@@ -9,6 +9,10 @@ import types
 import typing
 from typing import Any, Literal, Union, cast
 
+from ._context import is_context
+
+#: The origins of unions; `X | Y` has one of its own from Python 3.10 on.
+_UNIONS: tuple[Any, ...] = (Union, getattr(types, "UnionType", Union))
 _SIMPLE: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
 
@@ -34,7 +38,7 @@ def of_type(annotation: Any) -> dict[str, Any]:
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is Literal:
         return {"enum": list(arguments)}
-    if origin in (Union, types.UnionType):
+    if origin in _UNIONS:
         return {"anyOf": [of_type(argument) for argument in arguments]}
     if origin is typing.Annotated:
         texts = [text for text in arguments[1:] if isinstance(text, str)]
@@ -72,6 +76,8 @@ def of_function(function: Any) -> dict[str, Any]:
             raise TypeError(f"{function.__name__}: `{name}` cannot be given by name")
         if name not in hints:
             raise TypeError(f"{function.__name__}: `{name}` has no annotation")
+        if is_context(hints[name]):
+            continue
         properties[name] = of_type(hints[name])
         if parameter.default is parameter.empty:
             required.append(name)
@@ -123,7 +129,7 @@ def value_of(annotation: Any, value: Any, where: str = "the answer") -> Any:
         if value not in arguments:
             raise wrong(f"one of {list(arguments)}")
         return value
-    if origin in (Union, types.UnionType):
+    if origin in _UNIONS:
         for argument in arguments:
             try:
                 return value_of(argument, value, where)

@@ -1,17 +1,23 @@
-"""The connection of an agent over its whole life: the handshake, and coming back to a server that still runs."""
+"""The connection of an agent over its whole life: the handshake, coming back to a server that still runs, and requests
+that are sent again because the server had too much to do."""
 
 from __future__ import annotations
 
 import asyncio
 import random
 import re
-from collections.abc import Awaitable, Callable
-from typing import Any, Protocol, cast
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from ._connection import Connection, Taken
+from ._events import AnyEvent, Notification, thread_of
+from ._feed import REOPEN, Entry, Pace, Pressure
 from ._package import VERSION
-from .errors import AgentdError, ConnectionLost, VersionMismatch
-from .types import InitializeResponse
+from .errors import AgentdError, ConnectionLost, Overloaded, VersionMismatch
+
+if TYPE_CHECKING:
+    from .types import InitializeResponse
 
 #: The versions of the server that this package works with, as a text and as a check.
 WANTED = "0.1 and later 0.x"
@@ -21,17 +27,35 @@ _FIRST_DELAY = 0.1
 _LONGEST_DELAY = 5.0
 
 
+class Replay:
+    """Events that the server sends again for one reader: so many of the next ones of the thread."""
+
+    def __init__(self, count: int, put: Callable[[Entry], None], done: Callable[[], None]) -> None:
+        self.left = count
+        self.put = put
+        self.done = done
+
+
 class SessionListener(Protocol):
     """Takes what arrives over all connections."""
 
-    def notified(self, method: str, params: dict[str, Any]) -> None:
+    def notified(self, event: AnyEvent) -> None:
         """A notification."""
+
+    def received(self, event: AnyEvent) -> None:
+        """A notification of any kind, also one that is sent again for one reader."""
+
+    def interrupted(self) -> None:
+        """The connection was lost, and may come back."""
+
+    def still_open(self, thread: str, numbers: list[Any]) -> None:
+        """The requests of a thread that are open on a new connection."""
 
     def asked(self, connection: Connection, number: Any, method: str, params: dict[str, Any]) -> None:
         """A request."""
 
     def lost(self, error: AgentdError) -> None:
-        """No request is answered any more."""
+        """No request is answered any longer."""
 
     def awaited(self) -> list[str]:
         """The threads whose events are awaited."""
@@ -56,6 +80,8 @@ class Session:
         client_name: str,
         start_timeout: float,
         reconnect_timeout: float,
+        capabilities: Mapping[str, Any],
+        overload_retries: int,
     ) -> None:
         self._open_connection = open_connection
         self._listener = listener
@@ -63,8 +89,16 @@ class Session:
         self._client_name = client_name
         self._start_timeout = start_timeout
         self._reconnect_timeout = reconnect_timeout
+        self._capabilities = dict(capabilities)
+        self._overload_retries = overload_retries
+        self.pressure = Pressure()
+        self.pace = Pace()
         #: The position of each thread among its events.
         self._cursors: dict[str, str] = {}
+        #: How many events were received.
+        self._order = 0
+        #: What the server sends again, by thread.
+        self._replays: dict[str, deque[Replay]] = {}
         #: Threads that this connection is not subscribed to, but the one before was.
         self._left: set[str] = set()
         self._connection: Connection | None = None
@@ -82,20 +116,79 @@ class Session:
             raise
 
     async def request(self, method: str, params: Any, taken: Taken | None = None) -> Any:
-        """As `Connection.request`; while the session comes back, the request waits for that."""
-        return await (await self._ready()).request(method, params, taken)
+        """As `Connection.request`; while the session comes back, the request waits for that.
 
-    async def open(self, method: str, params: Any) -> str:
-        """Opens a thread: a request whose result has it."""
+        One that the server refuses because it has too much to do is sent again, after a growing delay.
+        """
+        delay = _FIRST_DELAY
+        for left in range(self._overload_retries, -1, -1):
+            try:
+                return await (await self._ready()).request(method, params, taken)
+            except Overloaded:
+                if left == 0:
+                    raise
+            # Partly random, so that clients do not come back all at once.
+            await asyncio.sleep(delay * random.uniform(0.5, 1.0))
+            delay = min(delay * 2, _LONGEST_DELAY)
+
+    async def open(self, method: str, params: Any, opened: Callable[[str, Any], None]) -> str:
+        """Opens a thread: a request whose result has it. `opened` gets its id and the result, before any later event."""
         ids: list[str] = []
 
         def taken(result: Any) -> None:
             ids.append(self.id_of("thread", method, result))
             self._keep_cursor(ids[0], result)
             self._left.discard(ids[0])
+            opened(ids[0], result)
 
         await self.request(method, params, taken)
         return ids[0]
+
+    async def follow(self, thread: str, cursor: str, put: Callable[[Entry], None], done: Callable[[], None]) -> None:
+        """Has the events after a cursor sent again, for one reader. `done` is called before the first newer event.
+
+        Where they are gone, `put` gets an event `replaced` in their place.
+        """
+        connection = await self._ready()
+
+        def taken(result: Any) -> None:
+            self.id_of("thread", "thread/resume", result)
+            replay = result.get("eventReplay")
+            kind = replay.get("type") if isinstance(replay, dict) else None
+            if kind == "replayed" and isinstance(replay.get("events"), int):
+                if replay["events"]:
+                    self._replays.setdefault(thread, deque()).append(Replay(replay["events"], put, done))
+                else:
+                    done()
+            elif kind == "snapshot":
+                put(self._replaced(thread, result, replay))
+                done()
+            else:
+                raise AgentdError("the server sends no events again: it is older than this package")
+            if thread in self._left:
+                self._keep_cursor(thread, result)
+                self._left.discard(thread)
+
+        await connection.request("thread/resume", {"threadId": thread, "eventCursor": cursor}, taken)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the connection is lost for good."""
+        return self._lost is not None
+
+    def position(self, thread: str) -> tuple[str | None, int]:
+        """The newest cursor of a thread, and its place among the events."""
+        return self._cursors.get(thread), self._order
+
+    def _replaced(self, thread: str, result: Any, replay: Any) -> AnyEvent:
+        params = {
+            "threadId": thread,
+            "reason": replay.get("reason"),
+            "turns": result["thread"].get("turns") or [],
+            "fromTurnId": replay.get("fromTurnId"),
+            "isComplete": replay.get("isComplete", True),
+        }
+        return Notification("replaced", params, result.get("eventCursor"), 0, self._order)
 
     async def subscribe(self, thread: str) -> None:
         """Subscribes to a thread again, if a lost connection was."""
@@ -121,7 +214,7 @@ class Session:
         return self._error()
 
     def begin(self, work: Any) -> asyncio.Task[None]:
-        """Does something beside, until the session is closed."""
+        """Does something at the same time, until the session is closed."""
         task: asyncio.Task[None] = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -136,12 +229,35 @@ class Session:
         if self._connection is not None:
             await self._connection.close()
 
-    def notified(self, method: str, params: dict[str, Any], cursor: str | None) -> None:
+    def notified(self, method: str, params: dict[str, Any], cursor: str | None, size: int) -> None:
         """Of a connection."""
-        thread = params.get("threadId")
-        if cursor is not None and isinstance(thread, str):
-            self._cursors[thread] = cursor
-        self._listener.notified(method, params)
+        thread = thread_of(params)
+        self._order += 1
+        replays = self._replays.get(thread) if thread is not None and cursor is not None else None
+        if thread is not None and replays:
+            event: AnyEvent = Notification(method, params, cursor, size, self._order)
+            self._listener.received(event)
+            self._send_again(thread, replays, event)
+            return
+        if thread is not None:
+            if cursor is not None:
+                self._cursors[thread] = cursor
+            else:
+                # It has no position of its own: after it, events go on as after the one before.
+                cursor = self._cursors.get(thread)
+        event = Notification(method, params, cursor, size, self._order)
+        self._listener.received(event)
+        self._listener.notified(event)
+
+    def _send_again(self, thread: str, replays: deque[Replay], event: AnyEvent) -> None:
+        replay = replays[0]
+        replay.put(event)
+        replay.left -= 1
+        if replay.left == 0:
+            replays.popleft()
+            if not replays:
+                del self._replays[thread]
+            replay.done()
 
     def asked(self, connection: Connection, number: Any, method: str, params: dict[str, Any]) -> None:
         """Of a connection."""
@@ -155,8 +271,10 @@ class Session:
         if not self._is_lasting or connection.is_garbage or self._reconnect_timeout <= 0:
             self._end(error)
             return
+        self._end_replays(REOPEN)
+        self._listener.interrupted()
         self._returning = asyncio.get_running_loop().create_future()
-        # Nobody need wait for it.
+        # It may be that no call waits for it.
         self._returning.add_done_callback(lambda done: done.exception())
         self.begin(self._return(connection, error, self._returning))
 
@@ -183,7 +301,14 @@ class Session:
         self._lost = error
         if self._returning is not None and not self._returning.done():
             self._returning.set_exception(error)
+        self._end_replays(error)
         self._listener.lost(error)
+
+    def _end_replays(self, entry: Entry) -> None:
+        replays, self._replays = self._replays, {}
+        for of_thread in replays.values():
+            for replay in of_thread:
+                replay.put(entry)
 
     async def _connect(self, timeout: float) -> Connection:
         connection = Connection(self)
@@ -211,11 +336,11 @@ class Session:
             "initialize",
             {
                 "clientInfo": {"name": self._client_name, "title": None, "version": VERSION},
-                "capabilities": {"experimentalApi": True, "eventCursor": self._is_lasting},
+                "capabilities": self._capabilities,
             },
         )
         _check_version(str(server.get("userAgent", "")) if isinstance(server, dict) else "")
-        self.server = cast(InitializeResponse, server)
+        self.server = cast("InitializeResponse", server)
         await connection.send({"method": "initialized"})
 
     async def _return(self, old: Connection, lost: ConnectionLost, returning: asyncio.Future[Connection]) -> None:
@@ -244,7 +369,6 @@ class Session:
                 if not returning.done():
                     returning.set_result(connection)
                 return
-            # Partly random, so that clients do not come back all at once.
             await asyncio.sleep(delay * random.uniform(0.5, 1.0))
             delay = min(delay * 2, _LONGEST_DELAY)
 
@@ -276,6 +400,8 @@ class Session:
             self.id_of("thread", "thread/resume", result)
             replay = result.get("eventReplay")
             kind = replay.get("type") if isinstance(replay, dict) else None
+            if isinstance(replay, dict) and isinstance(replay.get("openRequestIds"), list):
+                self._listener.still_open(thread, replay["openRequestIds"])
             if kind == "snapshot":
                 self._listener.replaced(thread, result["thread"])
             # With a replay, each event brings its own position.

@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .types import TurnError
+if TYPE_CHECKING:
+    from ._usage import Cost
+    from .types import ThreadItem, ThreadTokenUsage, TurnError
 
 
 class AgentdError(Exception):
-    """The base of all errors of this package."""
+    """The base of all errors of this package.
+
+    An error of a turn says how far the turn came; an :class:`asyncio.CancelledError` of a turn has the same
+    attributes.
+    """
+
+    #: The thread of the turn; none when the error is not one of a turn.
+    thread_id: str | None = None
+    turn_id: str | None = None
+    #: The answer as far as it was received.
+    text: str = ""
+    #: The items that were completed, in their order.
+    items: list[ThreadItem]
+    #: The tokens, as far as they were reported.
+    usage: ThreadTokenUsage | None = None
+    #: The cost, as far as it was reported.
+    cost: Cost | None = None
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.items = []
 
 
 class ProgramNotFound(AgentdError):
@@ -63,7 +85,7 @@ class InternalError(RequestError):
 
 
 class Overloaded(RequestError):
-    """The server has too much to do: try again later."""
+    """The server has too much to do, and had it after the retries, too: try again later."""
 
 
 _KINDS: dict[int, type[RequestError]] = {
@@ -102,9 +124,29 @@ class TurnTimeout(AgentdError):
     """A turn took longer than it may, and was interrupted."""
 
 
+class BudgetExceeded(AgentdError):
+    """A turn cost more than its `max_cost`, or an unknown amount, and was interrupted. `cost` says how much."""
+
+
+class ThreadBusy(AgentdError):
+    """Another turn or compaction runs in the thread, and `on_busy` is `error`."""
+
+
 class InvalidOutput(AgentdError):
     """The answer of a turn does not have the shape that was asked for. `text` is the answer."""
 
     def __init__(self, why: str, text: str) -> None:
         super().__init__(f"the answer does not have the wanted shape: {why}")
         self.text = text
+
+
+class TooManyCallbacks(AgentdError):
+    """A callback was not called, because too many run."""
+
+
+class CallbackCancelled(AgentdError):
+    """Raised by :meth:`ToolContext.raise_if_cancelled`: the answer of the callback is no longer wanted."""
+
+
+class ToolError(Exception):
+    """Raise it in a tool to tell the model what went wrong: its text is the result of the call."""
