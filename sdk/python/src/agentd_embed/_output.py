@@ -7,14 +7,24 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import _schema
+from ._strict import NotStrict, strict, without_nulls
 from .errors import InvalidOutput
 
 
 def schema_of(output: Any) -> dict[str, Any] | None:
-    """The schema of the answer; None for a text. Raises :class:`TypeError` for what JSON has no counterpart of."""
+    """The schema of the answer; None for a text. Raises :class:`TypeError` for what JSON has no counterpart of.
+
+    One that is given as a mapping is sent as it is; that of a type is made strict, unless that would change its meaning.
+    """
     if output is None or output is str:
         return None
-    return dict(output) if isinstance(output, Mapping) else _schema.of_type(output)
+    if isinstance(output, Mapping):
+        return dict(output)
+    schema = _schema.of_type(output)
+    try:
+        return strict(schema)
+    except NotStrict:
+        return schema
 
 
 def parsed(output: Any, text: str) -> Any:
@@ -23,6 +33,8 @@ def parsed(output: Any, text: str) -> Any:
         return text
     try:
         value = json.loads(text)
-        return value if isinstance(output, Mapping) else _schema.value_of(output, value)
+        if isinstance(output, Mapping):
+            return value
+        return _schema.value_of(output, without_nulls(_schema.of_type(output), value))
     except ValueError as error:
         raise InvalidOutput(str(error), text) from error

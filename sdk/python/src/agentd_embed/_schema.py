@@ -13,6 +13,8 @@ from ._context import is_context
 
 #: The origins of unions; `X | Y` has one of its own from Python 3.10 on.
 _UNIONS: tuple[Any, ...] = (Union, getattr(types, "UnionType", Union))
+#: Dataclasses whose schema is being made, each inside the one before.
+_open: list[Any] = []
 _SIMPLE: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
 
@@ -55,15 +57,26 @@ def of_type(annotation: Any) -> dict[str, Any]:
 
 
 def of_dataclass(kind: Any) -> dict[str, Any]:
-    """The schema of a dataclass. Every member is required, as strict structured output wants it."""
+    """The schema of a dataclass, with its members in their order. Those without a default are required."""
+    if kind in _open:
+        raise TypeError(f"{kind!r} contains itself, which only a pydantic model or a JSON Schema can express")
     hints = typing.get_type_hints(kind, include_extras=True)
-    fields = dataclasses.fields(kind)
+    fields = [field for field in dataclasses.fields(kind) if field.init]
+    _open.append(kind)
+    try:
+        properties = {field.name: of_type(hints[field.name]) for field in fields}
+    finally:
+        _open.pop()
     return {
         "type": "object",
-        "properties": {field.name: of_type(hints[field.name]) for field in fields},
-        "required": [field.name for field in fields],
+        "properties": properties,
+        "required": [field.name for field in fields if not _has_default(field)],
         "additionalProperties": False,
     }
+
+
+def _has_default(field: dataclasses.Field[Any]) -> bool:
+    return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
 
 
 def of_function(function: Any) -> dict[str, Any]:
@@ -114,9 +127,11 @@ def value_of(annotation: Any, value: Any, where: str = "the answer") -> Any:
         hints = typing.get_type_hints(annotation, include_extras=True)
         given: dict[str, Any] = {}
         for field in dataclasses.fields(annotation):
+            if not field.init:
+                continue
             if field.name in value:
                 given[field.name] = value_of(hints[field.name], value[field.name], f"{where}.{field.name}")
-            elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+            elif not _has_default(field):
                 raise ValueError(f"{where} has no `{field.name}`")
         return cast(Any, annotation)(**given)
     if isinstance(annotation, type) and issubclass(annotation, enum.Enum):
