@@ -29,7 +29,7 @@ def mypy() -> str:
 
 def pyright() -> str:
     environment = {**os.environ, "PYRIGHT_PYTHON_CACHE_DIR": str(Path(sys.prefix) / "pyright")}
-    command = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, str(MISTAKES)]
+    command = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "--project", str(MISTAKES.parent)]
     ran = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     if "informations" not in ran.stdout:
         pytest.skip(f"pyright is a program of npm, which could not be fetched: {ran.stderr[-200:]}")
