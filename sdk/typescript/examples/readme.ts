@@ -11,7 +11,7 @@ function approve(approval: Approval): boolean {
 await using agent = await Agent.start({ offline: true, approve });
 const thread = await agent.thread({ sandbox: "readOnly", approvalPolicy: "onRequest" });
 const turn = await thread.turn("Describe this project in a file");
-for await (const text of turn.text()) process.stdout.write(text);
+for await (const text of turn.text({ commentary: true })) process.stdout.write(text);
 
 const result = await turn.result();
 console.log();

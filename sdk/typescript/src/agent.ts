@@ -2,11 +2,13 @@
 
 import { Answerer, type Callbacks } from "./callbacks.js";
 import { type Connection, type Params, type RequestId, isObject } from "./connection.js";
-import { ConnectionLost } from "./errors.js";
-import type { TurnEvent } from "./events.js";
+import type { AgentdError } from "./errors.js";
+import type { AnyNotification } from "./events.js";
+import { Hub } from "./hub.js";
 import type { Input } from "./input.js";
 import type {
   ClientRequests,
+  InitializeCapabilities,
   InitializeResponse,
   Thread as ThreadRecord,
   ThreadForkParams,
@@ -14,13 +16,14 @@ import type {
   ThreadListResponse,
   ThreadResumeParams,
   ThreadStartParams,
-  Turn as TurnState,
+  ThreadTokenUsage,
 } from "./protocol.js";
-import { CompactionEnd, Orders, type Reader, TurnEnd, checkCompaction } from "./order.js";
-import { EventQueues } from "./queue.js";
+import { CompactionEnd, TurnEnd, checkCompaction } from "./order.js";
+import type { Reader } from "./queue.js";
 import type { Schema } from "./schema.js";
 import { Session } from "./session.js";
-import { type OutputOf, type RunOptions, Thread, type ThreadHost } from "./thread.js";
+import type { ThreadState } from "./state.js";
+import { type OutputOf, type RunOptions, type Start, type Started, Thread, type ThreadHost } from "./thread.js";
 import type { Way } from "./transport.js";
 import type { Result } from "./turn.js";
 import { checkTimeout, within } from "./waiting.js";
@@ -41,6 +44,16 @@ export interface CommonOptions extends Callbacks {
   reconnectTimeout?: number | undefined;
   /** Milliseconds that a server may take to confirm an interruption; 5,000. */
   interruptTimeout?: number | undefined;
+  /** How often a request is sent again that an overloaded server refused, after growing, partly random pauses; 6. */
+  overloadRetries?: number | undefined;
+  /** What is asked of the server beyond the default: all that is experimental, cursors and costs. */
+  capabilities?: InitializeCapabilities | undefined;
+}
+
+/** What this package adds to the parameters of a thread. */
+interface Contextual {
+  /** The application's own value, which callbacks get as `user`. */
+  context?: unknown;
 }
 
 type ParamsOf<M> = M extends { params: infer P } ? [params: P] : M extends { params?: infer P } ? [params?: P] : never;
@@ -49,39 +62,51 @@ type ResultOf<M> = M extends { result: infer R } ? R : never;
 /** A server and the connection to it. */
 export class Agent {
   readonly #options: CommonOptions;
-  readonly #queues = new EventQueues();
-  readonly #orders = new Orders();
   readonly #answerer: Answerer;
   readonly #session: Session;
+  readonly #hub: Hub;
   readonly #host: ThreadHost;
+  readonly #handlers = new Set<(notification: AnyNotification) => void>();
 
   protected constructor(way: Way, options: CommonOptions) {
-    const { startTimeout = 60_000, reconnectTimeout = 60_000, interruptTimeout = 5_000 } = options;
+    const { startTimeout = 60_000, reconnectTimeout = 60_000, interruptTimeout = 5_000, overloadRetries = 6 } = options;
     checkTimeout("startTimeout", startTimeout);
     checkTimeout("reconnectTimeout", reconnectTimeout);
     checkTimeout("interruptTimeout", interruptTimeout);
+    if (!(Number.isInteger(overloadRetries) && overloadRetries >= 0)) {
+      throw new RangeError(`\`overloadRetries\` is ${String(overloadRetries)}, not a number of retries`);
+    }
     if (options.token !== undefined) checkToken(options.token);
     this.#options = options;
-    this.#answerer = new Answerer(options);
+    this.#answerer = new Answerer(options, (threadId, turnId) => this.#hub.states.peek(threadId)?.contextOf(turnId));
     const clientName = options.clientName ?? "agentd-embed-typescript";
-    this.#session = new Session(way, { clientName, startTimeout, reconnectTimeout }, {
-      notified: (method, params) => this.#notified(method, params),
+    const capabilities = capabilitiesOf(options.capabilities);
+    this.#session = new Session(way, { clientName, startTimeout, reconnectTimeout, overloadRetries, capabilities }, {
+      notified: (method, params, cursor, size) => this.#notified(method, params, cursor, size),
       asked: (connection: Connection, id: RequestId, method: string, params: Params) =>
         this.#answerer.asked(connection, id, method, params),
-      lost: (error) => this.#queues.fail(error),
-      awaited: () => this.#queues.threads(),
-      replaced: (threadId, thread) => this.#replaced(threadId, thread),
-      gone: (threadId, error) => this.#queues.fail(error, threadId),
+      interrupted: () => this.#hub.interrupted(),
+      lost: (error) => this.#lost(error),
+      awaited: () => this.#hub.readers.threads(),
+      replaced: (threadId, result) => this.#hub.replaced(threadId, result),
+      open: (threadId, requestIds) => this.#answerer.open(threadId, requestIds),
+      gone: (threadId, error) => this.#hub.readers.fail(error, threadId),
     });
+    this.#hub = new Hub(this.#session);
+    const hub = this.#hub;
     this.#host = {
       interruptTimeout,
       request: (method, params) => this.#session.request(method, params),
       broken: (why) => this.#session.broken(why),
-      subscribe: (threadId) => this.#queues.subscribe(threadId),
-      unsubscribe: (threadId, queue) => this.#queues.unsubscribe(threadId, queue),
-      takeThread: (threadId, signal) => this.#orders.take(threadId, signal),
-      startTurn: (params, release, signal) => this.#startTurn(params, release, signal),
+      attach: (threadId) => this.#session.subscribe(threadId),
+      events: (threadId, cursor) => hub.events(threadId, cursor),
+      unsubscribe: (threadId, queue) => hub.unsubscribe(threadId, queue),
+      fill: (threadId, queue) => hub.fill(threadId, queue),
+      running: (threadId) => hub.running(threadId),
+      takeThread: ({ id }, signal) => hub.orders.take(id, signal),
+      startTurn: (start) => this.#startTurn(start),
       compact: (threadId, release) => this.#compact(threadId, release),
+      fork: (threadId, params) => this.fork(threadId, params),
     };
   }
 
@@ -104,29 +129,44 @@ export class Agent {
     await this.close();
   }
 
-  /** Sends any request of the protocol. Those that are not in its types can be sent, too. */
+  /** Sends a request of the protocol. */
   request<M extends keyof ClientRequests>(
     method: M,
     ...params: ParamsOf<ClientRequests[M]>
-  ): Promise<ResultOf<ClientRequests[M]>>;
-  request(method: string, params?: unknown): Promise<unknown>;
-  request(method: string, params?: unknown): Promise<unknown> {
+  ): Promise<ResultOf<ClientRequests[M]>> {
+    return this.requestUntyped(method, params[0]) as Promise<ResultOf<ClientRequests[M]>>;
+  }
+
+  /** Sends any request, also one that the types of this package do not have. */
+  requestUntyped(method: string, params?: unknown): Promise<unknown> {
     return this.#session.request(method, params ?? {});
   }
 
-  /** Starts a thread. */
-  thread(params: ThreadStartParams = {}): Promise<Thread> {
+  /**
+   * Calls the handler with every notification of the server, also those of no thread, before anything else looks at
+   * them. Returns what removes it.
+   */
+  onNotification(handler: (notification: AnyNotification) => void): () => void {
+    if (typeof handler !== "function") throw new TypeError("`handler` is not a function");
+    // Each call has a registration of its own.
+    const own = (notification: AnyNotification) => handler(notification);
+    this.#handlers.add(own);
+    return () => void this.#handlers.delete(own);
+  }
+
+  /** Starts a thread. `context` is the application's own value for callbacks. */
+  thread(params: ThreadStartParams & Contextual = {}): Promise<Thread> {
     const tools = this.#answerer.tools.map((tool) => tool.spec());
     return this.#open("thread/start", { ...(tools.length > 0 && { dynamicTools: tools }), ...params });
   }
 
   /** Loads a stored thread. */
-  resume(threadId: string, params: Omit<ThreadResumeParams, "threadId"> = {}): Promise<Thread> {
+  resume(threadId: string, params: Omit<ThreadResumeParams, "threadId"> & Contextual = {}): Promise<Thread> {
     return this.#open("thread/resume", { threadId, ...params });
   }
 
   /** Copies a stored thread. */
-  fork(threadId: string, params: Omit<ThreadForkParams, "threadId"> = {}): Promise<Thread> {
+  fork(threadId: string, params: Omit<ThreadForkParams, "threadId"> & Contextual = {}): Promise<Thread> {
     return this.#open("thread/fork", { threadId, ...params });
   }
 
@@ -151,7 +191,7 @@ export class Agent {
   /** Runs one turn in a new thread. */
   async run<S extends Schema | undefined = undefined>(
     message: Input,
-    options: RunOptions<S> & { thread?: ThreadStartParams } = {},
+    options: RunOptions<S> & { thread?: ThreadStartParams & Contextual } = {},
   ): Promise<Result<OutputOf<S>>> {
     const { thread: params, ...rest } = options;
     checkTimeout("timeout", rest.timeout);
@@ -159,34 +199,66 @@ export class Agent {
     return thread.run<S>(message, rest as unknown as RunOptions<S>);
   }
 
-  async #open(method: string, params: object): Promise<Thread> {
+  async #open(method: string, { context, ...params }: Contextual & { threadId?: string }): Promise<Thread> {
     const { model, offline, cwd } = this.#options;
     const defaults = { model: model ?? (offline ? "demo" : undefined), modelProvider: offline ? "offline" : undefined, cwd };
-    return new Thread(this.#host, await this.#session.open(method, { ...defaults, ...params }));
+    let state: ThreadState | undefined;
+    const id = await this.#session.open(method, { ...defaults, ...params }, (threadId, turns) => {
+      state = this.#hub.states.of(threadId);
+      state.replaced(turns);
+      state.cursor ??= this.#session.cursorOf(threadId);
+    });
+    state ??= this.#hub.states.of(id);
+    if (context !== undefined) state.context = context;
+    return new Thread(this.#host, state);
   }
 
-  async #startTurn(
-    params: { threadId: string },
-    release: () => void,
-    signal: AbortSignal | undefined,
-  ): Promise<string> {
+  async #startTurn({ method, params, state, release, signal, budget, context }: Start): Promise<Started> {
     const { threadId } = params;
-    const end = new TurnEnd();
+    let started: Started | undefined;
+    let place = threadId;
+    const used = (usage: ThreadTokenUsage) => {
+      if (budget?.isExceeded(usage) && end.turnId !== undefined) this.#abandon(place, end.turnId);
+    };
+    const end = new TurnEnd(used);
     const taken = (result: unknown) => {
-      end.turnId = this.#session.idOf("turn", "turn/start", result);
+      const id = this.#session.idOf("turn", method, result);
+      end.turnId = id;
+      const copy = (result as { reviewThreadId?: unknown }).reviewThreadId;
+      if (typeof copy === "string") place = copy;
+      const own = this.#hub.states.of(place);
+      own.running.add(id);
+      if (context) own.contexts.set(id, context.value);
+      // A review in a copy of the thread is not in the way of others.
+      if (place !== threadId) this.#watch(place, end, used, () => own.contexts.delete(id));
       // Nobody waits for it any more.
-      if (signal?.aborted) this.#abandon(threadId, end.turnId);
+      if (signal?.aborted) return this.#abandon(place, id);
+      started = { id, threadId: place, queue: this.#hub.subscribe(place, "turn"), state: own };
+      started.queue.turnId = id;
     };
     const start = async () => {
       await this.#session.subscribe(threadId, signal);
       signal?.throwIfAborted();
-      await this.#session.request("turn/start", params, taken);
+      await this.#session.request(method, params, taken);
     };
     // It goes on when the signal is aborted: until its end the turn is in the way of others.
     const starting = start();
-    this.#occupy(threadId, end, starting.then(() => end.ended), release);
+    const over = () => {
+      if (end.turnId !== undefined) state.contexts.delete(end.turnId);
+      release();
+    };
+    this.#occupy(threadId, end, starting.then(() => end.ended), over);
     await within(starting, { signal });
-    return end.turnId as string;
+    if (started === undefined) throw signal?.reason;
+    return started;
+  }
+
+  /** Has a turn watched that runs in another thread than the one that it was started in. */
+  #watch(place: string, end: TurnEnd, used: (usage: ThreadTokenUsage) => void, over: () => void): void {
+    const there = new TurnEnd(used);
+    there.turnId = end.turnId;
+    end.elsewhere();
+    this.#occupy(place, there, there.ended, over);
   }
 
   async #compact(threadId: string, release: () => void): Promise<void> {
@@ -207,7 +279,7 @@ export class Agent {
 
   /** Has a thread for itself until the work is over. */
   #occupy(threadId: string, end: Reader, work: Promise<unknown>, release: () => void): void {
-    const vacate = this.#queues.occupy(threadId, end);
+    const vacate = this.#hub.readers.occupy(threadId, end);
     const over = () => {
       vacate();
       release();
@@ -220,43 +292,47 @@ export class Agent {
     this.#session.request("turn/interrupt", { threadId, turnId }).catch(() => undefined);
   }
 
-  #notified(method: string, params: Params): void {
+  #notified(method: string, params: Params, cursor: string | undefined, size: number): boolean {
+    for (const handler of this.#handlers) this.#notify(handler, method, params, cursor);
+    const isNew = this.#hub.notified(method, params, cursor, size);
     if (method === "serverRequest/resolved") this.#answerer.resolved(params["requestId"]);
-    const threadId = params["threadId"];
-    if (typeof threadId !== "string") return;
-    for (const queue of this.#queues.of(threadId)) queue.push({ method, params } as unknown as TurnEvent);
+    if (method === "turn/completed" && isNew && isObject(params["turn"])) this.#answerer.turnEnded(params["turn"]["id"]);
+    return isNew;
   }
 
-  /** Tells the turns of a thread how they stand, when the events in between are not available. */
-  #replaced(threadId: string, thread: Params): void {
-    const missing = this.#queues.of(threadId).filter((queue) => !replace(queue, threadId, thread));
-    if (missing.length === 0) return;
-    // The snapshot may hold the newest turns only.
-    const gone = new ConnectionLost("the turn is no longer part of its thread");
-    const taken = (result: unknown) => {
-      const whole = (result as { thread?: unknown } | null)?.thread;
-      for (const queue of missing) {
-        if (!isObject(whole) || !replace(queue, threadId, whole)) queue.push(gone);
-      }
-    };
-    this.#session.request("thread/read", { threadId, includeTurns: true }, taken).catch((error: unknown) => {
-      const why = `the turn could not be read on a new connection: ${(error as Error).message}`;
-      for (const queue of missing) queue.push(new ConnectionLost(why, { cause: error }));
-    });
+  #notify(
+    handler: (notification: AnyNotification) => void,
+    method: string,
+    params: Params,
+    cursor: string | undefined,
+  ): void {
+    try {
+      handler({ method, params, ...(cursor !== undefined && { cursor }) } as unknown as AnyNotification);
+    } catch (error) {
+      const threadId = typeof params["threadId"] === "string" ? params["threadId"] : "";
+      const where = { threadId, turnId: undefined, callId: undefined, user: undefined, signal: new AbortController().signal };
+      this.#answerer.failed(error, { ...where, callback: "onNotification", tool: undefined });
+    }
+  }
+
+  #lost(error: AgentdError): void {
+    this.#answerer.lost(error);
+    this.#hub.readers.fail(error);
+    this.#hub.flow.stop();
   }
 }
 
-/** Says how the turn of a queue stands; false when the thread does not have it. */
-function replace(queue: Reader, threadId: string, thread: Params): boolean {
-  // Its turn has not started: the request failed with the connection.
-  if (queue.turnId === undefined) {
-    queue.loseSight?.();
-    return true;
+/** Notifications without which turns would not end, or callbacks not be withdrawn. */
+const NEEDED = ["item/completed", "item/started", "serverRequest/resolved", "turn/completed", "turn/started"];
+
+function capabilitiesOf(given: InitializeCapabilities = {}): InitializeCapabilities {
+  const needed = given.optOutNotificationMethods?.find((it) => NEEDED.includes(it));
+  if (needed !== undefined) {
+    throw new TypeError(`\`capabilities.optOutNotificationMethods\` has \`${needed}\`, which this package needs`);
   }
-  const turns = Array.isArray(thread["turns"]) ? (thread["turns"] as TurnState[]) : [];
-  const turn = turns.find((it) => it?.id === queue.turnId && Array.isArray(it.items));
-  if (turn) queue.push({ method: "turn/replaced", params: { threadId, turn } });
-  return turn !== undefined;
+  // The others are experimental.
+  const isExperimental = given.experimentalApi ?? true;
+  return { experimentalApi: isExperimental, eventCursor: isExperimental, tokenCost: isExperimental, ...given };
 }
 
 /** A header holds visible ASCII only; a line break in it would begin another header. */

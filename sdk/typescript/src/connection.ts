@@ -1,6 +1,7 @@
 /** One connection to a server: JSON-RPC messages, and which answer belongs to which request. */
 
 import { AgentdError, ConnectionLost, requestError } from "./errors.js";
+import { Inbox, LONGEST_WAIT } from "./inbox.js";
 import type { Open, Transport } from "./transport.js";
 import { within } from "./waiting.js";
 
@@ -10,7 +11,8 @@ export type Reply = { result: unknown } | { error: { code: number; message: stri
 
 /** Takes what the server says by itself. */
 export interface Listener {
-  notified(method: string, params: Params, cursor: string | undefined): void;
+  /** `size` is the number of characters of the message. */
+  notified(method: string, params: Params, cursor: string | undefined, size: number): void;
   asked(connection: Connection, id: RequestId, method: string, params: Params): void;
   lost(connection: Connection, error: ConnectionLost): void;
 }
@@ -28,6 +30,12 @@ class Garbage extends Error {}
 export class Connection {
   readonly #listener: Listener;
   readonly #calls = new Map<number, Call>();
+  readonly #inbox = new Inbox({
+    take: (text) => this.#receive(text),
+    ended: (why) => this.broken(why),
+    hold: (isHeld) => this.#transport?.hold(isHeld),
+    overflowed: () => this.#overflow(),
+  });
   #transport: Transport | undefined;
   #next = 0;
   #lost: ConnectionLost | undefined;
@@ -39,7 +47,7 @@ export class Connection {
   static async open(open: Open, listener: Listener, signal: AbortSignal): Promise<Connection> {
     const connection = new Connection(listener);
     connection.#transport = await open(
-      { message: (text) => connection.#receive(text), ended: (why) => connection.broken(why) },
+      { message: (text) => connection.#inbox.push(text), ended: (why) => connection.#inbox.end(why) },
       signal,
     );
     return connection;
@@ -47,6 +55,16 @@ export class Connection {
 
   get isLost(): boolean {
     return this.#lost !== undefined;
+  }
+
+  /** Whether a request waits for its answer. */
+  get isAsking(): boolean {
+    return this.#calls.size > 0;
+  }
+
+  /** Takes no message of the server until `isPaused` is false again. */
+  pause(isPaused: boolean): void {
+    this.#inbox.pause(isPaused);
   }
 
   /**
@@ -94,11 +112,17 @@ export class Connection {
   broken(why: string): ConnectionLost {
     if (!this.#lost) {
       this.#lost = new ConnectionLost(why);
+      this.#inbox.close();
       for (const call of this.#calls.values()) call.reject(new ConnectionLost(why));
       this.#calls.clear();
       this.#listener.lost(this, this.#lost);
     }
     return new ConnectionLost(this.#lost.message);
+  }
+
+  #overflow(): void {
+    this.broken(`more than ${LONGEST_WAIT >> 20} MiB of events were not read in time`);
+    this.#transport?.abort();
   }
 
   #receive(text: string): void {
@@ -124,7 +148,7 @@ export class Connection {
       return this.#listener.asked(this, id, method, params);
     }
     const cursor = typeof eventCursor === "string" ? eventCursor : undefined;
-    this.#listener.notified(method, params, cursor);
+    this.#listener.notified(method, params, cursor, text.length);
   }
 
   #answered(message: Params): void {

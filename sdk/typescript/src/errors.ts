@@ -1,6 +1,6 @@
 /** What can go wrong, by kind. Everything that this package throws by itself is an `AgentdError`. */
 
-import type { AgentErrorInfo, TurnError } from "./protocol.js";
+import type { AgentErrorInfo, ThreadItem, ThreadTokenUsage, TokenCost, TurnError } from "./protocol.js";
 
 /** The base of all errors of this package. */
 export class AgentdError extends Error {
@@ -17,7 +17,10 @@ export class ProgramNotFound extends AgentdError {}
 export class FolderNotFound extends AgentdError {}
 
 /** The server is gone, or what it wrote is not the protocol. Every call in progress rejects with this. */
-export class ConnectionLost extends AgentdError {}
+export class ConnectionLost extends AgentdError {
+  /** Where a turn was followed: as much of it as arrived. */
+  readonly turn?: TurnData;
+}
 
 /** The server is older or newer than this package can work with. */
 export class VersionMismatch extends AgentdError {
@@ -75,8 +78,37 @@ export function requestError(method: string, error: unknown): RequestError {
   return new (KINDS.get(number) ?? RequestError)(method, number, text, data);
 }
 
+/** What is known of a turn. */
+export interface TurnData {
+  threadId: string;
+  turnId: string;
+  /** The answer, as far as it was received. */
+  text: string;
+  /** What the agent said on the way to it. */
+  commentary: string;
+  items: ThreadItem[];
+  usage: ThreadTokenUsage | undefined;
+  cost: TokenCost | undefined;
+}
+
+/** The base of the errors of turns, with what the turn has done and used until then. */
+export class TurnProblem extends AgentdError implements TurnData {
+  readonly threadId: string = "";
+  readonly turnId: string = "";
+  readonly text: string = "";
+  readonly commentary: string = "";
+  readonly items: ThreadItem[] = [];
+  readonly usage: ThreadTokenUsage | undefined;
+  readonly cost: TokenCost | undefined;
+}
+
+/** The same error with what is known of its turn. */
+export function withTurn<E extends AgentdError>(error: E, turn: TurnData): E {
+  return Object.assign(error, error instanceof TurnProblem ? turn : { turn });
+}
+
 /** A turn ended with an error. */
-export class TurnFailed extends AgentdError {
+export class TurnFailed extends TurnProblem {
   /** For programs: the `agentErrorInfo` of the protocol. */
   readonly kind: AgentErrorInfo | null;
 
@@ -87,19 +119,38 @@ export class TurnFailed extends AgentdError {
 }
 
 /** A turn was interrupted, here or by another client. */
-export class TurnInterrupted extends AgentdError {}
+export class TurnInterrupted extends TurnProblem {}
 
 /** A turn took longer than it may, and was interrupted. */
-export class TurnTimeout extends AgentdError {}
+export class TurnTimeout extends TurnProblem {}
 
-/** The answer of a turn does not have the shape that was asked for. */
-export class InvalidOutput extends AgentdError {
-  constructor(
-    why: string,
-    /** The answer. */
-    readonly text: string,
-    options?: ErrorOptions,
-  ) {
-    super(`the answer does not have the wanted shape: ${why}`, options);
+/** A turn was interrupted by `abort()` of its signal. Its `name` is `AbortError`; `cause` is the reason of the signal. */
+export class TurnAborted extends TurnProblem {
+  constructor(message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = "AbortError";
   }
 }
+
+/** A turn cost more than `maxCost`, or what it costs is not known, and it was interrupted. */
+export class BudgetExceeded extends TurnProblem {}
+
+/** The thread has a turn in progress, and `onBusy` is `error`. */
+export class ThreadBusy extends AgentdError {
+  constructor(readonly threadId: string) {
+    super(
+      `a turn is in progress in thread ${threadId}: wait for its end, or use \`onBusy: "wait"\` or \`onBusy: "join"\``,
+    );
+  }
+}
+
+/** The answer of a turn does not have the shape that was asked for; `text` is the answer. */
+export class InvalidOutput extends TurnProblem {
+  constructor(why: string, text: string, options?: ErrorOptions) {
+    super(`the answer does not have the wanted shape: ${why}`, options);
+    Object.assign(this, { text });
+  }
+}
+
+/** What a tool throws for the model to read: other errors are logged, and the model learns that the tool failed. */
+export class ToolError extends AgentdError {}

@@ -5,23 +5,25 @@
 
 import { isObject } from "./connection.js";
 import { AgentdError, ConnectionLost, TurnFailed, TurnInterrupted } from "./errors.js";
-import { type TurnEvent, turnIdOf } from "./events.js";
-import type { Turn as TurnState } from "./protocol.js";
+import { type ThreadEvent, turnIdOf } from "./events.js";
+import type { ThreadTokenUsage, Turn as TurnState } from "./protocol.js";
+import type { Reader } from "./queue.js";
 import { within } from "./waiting.js";
-
-/** Takes the events of a thread. */
-export interface Reader {
-  /** The turn that it is about, once it has started. */
-  turnId: string | undefined;
-  /** An event, or why there are no more. */
-  push(entry: TurnEvent | AgentdError): void;
-  /** The events in between are gone before its turn was known. */
-  loseSight?(): void;
-}
 
 /** Who has a thread for itself, by its id. */
 export class Orders {
   readonly #last = new Map<string, Promise<void>>();
+  #waiting = 0;
+
+  /** Whether somebody waits for a thread. */
+  get isAwaited(): boolean {
+    return this.#waiting > 0;
+  }
+
+  /** Whether something of this agent runs in a thread, or waits for it. */
+  isTaken(threadId: string): boolean {
+    return this.#last.has(threadId);
+  }
 
   /** Waits until nothing runs in a thread, and returns what lets the next begin. */
   async take(threadId: string, signal: AbortSignal | undefined): Promise<() => void> {
@@ -33,11 +35,14 @@ export class Orders {
     void last.then(() => {
       if (this.#last.get(threadId) === last) this.#last.delete(threadId);
     });
+    this.#waiting += 1;
     try {
       await within(before, { signal });
     } catch (error) {
       release();
       throw error;
+    } finally {
+      this.#waiting -= 1;
     }
     return release;
   }
@@ -47,14 +52,24 @@ export class Orders {
 export class TurnEnd implements Reader {
   turnId: string | undefined;
   readonly ended: Promise<void>;
+  readonly #used: ((usage: ThreadTokenUsage) => void) | undefined;
   #end: () => void = () => undefined;
 
-  constructor() {
+  /** `used` learns of the tokens that the turn has used. */
+  constructor(used?: (usage: ThreadTokenUsage) => void) {
+    this.#used = used;
     this.ended = new Promise((resolve) => (this.#end = resolve));
   }
 
-  push(entry: TurnEvent | AgentdError): void {
-    if (entry instanceof AgentdError || (this.turnId !== undefined && ends(entry, this.turnId))) this.#end();
+  /** The turn does not run in this thread. */
+  elsewhere(): void {
+    this.#end();
+  }
+
+  push(entry: ThreadEvent | AgentdError): void {
+    if (entry instanceof AgentdError || (this.turnId !== undefined && ends(entry, this.turnId))) return this.#end();
+    if (entry.method !== "thread/tokenUsage/updated" || turnIdOf(entry) !== this.turnId) return;
+    if (isObject(entry.params.tokenUsage)) this.#used?.(entry.params.tokenUsage);
   }
 }
 
@@ -80,7 +95,7 @@ export class CompactionEnd implements Reader {
     this.ended.catch(() => undefined);
   }
 
-  push(entry: TurnEvent | AgentdError): void {
+  push(entry: ThreadEvent | AgentdError): void {
     if (entry instanceof AgentdError) return this.#fail(entry);
     const turnId = turnIdOf(entry);
     const { item, turn } = entry.params as { item?: unknown; turn?: unknown };
@@ -105,7 +120,7 @@ export function checkCompaction(turn: Partial<TurnState>): void {
   if (turn.status === "interrupted") throw new TurnInterrupted("the compaction was interrupted");
 }
 
-function ends(event: TurnEvent, turnId: unknown): boolean {
+function ends(event: ThreadEvent, turnId: unknown): boolean {
   if (turnIdOf(event) !== turnId) return false;
   const turn: unknown = (event.params as { turn?: unknown }).turn;
   return (

@@ -46,6 +46,11 @@ export function jsonSchemaOf(schema: Schema, side: Side): JsonSchema {
   return found;
 }
 
+/** The schema of an answer as JSON. */
+export function outputSchemaOf(schema: Schema): JsonSchema {
+  return jsonSchemaOf(schema, "output");
+}
+
 /** The value as the schema has it. Throws an `Error` that says where it does not fit. */
 export async function valueOf(schema: Schema, value: unknown, where: string): Promise<unknown> {
   if (!isStandard(schema)) return value;
@@ -61,4 +66,9 @@ export async function valueOf(schema: Schema, value: unknown, where: string): Pr
 function isStandard(schema: Schema): schema is StandardSchema {
   const kind = typeof schema;
   return (kind === "object" || kind === "function") && schema !== null && "~standard" in schema;
+}
+
+/** An answer of the model as the schema has it. Throws as `valueOf` does. */
+export function outputOf(schema: Schema, answer: unknown): Promise<unknown> {
+  return valueOf(schema, answer, "the answer");
 }

@@ -1,9 +1,9 @@
 /** The connection of an agent over its whole life: the handshake, and coming back to a server that still runs. */
 
 import { Connection, type Listener, type Params, type RequestId, isObject } from "./connection.js";
-import { type AgentdError, ConnectionLost, VersionMismatch } from "./errors.js";
+import { type AgentdError, ConnectionLost, Overloaded, VersionMismatch } from "./errors.js";
 import { VERSION } from "./package.js";
-import type { InitializeResponse } from "./protocol.js";
+import type { InitializeCapabilities, InitializeResponse, Turn } from "./protocol.js";
 import type { Way } from "./transport.js";
 import { Elapsed, within } from "./waiting.js";
 
@@ -13,23 +13,34 @@ const SERVER_VERSION = /\/(\d+)\.(\d+)\./;
 /** Milliseconds before the second attempt to come back; twice as many before each later one, up to the longest. */
 const FIRST_DELAY = 100;
 const LONGEST_DELAY = 5_000;
+/** The same before a request that an overloaded server refused is sent again. */
+const FIRST_PAUSE = 250;
+const LONGEST_PAUSE = 10_000;
 
 export interface SessionOptions {
   clientName: string;
   startTimeout: number;
   reconnectTimeout: number;
+  /** How often a request is sent again that an overloaded server refused. */
+  overloadRetries: number;
+  capabilities: InitializeCapabilities;
 }
 
 /** Takes what arrives over all connections. */
 export interface SessionListener {
-  notified(method: string, params: Params): void;
+  /** False when the notification is one that was sent again, and says nothing of the position. */
+  notified(method: string, params: Params, cursor: string | undefined, size: number): boolean;
   asked(connection: Connection, id: RequestId, method: string, params: Params): void;
+  /** The connection is lost; another one may follow. */
+  interrupted(): void;
   /** No request is answered any more. */
   lost(error: AgentdError): void;
   /** The threads whose events are awaited. */
   awaited(): string[];
-  /** The events that were missed are not available: `thread` is how things stand. */
-  replaced(threadId: string, thread: Params): void;
+  /** The events that were missed are not available: the result of `thread/resume` has how things stand. */
+  replaced(threadId: string, result: Params): void;
+  /** A thread was resumed: only these of the server's requests are still open. */
+  open(threadId: string, requestIds: readonly unknown[]): void;
   /** A thread is gone, and its events with it. */
   gone(threadId: string, error: AgentdError): void;
 }
@@ -45,6 +56,7 @@ export class Session {
   readonly #closing = new AbortController();
   #connection: Connection | undefined;
   #returning: Promise<Connection> | undefined;
+  #isPaused = false;
   #lost: AgentdError | undefined;
   server: InitializeResponse | undefined;
 
@@ -63,8 +75,54 @@ export class Session {
     }
   }
 
-  /** As `Connection.request`; while the session comes back, the request waits for that. */
+  /** Whether a request waits for its answer. */
+  get isAsking(): boolean {
+    return this.#connection?.isAsking ?? false;
+  }
+
+  /** Whether no request is answered any more. */
+  get isOver(): boolean {
+    return this.#lost !== undefined;
+  }
+
+  get hasOptOuts(): boolean {
+    return (this.#options.capabilities.optOutNotificationMethods?.length ?? 0) > 0;
+  }
+
+  /** The position after the events of a thread that have arrived. */
+  cursorOf(threadId: string): string | undefined {
+    return this.#cursors.get(threadId);
+  }
+
+  /** Takes no messages of the server until `isPaused` is false again. */
+  pause(isPaused: boolean): void {
+    this.#isPaused = isPaused;
+    this.#connection?.pause(isPaused);
+  }
+
+  /**
+   * As `Connection.request`; while the session comes back, the request waits for that. What an overloaded server
+   * refused is sent again, a bounded number of times.
+   */
   async request(
+    method: string,
+    params: unknown,
+    taken?: (result: unknown) => void,
+    signal?: AbortSignal,
+  ): Promise<unknown> {
+    for (let again = 0; ; again++) {
+      try {
+        return await this.#request(method, params, taken, signal);
+      } catch (error) {
+        if (!(error instanceof Overloaded) || again >= this.#options.overloadRetries) throw error;
+      }
+      // Partly random, so that clients do not come back all at once.
+      const delay = Math.min(FIRST_PAUSE * 2 ** again, LONGEST_PAUSE) * (0.5 + Math.random() / 2);
+      await within(this.#pause(delay), { signal });
+    }
+  }
+
+  async #request(
     method: string,
     params: unknown,
     taken?: (result: unknown) => void,
@@ -76,14 +134,20 @@ export class Session {
   }
 
   /** Opens a thread: a request whose result has it. */
-  async open(method: string, params: unknown, signal?: AbortSignal): Promise<string> {
+  async open(
+    method: string,
+    params: unknown,
+    opened: (threadId: string, turns: readonly Turn[]) => void,
+  ): Promise<string> {
     let id = "";
     const taken = (result: unknown) => {
       id = this.idOf("thread", method, result);
       this.#keepCursor(id, result);
       this.#left.delete(id);
+      const { turns } = (result as { thread: { turns?: unknown } }).thread;
+      opened(id, Array.isArray(turns) ? turns : []);
     };
-    await this.request(method, params, taken, signal);
+    await this.request(method, params, taken);
     return id;
   }
 
@@ -167,7 +231,7 @@ export class Session {
   async #shakeHands(connection: Connection): Promise<void> {
     const server = await connection.request("initialize", {
       clientInfo: { name: this.#options.clientName, title: null, version: VERSION },
-      capabilities: { experimentalApi: true, eventCursor: this.#way.isLasting },
+      capabilities: this.#options.capabilities,
     });
     const agent = isObject(server) ? server["userAgent"] : undefined;
     checkVersion(typeof agent === "string" ? agent : "");
@@ -177,15 +241,16 @@ export class Session {
 
   #events(): Listener {
     return {
-      notified: (method, params, cursor) => {
+      notified: (method, params, cursor, size) => {
         const thread = params["threadId"];
-        if (cursor !== undefined && typeof thread === "string") this.#cursors.set(thread, cursor);
-        this.#listener.notified(method, params);
+        const isNew = this.#listener.notified(method, params, cursor, size);
+        if (isNew && cursor !== undefined && typeof thread === "string") this.#cursors.set(thread, cursor);
       },
       asked: (...question) => this.#listener.asked(...question),
       lost: (connection, error) => {
         // Another one is an attempt, which fails by itself.
         if (connection !== this.#connection || this.#lost) return;
+        this.#listener.interrupted();
         const isGarbage = error.message.includes("not the protocol");
         if (!this.#way.isLasting || isGarbage || this.#options.reconnectTimeout === 0) return this.#end(error);
         this.#returning = this.#return(error);
@@ -211,6 +276,7 @@ export class Session {
         await this.#resumeAwaited(connection);
         this.#connection = connection;
         this.#returning = undefined;
+        connection.pause(this.#isPaused);
         if (connection.isLost) throw new ConnectionLost("the connection was lost again");
         return connection;
       } catch (error) {
@@ -218,10 +284,15 @@ export class Session {
         if (error instanceof VersionMismatch) this.#end(error);
       }
       // Partly random, so that clients do not come back all at once.
-      const pause = new Promise<void>((resolve) => setTimeout(resolve, delay * (0.5 + Math.random() / 2)));
-      await within(pause, { signal: this.#closing.signal }).catch(() => undefined);
+      await this.#pause(delay * (0.5 + Math.random() / 2));
     }
     throw this.#lost ?? failure;
+  }
+
+  /** Waits, but not longer than the session lasts. */
+  async #pause(delay: number): Promise<void> {
+    const never = new Promise<never>(() => undefined);
+    await within(never, { timeout: delay, signal: this.#closing.signal }).catch(() => undefined);
   }
 
   async #resumeAwaited(connection: Connection): Promise<void> {
@@ -242,7 +313,10 @@ export class Session {
       this.idOf("thread", "thread/resume", result);
       const replay = isObject(result) ? result["eventReplay"] : undefined;
       if (isObject(replay) && replay["type"] === "snapshot" && isObject(result)) {
-        this.#listener.replaced(threadId, result["thread"] as Params);
+        this.#listener.replaced(threadId, result);
+      }
+      if (isObject(replay) && Array.isArray(replay["openRequestIds"])) {
+        this.#listener.open(threadId, replay["openRequestIds"]);
       }
       // With a replay, each event brings its own position.
       if (!isObject(replay) || replay["type"] !== "replayed") this.#keepCursor(threadId, result);

@@ -1,78 +1,162 @@
 /** A conversation with the agent. */
 
-import { TurnTimeout } from "./errors.js";
+import { Budget } from "./budget.js";
+import { InvalidRequest, ThreadBusy, TurnTimeout } from "./errors.js";
+import type { ThreadEvent } from "./events.js";
+import { follow } from "./follow.js";
 import { type Input, partsOf } from "./input.js";
 import type {
+  ReviewStartParams,
+  ReviewTarget,
   Thread as ThreadRecord,
+  ThreadForkParams,
+  ThreadGoal,
+  ThreadGoalSetParams,
   ThreadRollbackParams,
   ThreadRollbackResponse,
+  ThreadTokenUsage,
+  Turn as TurnState,
   TurnStartParams,
 } from "./protocol.js";
 import type { EventQueue } from "./queue.js";
-import { type Schema, type ValueOf, jsonSchemaOf } from "./schema.js";
+import { type Schema, type ValueOf, outputSchemaOf } from "./schema.js";
+import type { ThreadState } from "./state.js";
 import { type Result, Turn, type TurnHost } from "./turn.js";
 import { Elapsed, type Limits, checkTimeout, within } from "./waiting.js";
+
+/** What a new turn does while one is in progress in its thread. */
+export type OnBusy =
+  /** Waits for the turns of this agent, and joins one of another client. */
+  | "wait"
+  /** Adds the message to the turn in progress, whoever started it, and follows that. */
+  | "join"
+  /** Rejects with `ThreadBusy`. */
+  | "error";
+
+interface Limited {
+  /** Interrupts the turn when it is aborted; what waits for the turn rejects with an `AbortError` or its reason. */
+  signal?: AbortSignal | undefined;
+  /** The most that the turn may cost, in the currency of the server (US dollars). */
+  maxCost?: number | string | undefined;
+  /** The application's own value for callbacks of this turn, in place of the thread's. */
+  context?: unknown;
+  /** What happens while a turn is in progress; `wait`. */
+  onBusy?: OnBusy | undefined;
+}
 
 /** The parameters of `turn/start`, and what this package adds. */
 export type TurnOptions<S extends Schema | undefined = undefined> = Partial<
   Omit<TurnStartParams, "threadId" | "input">
-> & {
-  /** What the answer shall be: a JSON Schema, or a schema of a library such as zod. */
-  output?: S;
-  /** Interrupts the turn when it is aborted; what waits for the turn rejects with its reason. */
-  signal?: AbortSignal | undefined;
-};
+> &
+  Limited & {
+    /** What the answer shall be: a JSON Schema, or a schema of a library such as zod. */
+    output?: S;
+  };
 
 export type RunOptions<S extends Schema | undefined = undefined> = TurnOptions<S> & {
   /** Milliseconds after which the turn is interrupted. */
   timeout?: number | undefined;
 };
 
+/** The parameters of `review/start`, and what this package adds. */
+export type ReviewOptions = Partial<Omit<ReviewStartParams, "threadId" | "target">> & Omit<Limited, "onBusy">;
+
 /** What an answer is: as `output` has it, or the text. */
 export type OutputOf<S> = S extends Schema ? ValueOf<S> : string;
 
+/** A request that starts a turn. */
+export interface Start {
+  method: "turn/start" | "review/start";
+  params: { threadId: string };
+  state: ThreadState;
+  release: () => void;
+  signal: AbortSignal | undefined;
+  budget: Budget | undefined;
+  /** The application's value for callbacks, if the turn has one of its own. */
+  context: { value: unknown } | undefined;
+}
+
+/** A turn that has started, in its thread. */
+export interface Started {
+  id: string;
+  threadId: string;
+  queue: EventQueue;
+  state: ThreadState;
+}
+
 /** What a thread needs of its agent. */
 export interface ThreadHost extends TurnHost {
-  subscribe(threadId: string): EventQueue;
+  /** A queue of the events of a thread: from now on, or from a position on, from where they have to be asked for. */
+  events(threadId: string, cursor: string | undefined): EventQueue;
+  /** Subscribes to a thread again, if a lost connection was. */
+  attach(threadId: string): Promise<void>;
+  running(threadId: string): Promise<{ turn: TurnState; queue: EventQueue } | undefined>;
   /** Waits until nothing runs in a thread, and returns what lets the next begin. */
-  takeThread(threadId: string, signal: AbortSignal | undefined): Promise<() => void>;
-  startTurn(params: TurnStartParams, release: () => void, signal: AbortSignal | undefined): Promise<string>;
+  takeThread(state: ThreadState, signal: AbortSignal | undefined): Promise<() => void>;
+  startTurn(start: Start): Promise<Started>;
   compact(threadId: string, release: () => void): Promise<void>;
+  fork(threadId: string, params: Omit<ThreadForkParams, "threadId">): Promise<Thread>;
 }
 
 export class Thread {
   readonly #host: ThreadHost;
+  readonly #state: ThreadState;
 
   /** Made by `Agent.thread`. */
-  constructor(
-    host: ThreadHost,
-    readonly id: string,
-  ) {
+  constructor(host: ThreadHost, state: ThreadState) {
     this.#host = host;
+    this.#state = state;
+  }
+
+  get id(): string {
+    return this.#state.id;
+  }
+
+  /** The position after the newest event that an iteration of `events` handed out: from there it can go on. */
+  get cursor(): string | undefined {
+    return this.#state.cursor;
+  }
+
+  /**
+   * Every event of the thread, whoever started the turn: from now on, or after the event that has `cursor`. What can no
+   * longer be had is replaced by one event `thread/replaced`. A lost connection to a server that still runs is made
+   * again, with no event missing or doubled. Ends by leaving the loop, or by the signal.
+   */
+  events(cursor?: string, { signal }: { signal?: AbortSignal | undefined } = {}): AsyncGenerator<ThreadEvent, void, undefined> {
+    if (cursor !== undefined && typeof cursor !== "string") throw new TypeError("`cursor` is not a text");
+    return follow(this.#host, this.#state, this.#host.events(this.id, cursor), signal);
+  }
+
+  /** The turn in progress, whoever started it, with what it has done so far; undefined if there is none. */
+  async running(): Promise<Turn | undefined> {
+    return this.#join({});
   }
 
   /**
    * Starts a turn, once the turn or compaction that this agent started before it in the thread has ended, also when
-   * nobody reads that one; `Turn.steer` adds to a turn that runs. A function of the agent that the running turn waits
-   * for, such as a tool, must not wait for a turn of the same thread. A turn that another client runs in the thread is
-   * not waited for: the new turn joins it, and has its events from then on.
+   * nobody reads that one; `Turn.steer` adds to a turn that runs, and so does `onBusy: "join"`. A function of the agent
+   * that the running turn waits for, such as a tool, must not wait for a turn of the same thread. A turn that another
+   * client runs in the thread is not waited for: the new turn joins it, and has its events from then on.
    */
   async turn<S extends Schema | undefined = undefined>(
     message: Input,
     options: TurnOptions<S> = {},
   ): Promise<Turn<OutputOf<S>>> {
-    const { output, signal, ...params } = options;
-    if (output !== undefined) params.outputSchema ??= jsonSchemaOf(output, "output");
-    const start = { ...params, threadId: this.id, input: partsOf(message) };
-    const release = await this.#host.takeThread(this.id, signal);
-    const queue = this.#host.subscribe(this.id);
-    try {
-      const id = await this.#host.startTurn(start, release, signal);
-      return new Turn<OutputOf<S>>(this.#host, this.id, id, queue, { output, signal });
-    } catch (error) {
-      this.#host.unsubscribe(this.id, queue);
-      throw error;
+    const { output, signal, maxCost, onBusy = "wait", ...rest } = options;
+    const input = partsOf(message);
+    const params = { ...rest };
+    delete params.context;
+    if (output !== undefined) params.outputSchema ??= outputSchemaOf(output);
+    const budget = maxCost === undefined ? undefined : new Budget(maxCost);
+    if (!["wait", "join", "error"].includes(onBusy)) throw new TypeError('`onBusy` is not "wait", "join" or "error"');
+    if (onBusy === "error") await this.#checkIdle();
+    if (onBusy === "join") {
+      const joined = await this.#join<OutputOf<S>>({ output, signal, budget }, message);
+      if (joined) return joined;
     }
+    const start = { ...params, threadId: this.id, input };
+    const context = "context" in options ? { value: options.context } : undefined;
+    return this.#start<OutputOf<S>>("turn/start", start, { output, signal, budget, context });
   }
 
   /** Runs a turn to its end. It is interrupted after `timeout` milliseconds, and when the signal is aborted. */
@@ -103,6 +187,35 @@ export class Thread {
     return turn.resultWithin(limits, timeout);
   }
 
+  /**
+   * Reviews a change, in a turn of its own; its result has `review`, and `findings` where the server lists them. With
+   * `delivery: "detached"` it runs in a copy of the thread.
+   */
+  async review(target: ReviewTarget, options: ReviewOptions = {}): Promise<Turn> {
+    const { signal, maxCost, delivery } = options;
+    const budget = maxCost === undefined ? undefined : new Budget(maxCost);
+    const params = { threadId: this.id, target, ...(delivery !== undefined && { delivery }) };
+    const context = "context" in options ? { value: options.context } : undefined;
+    return this.#start<string>("review/start", params, { signal, budget, context });
+  }
+
+  /** Interrupts the turn in progress, whoever started it; false if there is none. */
+  async interrupt(): Promise<boolean> {
+    await this.#host.attach(this.id);
+    const [turnId] = this.#state.running;
+    if (turnId === undefined) return false;
+    await this.#host.request("turn/interrupt", { threadId: this.id, turnId });
+    return true;
+  }
+
+  /**
+   * The tokens that the thread has used, and their cost, as they were reported last; undefined until a turn has
+   * reported some to this agent.
+   */
+  usage(): ThreadTokenUsage | undefined {
+    return this.#state.usage;
+  }
+
   /** Moves the thread out of the list. */
   async archive(): Promise<void> {
     await this.#host.request("thread/archive", { threadId: this.id });
@@ -124,12 +237,17 @@ export class Thread {
     return (result as { thread: ThreadRecord }).thread;
   }
 
+  /** Copies the thread. */
+  fork(params: Omit<ThreadForkParams, "threadId"> = {}): Promise<Thread> {
+    return this.#host.fork(this.id, params);
+  }
+
   /**
    * Summarizes the history, so that it takes less of the model's context, in a turn of its own, and waits for its end.
    * Like a turn, it begins once the one before it has ended.
    */
   async compact(): Promise<void> {
-    const release = await this.#host.takeThread(this.id, undefined);
+    const release = await this.#host.takeThread(this.#state, undefined);
     await this.#host.compact(this.id, release);
   }
 
@@ -140,5 +258,83 @@ export class Thread {
   ): Promise<ThreadRollbackResponse> {
     const params = { ...options, threadId: this.id, numTurns };
     return (await this.#host.request("thread/rollback", params)) as ThreadRollbackResponse;
+  }
+
+  /**
+   * Removes the last turns and takes back what they changed in files, where the server records that (`features.undo`).
+   * With `dryRun` the response has what would be done.
+   */
+  undo(
+    numTurns = 1,
+    options: Omit<ThreadRollbackParams, "threadId" | "numTurns" | "restoreFiles"> = {},
+  ): Promise<ThreadRollbackResponse> {
+    return this.rollback(numTurns, { ...options, restoreFiles: true });
+  }
+
+  /** The goal of the thread. */
+  async goal(): Promise<ThreadGoal | undefined> {
+    const result = await this.#host.request("thread/goal/get", { threadId: this.id });
+    return (result as { goal?: ThreadGoal | null }).goal ?? undefined;
+  }
+
+  /** Sets a goal, or changes it: turns follow by themselves until it is reached. Needs `features.goals`. */
+  async setGoal(goal: Omit<ThreadGoalSetParams, "threadId">): Promise<ThreadGoal> {
+    const result = await this.#host.request("thread/goal/set", { ...goal, threadId: this.id });
+    return (result as { goal: ThreadGoal }).goal;
+  }
+
+  /** Removes the goal. */
+  async clearGoal(): Promise<void> {
+    await this.#host.request("thread/goal/clear", { threadId: this.id });
+  }
+
+  async #start<T>(
+    method: Start["method"],
+    params: { threadId: string },
+    more: {
+      output?: Schema | undefined;
+      signal: AbortSignal | undefined;
+      budget: Budget | undefined;
+      context: { value: unknown } | undefined;
+    },
+  ): Promise<Turn<T>> {
+    const { output, signal, budget, context } = more;
+    const state = this.#state;
+    state.starting += 1;
+    try {
+      const release = await this.#host.takeThread(state, signal);
+      const started = await this.#host.startTurn({ method, params, state, release, signal, budget, context });
+      return new Turn<T>(this.#host, started.threadId, { ...started, output, signal, budget });
+    } finally {
+      state.starting -= 1;
+    }
+  }
+
+  async #checkIdle(): Promise<void> {
+    if (this.#state.isBusy) throw new ThreadBusy(this.id);
+    await this.#host.attach(this.id);
+    if (this.#state.isBusy) throw new ThreadBusy(this.id);
+  }
+
+  /** Follows the turn in progress, with a message added to it; undefined when there is none, or it ends meanwhile. */
+  async #join<T = string>(
+    more: { output?: Schema | undefined; signal?: AbortSignal | undefined; budget?: Budget | undefined },
+    message?: Input,
+  ): Promise<Turn<T> | undefined> {
+    const found = await this.#host.running(this.id);
+    if (found === undefined) return undefined;
+    const { turn: { id }, queue } = found;
+    const turn = new Turn<T>(this.#host, this.id, { id, queue, state: this.#state, ...more });
+    if (message === undefined) return turn;
+    try {
+      await turn.steer(message);
+      return turn;
+    } catch (error) {
+      this.#host.unsubscribe(this.id, queue);
+      if (!(error instanceof InvalidRequest)) throw error;
+      // A review or a compaction takes no message.
+      if (error.data !== undefined && error.data !== null) throw new ThreadBusy(this.id);
+      return undefined;
+    }
   }
 }

@@ -18,6 +18,8 @@ export interface Transport {
   close(): Promise<void>;
   /** The same at once: a server that was started here is killed. */
   abort(): void;
+  /** Reads no more, so that the server waits, or reads again. A platform that cannot stop goes on reading. */
+  hold(isHeld: boolean): void;
 }
 
 /** Opens a way to the server. Rejects with an `AgentdError`, also when the signal is aborted meanwhile. */

@@ -37,3 +37,25 @@ export function checkTimeout(name: string, timeout: number | undefined): void {
     throw new RangeError(`\`${name}\` is ${String(timeout)}, not a number of milliseconds`);
   }
 }
+
+/** Does it after what the event loop has to do now: timers, reading, drawing. */
+export const soon: (work: () => void) => void = typeof setImmediate === "function" ? setImmediate : byMessage();
+
+/** Browsers delay nested timers; messages to oneself are not delayed. */
+function byMessage(): (work: () => void) => void {
+  const works: (() => void)[] = [];
+  let channel: MessageChannel | undefined;
+  return (work) => {
+    if (channel === undefined) {
+      channel = new MessageChannel();
+      channel.port1.onmessage = () => works.shift()?.();
+    }
+    works.push(work);
+    channel.port2.postMessage(null);
+  };
+}
+
+/** Whether it is what `abort()` gives without a reason of the caller's. */
+export function isPlainAbort(reason: unknown): boolean {
+  return reason instanceof Error && reason.name === "AbortError";
+}

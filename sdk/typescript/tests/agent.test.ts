@@ -2,10 +2,10 @@
 
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { fileURLToPath } from "node:url";
+import { fileURLToPath, pathToFileURL } from "node:url";
 import { promisify } from "node:util";
 
 import {
@@ -35,7 +35,7 @@ test("three lines are enough", async (context) => {
 });
 
 test("a turn is streamed and the thread goes on", async (context) => {
-  const responses = [message("One two three", { chunk_chars: 4 }), message("Again")];
+  const responses = [message("One two three", { chunk_chars: 4, chunk_delay_ms: 20 }), message("Again")];
   const agent = await started(context, scripted(context, responses));
   const thread = await agent.thread();
   const turn = await thread.turn("go");
@@ -139,9 +139,16 @@ test("an answer has the wanted shape", async (context) => {
 });
 
 test("an image is sent", async (context) => {
-  const agent = await started(context, scripted(context, [message("Seen")]));
+  const options = scripted(context, [message("Seen"), message("Seen")]);
+  const agent = await started(context, options);
   const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
   const result = await agent.run([{ type: "text", text: "Look" }, image(Buffer.from(pixel, "base64"))]);
+  writeFileSync(join(options.cwd, "a pixel.png"), Buffer.from(pixel, "base64"));
+  const file = await agent.run([image("a pixel.png"), image(pathToFileURL(join(options.cwd, "a pixel.png")))]);
+  assert.equal(file.text, "Seen");
+  assert.deepEqual(image(new URL("https://a.example/b.png")), { type: "image", url: "https://a.example/b.png" });
+  assert.throws(() => image(5 as never), /TypeError.*`source`/);
+  for (const wrong of [5, null, [5], {}]) await assert.rejects(agent.run(wrong as never), /TypeError.*`message`/);
   const [first] = result.items;
   assert.ok(first?.type === "userMessage" && first.content.some((it) => it.type === "image"));
 });

@@ -90,8 +90,8 @@ test("an odd refusal is an error all the same", within, async (context) => {
     for (const error of [null, 5, { code: "x", message: 7 }, { code: -32601, message: "no" }]) send({ id: (await receive()).id, error });
     await forever();`;
   const agent = await started(context, fake(context, body));
-  for (let time = 0; time < 3; time++) await assert.rejects(agent.request("a/b"), /RequestError: a\/b: /);
-  await assert.rejects(agent.request("a/b"), MethodNotFound);
+  for (let time = 0; time < 3; time++) await assert.rejects(agent.requestUntyped("a/b"), /RequestError: a\/b: /);
+  await assert.rejects(agent.requestUntyped("a/b"), MethodNotFound);
 });
 
 for (const version of ["x/1.0.0 (linux)", "x/0.0.9 (linux)", "nonsense", ""]) {
@@ -165,7 +165,7 @@ test("a turn that starts too late is interrupted", within, async (context) => {
   const agent = await started(context, fake(context, body));
   await assert.rejects((await agent.thread()).run("go", { timeout: 50 }), TurnTimeout);
   await sleep(500);
-  assert.deepEqual(await agent.request("last"), ["turn/interrupt", { threadId: "t", turnId: "u" }]);
+  assert.deepEqual(await agent.requestUntyped("last"), ["turn/interrupt", { threadId: "t", turnId: "u" }]);
 });
 
 const NO_JSON: [string, unknown][] = [
@@ -183,7 +183,7 @@ for (const [name, answer] of NO_JSON) {
       send({ id: "q", method: "mcpServer/elicitation/request", params: {} });
       send({ id: call.id, result: (await receive()).error.message });
       await forever();`;
-    const agent = await started(context, { ...fake(context, body), elicit: () => answer as never });
+    const agent = await started(context, { ...fake(context, body), elicit: () => answer as never, sendErrors: true, log: () => undefined });
     assert.match(String(await agent.request("thread/list")), /JSON/);
     if (answer !== undefined) await assert.rejects(agent.request("thread/list", { limit: answer as never }), /JSON/);
   });
@@ -217,7 +217,7 @@ test("a turn that is waited for survives a collection", within, async (context) 
   const waiting = (async () => (await turnOf(agent)).result())();
   await sleep(300);
   globalThis.gc?.();
-  await agent.request("go/on");
+  await agent.requestUntyped("go/on");
   assert.equal((await waiting).turn.status, "completed");
 });
 

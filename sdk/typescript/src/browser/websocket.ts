@@ -50,6 +50,7 @@ export function connect(
         send: (text) => socket.readyState === 1 && socket.send(text),
         close: () => close(socket, closed),
         abort: () => socket.close(),
+        hold: () => undefined,
       });
     };
   });

@@ -112,6 +112,8 @@ class Pipes implements Transport {
   #rest: Buffer[] = [];
   #length = 0;
   #hasEnded = false;
+  #hasExited = false;
+  #isHeld = false;
 
   constructor(child: ChildProcessWithoutNullStreams, receiver: Receiver) {
     this.#child = child;
@@ -124,11 +126,8 @@ class Pipes implements Transport {
     child.stdout.on("end", () => this.#outputEnded());
     this.#ended = new Promise((resolve) => {
       child.on("exit", () => {
-        // Whoever inherited its output may hold it open.
-        setTimeout(() => {
-          child.stdout.destroy();
-          child.stderr.destroy();
-        }, GRACE).unref();
+        this.#hasExited = true;
+        this.#endOutput();
         resolve();
       });
     });
@@ -153,6 +152,23 @@ class Pipes implements Transport {
     this.#child.stdin.destroy();
     this.#child.stdout.destroy();
     this.#child.stderr.destroy();
+  }
+
+  hold(isHeld: boolean): void {
+    this.#isHeld = isHeld;
+    if (isHeld) return void this.#child.stdout.pause();
+    this.#child.stdout.resume();
+    if (this.#hasExited) this.#endOutput();
+  }
+
+  /** A process that inherited the output of the server may hold it open. What is there is read first. */
+  #endOutput(): void {
+    const end = () => {
+      if (this.#isHeld) return;
+      this.#child.stdout.destroy();
+      this.#child.stderr.destroy();
+    };
+    setTimeout(end, GRACE).unref();
   }
 
   async #endsInTime(): Promise<boolean> {

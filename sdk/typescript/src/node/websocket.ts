@@ -18,6 +18,8 @@ const GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 const SILENCE = 30_000;
 /** Milliseconds that the server may take to confirm the end. */
 const GRACE = 2_000;
+/** Milliseconds between the reads of a connection that is held: a server ends one that reads nothing for long. */
+const TRICKLE = 1_500;
 
 /** Connects to `unix:///PATH`, `ws://` or `wss://`. */
 export function connect(
@@ -77,6 +79,7 @@ class Socket implements Transport {
   readonly #frames = new FrameReader();
   readonly #pulse: ReturnType<typeof setInterval>;
   readonly #closed: Promise<void>;
+  #trickle: ReturnType<typeof setInterval> | undefined;
   #isSilent = false;
   #isAsked = false;
   #why: string | undefined;
@@ -87,6 +90,7 @@ class Socket implements Transport {
     this.#closed = new Promise((resolve) => {
       socket.on("close", () => {
         clearInterval(this.#pulse);
+        clearInterval(this.#trickle);
         receiver.ended(this.#why ?? "the server closed the connection");
         resolve();
       });
@@ -113,12 +117,20 @@ class Socket implements Transport {
     this.#socket.destroy();
   }
 
+  hold(isHeld: boolean): void {
+    clearInterval(this.#trickle);
+    this.#trickle = isHeld ? setInterval(() => this.#socket.resume(), TRICKLE) : undefined;
+    if (isHeld) this.#socket.pause();
+    else this.#socket.resume();
+  }
+
   #write(opcode: number, payload: Buffer): void {
     if (this.#socket.writable) this.#socket.write(frame(opcode, payload));
   }
 
   #read(bytes: Buffer): void {
     this.#isSilent = this.#isAsked = false;
+    if (this.#trickle !== undefined) this.#socket.pause();
     try {
       for (const { opcode, payload } of this.#frames.read(bytes)) {
         if (opcode === OPCODE.text) this.#receiver.message(utf8(payload));
@@ -141,6 +153,7 @@ class Socket implements Transport {
   }
 
   #askIfSilent(): void {
+    if (this.#trickle !== undefined) return;
     if (this.#isAsked) {
       this.#why ??= "the connection broke: the server is silent";
       this.#socket.destroy();
