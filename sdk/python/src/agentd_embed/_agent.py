@@ -16,6 +16,7 @@ from ._input import Input
 from ._options import capabilities_of, check_address, check_callbacks, check_tools
 from ._params import ForkOptions, ListOptions, ResumeOptions, ThreadOptions, checked, of_type
 from ._program import check_token, find_program
+from ._recording import Recorder, Redactor, Replay
 from ._result import Result
 from ._router import Handler, Router
 from ._session import Session
@@ -51,6 +52,9 @@ class AsyncAgent:
     is logged (`agentd_embed`), and given to `on_error` with its context; the model reads it only from a
     :class:`ToolError`, or with `send_tool_errors`. A request that the server refuses because it has too much to do is
     sent again up to `overload_retries` times. `capabilities` are those of `initialize`, in addition to the SDK's.
+
+    `record` names a file for all messages of the session, without the token and `env`; `replay` names such a file, which
+    takes the place of the server. The first message that differs from it raises :class:`ReplayMismatch`.
     """
 
     def __init__(
@@ -75,6 +79,8 @@ class AsyncAgent:
         reconnect_timeout: float = 60.0,
         overload_retries: int = 5,
         capabilities: InitializeCapabilities | None = None,
+        record: str | os.PathLike[str] | None = None,
+        replay: str | os.PathLike[str] | None = None,
     ) -> None:
         check_address(address)
         if token is not None:
@@ -93,6 +99,10 @@ class AsyncAgent:
         self._provider = "offline" if offline else None
         self._is_started = False
         self._states: weakref.WeakValueDictionary[str, ThreadState] = weakref.WeakValueDictionary()
+        redactor = Redactor(token, self._env)
+        self._replay = None if replay is None else Replay(replay, redactor)
+        is_lasting = address is not None if self._replay is None else self._replay.is_lasting
+        self._recorder = None if record is None else Recorder(record, redactor, is_lasting=is_lasting)
         self._answerer = Answerer(
             Callbacks(approve, ask, elicit, {it.name: it for it in tools}, on_error, send_tool_errors),
             self._user_of,
@@ -101,7 +111,7 @@ class AsyncAgent:
         self.session = self._router.session = Session(
             self._open_connection,
             self._router,
-            is_lasting=address is not None,
+            is_lasting=is_lasting,
             client_name=of_type("client_name", client_name, str),
             start_timeout=start_timeout,
             reconnect_timeout=reconnect_timeout,
@@ -132,6 +142,8 @@ class AsyncAgent:
         """Ends the connection, and a server of its own."""
         await self._answerer.close()
         await self.session.close()
+        if self._recorder is not None:
+            self._recorder.close()
 
     @property
     def typed(self) -> AsyncRequests:
@@ -259,6 +271,11 @@ class AsyncAgent:
         return AsyncThread(self, states[0])
 
     async def _open_connection(self, connection: Connection) -> None:
+        if self._recorder is not None:
+            connection.record(self._recorder.wrap)
+        if self._replay is not None:
+            connection.attach(self._replay.next())
+            return
         if self._address is not None:
             await connection.connect(self._address, self._token)
             return

@@ -34,3 +34,5 @@ class AgentOptions(TypedDict, total=False):
     reconnect_timeout: float
     overload_retries: int
     capabilities: Optional[InitializeCapabilities]
+    record: Union[str, "os.PathLike[str]", None]
+    replay: Union[str, "os.PathLike[str]", None]

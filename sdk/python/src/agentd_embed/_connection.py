@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from ._feed import Pace, Pressure
 from ._transport import READ_AHEAD, Pipes, Socket, Transport
-from .errors import AgentdError, ConnectionLost, FolderNotFound, ProgramNotFound, request_error
+from .errors import AgentdError, ConnectionLost, FolderNotFound, ProgramNotFound, ReplayMismatch, request_error
 
 #: Lines of the server's standard error that an error repeats.
 _LAST_LINES = 20
@@ -46,6 +46,8 @@ class Connection:
 
     def __init__(self, listener: Listener) -> None:
         self._listener = listener
+        #: Records what goes over the transport.
+        self._wrap: Callable[[Transport], Transport] | None = None
         self._transport: Transport | None = None
         self._process: asyncio.subprocess.Process | None = None
         self._errors: deque[str] = deque(maxlen=_LAST_LINES)
@@ -57,6 +59,10 @@ class Connection:
         self._lost: ConnectionLost | None = None
         #: The server wrote what is not the protocol: another connection would not help.
         self.is_garbage = False
+
+    def record(self, wrap: Callable[[Transport], Transport]) -> None:
+        """Has the transport wrapped that is opened next."""
+        self._wrap = wrap
 
     @property
     def is_lost(self) -> bool:
@@ -81,13 +87,16 @@ class Connection:
             raise ProgramNotFound(f"{command[0]} cannot be started: {error}") from error
         self._process = process
         assert process.stdin and process.stdout and process.stderr
-        self._transport = Pipes(process.stdout, process.stdin)
         self._begin(self._read_errors(process.stderr))
-        self._begin(self._read())
+        self.attach(Pipes(process.stdout, process.stdin))
 
     async def connect(self, address: str, token: str | None) -> None:
         """Speaks with a server that listens at `unix://PATH`, `ws://` or `wss://`."""
-        self._transport = await Socket.open(address, token)
+        self.attach(await Socket.open(address, token))
+
+    def attach(self, transport: Transport) -> None:
+        """Speaks over a transport."""
+        self._transport = transport if self._wrap is None else self._wrap(transport)
         self._begin(self._read())
 
     async def request(self, method: str, params: Any, taken: Taken | None = None) -> Any:
@@ -181,6 +190,9 @@ class Connection:
         except (ValueError, TypeError, RecursionError) as error:
             self.is_garbage = True
             self._fail(f"the server wrote what is not the protocol: {error}")
+        except ReplayMismatch as error:
+            self.is_garbage = True
+            self._fail(str(error))
         except (ConnectionError, OSError) as error:
             self._fail(f"the connection broke: {error}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -43,6 +44,19 @@ class FolderNotFound(AgentdError):
 
 class ConnectionLost(AgentdError):
     """The server ended, or what it wrote is not the protocol. Every call in progress raises this."""
+
+
+class ReplayMismatch(ConnectionLost):
+    """In a replay, a message is another one than in the recording: `expected` and `actual`."""
+
+    def __init__(self, where: str, expected: Any, actual: Any) -> None:
+        if actual is None:
+            super().__init__(where)
+        else:
+            was = "there is no further message" if expected is None else f"the recording has {json.dumps(expected)}"
+            super().__init__(f"{where}: {was}, and this session sends {json.dumps(actual)}")
+        self.expected: Any = expected
+        self.actual: Any = actual
 
 
 class VersionMismatch(AgentdError):
