@@ -1,6 +1,7 @@
 /** A server and the connection to it, on any platform. */
 
 import { Answerer, type Callbacks } from "./callbacks.js";
+import { check, checkGiven } from "./checks.js";
 import { type Connection, type Params, type RequestId, isObject } from "./connection.js";
 import type { AgentdError } from "./errors.js";
 import type { AnyNotification } from "./events.js";
@@ -76,6 +77,7 @@ export class Agent {
     if (!(Number.isInteger(overloadRetries) && overloadRetries >= 0)) {
       throw new RangeError(`\`overloadRetries\` is ${String(overloadRetries)}, not a number of retries`);
     }
+    check(options);
     if (options.token !== undefined) checkToken(options.token);
     this.#options = options;
     this.#answerer = new Answerer(options, (threadId, turnId) => this.#hub.states.peek(threadId)?.contextOf(turnId));
@@ -155,23 +157,26 @@ export class Agent {
   }
 
   /** Starts a thread. `context` is the application's own value for callbacks. */
-  thread(params: ThreadStartParams & Contextual = {}): Promise<Thread> {
+  async thread(params: ThreadStartParams & Contextual = {}): Promise<Thread> {
     const tools = this.#answerer.tools.map((tool) => tool.spec());
     return this.#open("thread/start", { ...(tools.length > 0 && { dynamicTools: tools }), ...params });
   }
 
   /** Loads a stored thread. */
-  resume(threadId: string, params: Omit<ThreadResumeParams, "threadId"> & Contextual = {}): Promise<Thread> {
+  async resume(threadId: string, params: Omit<ThreadResumeParams, "threadId"> & Contextual = {}): Promise<Thread> {
+    checkGiven("threadId", threadId);
     return this.#open("thread/resume", { threadId, ...params });
   }
 
   /** Copies a stored thread. */
-  fork(threadId: string, params: Omit<ThreadForkParams, "threadId"> & Contextual = {}): Promise<Thread> {
+  async fork(threadId: string, params: Omit<ThreadForkParams, "threadId"> & Contextual = {}): Promise<Thread> {
+    checkGiven("threadId", threadId);
     return this.#open("thread/fork", { threadId, ...params });
   }
 
   /** The stored threads, page after page; `limit` is the size of a page. */
   async *list(params: Omit<ThreadListParams, "cursor"> = {}): AsyncGenerator<ThreadRecord, void, undefined> {
+    check(params);
     let cursor: string | null = null;
     do {
       const page: ThreadListResponse = await this.request("thread/list", { ...params, cursor });
@@ -185,6 +190,7 @@ export class Agent {
 
   /** Moves a thread back into the list. */
   async unarchive(threadId: string): Promise<void> {
+    checkGiven("threadId", threadId);
     await this.request("thread/unarchive", { threadId });
   }
 
@@ -200,6 +206,7 @@ export class Agent {
   }
 
   async #open(method: string, { context, ...params }: Contextual & { threadId?: string }): Promise<Thread> {
+    check(params);
     const { model, offline, cwd } = this.#options;
     const defaults = { model: model ?? (offline ? "demo" : undefined), modelProvider: offline ? "offline" : undefined, cwd };
     let state: ThreadState | undefined;

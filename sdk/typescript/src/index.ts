@@ -8,6 +8,7 @@
  */
 
 import { Agent as AnyAgent, type CommonOptions } from "./agent.js";
+import { check } from "./checks.js";
 import { findProgram, spawn } from "./node/process.js";
 import { settings } from "./node/toml.js";
 import { connect } from "./node/websocket.js";
@@ -30,6 +31,7 @@ export interface AgentOptions extends CommonOptions {
 export class Agent extends AnyAgent {
   /** Connects, and completes the handshake. */
   static async start(options: AgentOptions = {}): Promise<Agent> {
+    check(options);
     const agent = new Agent(wayTo(options), options);
     await agent.connect();
     return agent;

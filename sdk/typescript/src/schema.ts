@@ -1,6 +1,7 @@
 /** JSON Schema of what a caller describes in another way, and the check of values against it. */
 
 import { isObject } from "./connection.js";
+import { restored, strictOf } from "./strict.js";
 
 /** A schema as JSON. Values are not checked against it here. */
 export type JsonSchema = { readonly [key: string]: unknown };
@@ -46,9 +47,13 @@ export function jsonSchemaOf(schema: Schema, side: Side): JsonSchema {
   return found;
 }
 
-/** The schema of an answer as JSON. */
+/**
+ * The schema of an answer as JSON. One of a library is made strict where its meaning allows that; a JSON Schema stays
+ * what it is. The members are in the order of the schema.
+ */
 export function outputSchemaOf(schema: Schema): JsonSchema {
-  return jsonSchemaOf(schema, "output");
+  const json = jsonSchemaOf(schema, "input");
+  return (isStandard(schema) ? strictOf(json) : undefined) ?? json;
 }
 
 /** The value as the schema has it. Throws an `Error` that says where it does not fit. */
@@ -69,6 +74,8 @@ function isStandard(schema: Schema): schema is StandardSchema {
 }
 
 /** An answer of the model as the schema has it. Throws as `valueOf` does. */
-export function outputOf(schema: Schema, answer: unknown): Promise<unknown> {
-  return valueOf(schema, answer, "the answer");
+export async function outputOf(schema: Schema, answer: unknown): Promise<unknown> {
+  if (!isStandard(schema)) return answer;
+  const json = jsonSchemaOf(schema, "input");
+  return valueOf(schema, strictOf(json) === undefined ? answer : restored(json, answer), "the answer");
 }

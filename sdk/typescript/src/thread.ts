@@ -1,6 +1,7 @@
 /** A conversation with the agent. */
 
 import { Budget } from "./budget.js";
+import { check, checkGiven } from "./checks.js";
 import { InvalidRequest, ThreadBusy, TurnTimeout } from "./errors.js";
 import type { ThreadEvent } from "./events.js";
 import { follow } from "./follow.js";
@@ -142,6 +143,7 @@ export class Thread {
     message: Input,
     options: TurnOptions<S> = {},
   ): Promise<Turn<OutputOf<S>>> {
+    check(options);
     const { output, signal, maxCost, onBusy = "wait", ...rest } = options;
     const input = partsOf(message);
     const params = { ...rest };
@@ -164,6 +166,7 @@ export class Thread {
     message: Input,
     options: RunOptions<S> = {},
   ): Promise<Result<OutputOf<S>>> {
+    check(options);
     const { timeout, ...rest } = options;
     checkTimeout("timeout", timeout);
     const began = Date.now();
@@ -192,6 +195,8 @@ export class Thread {
    * `delivery: "detached"` it runs in a copy of the thread.
    */
   async review(target: ReviewTarget, options: ReviewOptions = {}): Promise<Turn> {
+    checkGiven("target", target);
+    check(options);
     const { signal, maxCost, delivery } = options;
     const budget = maxCost === undefined ? undefined : new Budget(maxCost);
     const params = { threadId: this.id, target, ...(delivery !== undefined && { delivery }) };
@@ -228,6 +233,7 @@ export class Thread {
 
   /** Sets the thread's title. */
   async rename(name: string): Promise<void> {
+    if (typeof name !== "string") throw new TypeError("`name` is not a text");
     await this.#host.request("thread/name/set", { threadId: this.id, name });
   }
 
@@ -256,6 +262,8 @@ export class Thread {
     numTurns: number,
     options: Omit<ThreadRollbackParams, "threadId" | "numTurns"> = {},
   ): Promise<ThreadRollbackResponse> {
+    checkGiven("numTurns", numTurns);
+    check(options);
     const params = { ...options, threadId: this.id, numTurns };
     return (await this.#host.request("thread/rollback", params)) as ThreadRollbackResponse;
   }
@@ -279,6 +287,7 @@ export class Thread {
 
   /** Sets a goal, or changes it: turns follow by themselves until it is reached. Needs `features.goals`. */
   async setGoal(goal: Omit<ThreadGoalSetParams, "threadId">): Promise<ThreadGoal> {
+    check(goal, "the members of the goal");
     const result = await this.#host.request("thread/goal/set", { ...goal, threadId: this.id });
     return (result as { goal: ThreadGoal }).goal;
   }

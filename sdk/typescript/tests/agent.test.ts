@@ -178,7 +178,7 @@ test("a turn is interrupted and steered", async (context) => {
 test("refusals and failures have kinds", async (context) => {
   const failing = { steps: [{ error: { status: 401, message: "no" } }] };
   const agent = await started(context, scripted(context, [failing]));
-  await assert.rejects(agent.thread({ cwd: 5 as never }), InvalidParams);
+  await assert.rejects(agent.thread({ sandbox: "none" as never }), InvalidParams);
   await assert.rejects(agent.resume("01a00000-0000-7000-8000-000000000000"), (error) => {
     return error instanceof RequestError && error.method === "thread/resume" && error.code !== 0;
   });
