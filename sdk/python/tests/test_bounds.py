@@ -181,3 +181,29 @@ def test_a_large_message_of_an_item_is_bounded_by_bytes(fake: Fake) -> None:
             assert taken == 401
 
     asyncio.run(work())
+
+
+def test_a_text_is_whole_after_a_reduction_in_its_middle(fake: Fake) -> None:
+    delta = "send(method='item/agentMessage/delta', params={'threadId': 't', 'turnId': 'u', 'itemId': 'i', 'delta': '%s'})\n"
+    item = {"type": "agentMessage", "id": "i", "text": "one two three four"}
+    body = (
+        TURN + delta % "one " + "first = receive()\n"
+        + delta % "two " + PROGRESS + "send(id=first['id'], result={})\n"
+        + "second = receive()\n" + delta % "three " + "send(id=second['id'], result={})\n"
+        + "third = receive()\n" + delta % "four"
+        + f"send(method='item/completed', params={{'threadId': 't', 'turnId': 'u', 'item': {item!r}}})\n"
+        + ENDED + "send(id=third['id'], result={})\nsys.stdin.read()\n"
+    )
+
+    async def work() -> None:
+        async with AsyncAgent(**fake(body)) as agent:
+            turn = await (await agent.thread()).turn("go")
+            texts = turn.text()
+            assert await texts.__anext__() == "one "
+            await asyncio.wait_for(agent.request("first"), 60)
+            await agent.request("second")
+            await agent.request("third")
+            assert "".join(["one ", *[it async for it in texts]]) == "one two three four"
+            assert (await turn.result()).text == "one two three four"
+
+    asyncio.run(work())

@@ -7,6 +7,7 @@ import logging
 import os
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from agentd_embed import Agent, Approval, AsyncAgent, ToolContext, ToolError, TurnInterrupted, tool
 from conftest import Fake, Scripted
 from test_agent import ESCALATED, call, message
+from test_reconnect import agent_of, gated, run
 
 #: A server with a thread and a turn, and a question.
 TURN = (
@@ -240,11 +242,43 @@ def test_a_server_that_is_killed_ends_its_callbacks(scripted: Scripted) -> None:
     with Agent(**scripted([call("wait")]), tools=[wait]) as agent:
         turn = agent.thread().turn("go")
         assert began.wait(30)
-        process = agent._agent.session._connection._process  # type: ignore[union-attr]
+        process = agent._agent._session._connection._process  # type: ignore[union-attr]
         assert process is not None
         os.kill(process.pid, 9)
         assert ended.wait(30)
         assert turn.id
+
+
+def test_an_approval_that_another_client_answers_is_cancelled(scripted: Scripted) -> None:
+    arguments = scripted([call("exec_command", **ESCALATED), message("Done")])
+
+    async def work() -> None:
+        asked, cancelled = asyncio.Event(), asyncio.Event()
+        contexts: list[ToolContext] = []
+
+        async def wait(_: Approval, ctx: ToolContext) -> bool:
+            contexts.append(ctx)
+            asked.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                cancelled.set()
+            return False
+
+        async def allow(_: Approval) -> bool:
+            await asked.wait()
+            return True
+
+        async with gated(arguments, "unix") as gate:
+            async with agent_of(arguments, gate.address, approve=wait) as first:
+                async with agent_of(arguments, gate.address, approve=allow) as second:
+                    thread = await first.thread(approvalPolicy="onRequest")
+                    await second.resume(thread.id)
+                    assert (await thread.run("go")).text == "Done"
+                    assert cancelled.is_set() and contexts[0].is_cancelled
+        assert (Path(arguments["cwd"]) / "made").exists()
+
+    run(work)
 
 
 def test_arguments_of_the_wrong_type_are_named(fake: Fake) -> None:
@@ -259,6 +293,13 @@ def test_arguments_of_the_wrong_type_are_named(fake: Fake) -> None:
         ({"start_timeout": "5"}, "`start_timeout`"),
         ({"capabilities": ["x"]}, "`capabilities`"),
         ({"client_name": 5}, "`client_name`"),
+        ({"address": 5}, "`address`"),
+        ({"token": 5}, "`token`"),
+        ({"env": {"A": 5}}, r"`env\['A'\]`"),
+        ({"cwd": 5}, "`cwd` is of the type int, not str or a path"),
+        ({"offline": "yes"}, "`offline`"),
+        ({"config": "x"}, "`config`"),
+        ({"overload_retries": 1.5}, "`overload_retries`"),
     ]
     for arguments, name in wrong:
         with pytest.raises(TypeError, match=name):
@@ -274,6 +315,8 @@ def test_arguments_of_the_wrong_type_are_named(fake: Fake) -> None:
             (lambda: untyped.thread(approval_policy="never"), "no parameter `approval_policy`: is it `approvalPolicy`"),
             (lambda: untyped.thread(ephemeral=1), "`ephemeral` is of the type int, not bool"),
             (lambda: untyped.resume(5), "`thread_id` is of the type int"),
+            (lambda: untyped.run(5), "`message` is of the type int"),
+            (lambda: untyped.run("go", timeout="1"), "`timeout` is of the type str"),
         ]
         thread: Any = agent.thread()
         calls += [

@@ -256,10 +256,10 @@ def test_a_turn_that_is_dropped_collects_no_events(fake: Fake) -> None:
         async with AsyncAgent(**fake(TURN + "sys.stdin.read()\n")) as agent:
             thread = await agent.thread()
             turn = await thread.turn("go")
-            assert len(thread.state.feeds) == 1
+            assert len(thread._state.feeds) == 1
             del turn
             gc.collect()
-            assert len(thread.state.feeds) == 0
+            assert len(thread._state.feeds) == 0
 
     asyncio.run(work())
 

@@ -163,7 +163,7 @@ def test_a_failed_turn_and_a_killed_server_say_how_far_it_came(scripted: Scripte
         for text in turn.text():
             if text.endswith("answer"):
                 break
-        process = agent._agent.session._connection._process  # type: ignore[union-attr]
+        process = agent._agent._session._connection._process  # type: ignore[union-attr]
         assert process is not None
         os.kill(process.pid, 9)
         with pytest.raises(ConnectionLost) as lost:

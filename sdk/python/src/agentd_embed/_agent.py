@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 from ._answers import Answerer, Callbacks
 from ._connection import Connection
 from ._feed import Feed
-from ._input import Input
-from ._options import capabilities_of, check_address, check_callbacks, check_tools
+from ._input import Input, parts_of
+from ._options import capabilities_of, check_address, check_callbacks, check_tools, check_types
+from ._output import schema_of
 from ._params import ForkOptions, ListOptions, ResumeOptions, ThreadOptions, checked, of_type
 from ._program import check_token, find_program
 from ._recording import Recorder, Redactor, Replay
@@ -23,7 +24,7 @@ from ._session import Session
 from ._state import ThreadState
 from ._thread import AsyncThread
 from ._toml import setting
-from ._usage import Amount
+from ._usage import Amount, amount
 from .tools import Tool
 
 if TYPE_CHECKING:
@@ -83,19 +84,25 @@ class AsyncAgent:
         replay: str | os.PathLike[str] | None = None,
     ) -> None:
         check_address(address)
+        check_types(
+            env=env,
+            paths={"program": program, "cwd": cwd, "record": record, "replay": replay},
+            flags={"offline": offline, "send_tool_errors": send_tool_errors},
+            numbers={"start_timeout": start_timeout, "reconnect_timeout": reconnect_timeout},
+            texts={"token": token, "model": model, "client_name": client_name},
+        )
+        of_type("config", config, Mapping)
         if token is not None:
             check_token(token)
         check_callbacks(approve=approve, ask=ask, elicit=elicit, on_error=on_error)
         check_tools(tools)
-        for name, value in {"start_timeout": start_timeout, "reconnect_timeout": reconnect_timeout}.items():
-            of_type(name, value, float, int)
         self._address = address
         self._token = token
         self._program = program
         self._cwd = os.fspath(cwd) if cwd is not None else None
         self._env = dict(env) if env is not None else None
         self._settings = [setting(key, value) for key, value in (config or {}).items()]
-        self._model = of_type("model", model, str) or ("demo" if offline else None)
+        self._model = model or ("demo" if offline else None)
         self._provider = "offline" if offline else None
         self._is_started = False
         self._states: weakref.WeakValueDictionary[str, ThreadState] = weakref.WeakValueDictionary()
@@ -108,11 +115,11 @@ class AsyncAgent:
             self._user_of,
         )
         self._router = Router(self._states, self._answerer)
-        self.session = self._router.session = Session(
+        self._session = self._router.session = Session(
             self._open_connection,
             self._router,
             is_lasting=is_lasting,
-            client_name=of_type("client_name", client_name, str),
+            client_name=client_name,
             start_timeout=start_timeout,
             reconnect_timeout=reconnect_timeout,
             capabilities=capabilities_of(capabilities),
@@ -122,7 +129,7 @@ class AsyncAgent:
     @property
     def server(self) -> InitializeResponse | None:
         """What the server said about itself."""
-        return self.session.server
+        return self._session.server
 
     async def __aenter__(self) -> AsyncAgent:
         await self.start()
@@ -136,12 +143,12 @@ class AsyncAgent:
         if self._is_started:
             raise RuntimeError("the agent was started before: make another one")
         self._is_started = True
-        await self.session.start()
+        await self._session.start()
 
     async def close(self) -> None:
         """Ends the connection, and a server of its own."""
         await self._answerer.close()
-        await self.session.close()
+        await self._session.close()
         if self._recorder is not None:
             self._recorder.close()
 
@@ -153,7 +160,7 @@ class AsyncAgent:
     async def request(self, method: str, params: Any = None) -> Any:
         """Sends any request of the protocol and awaits its result."""
         of_type("method", method, str)
-        return await self.session.request(method, {} if params is None else params)
+        return await self._session.request(method, {} if params is None else params)
 
     def on_notification(self, handler: Handler) -> Callable[[], None]:
         """Calls a function with each notification of the server, also those of no thread, as it is received.
@@ -237,20 +244,26 @@ class AsyncAgent:
         **params: Unpack[ThreadOptions],
     ) -> Result[Any]:
         """Runs one turn in a new thread."""
+        # Before a thread is made for it.
+        parts_of(message)
+        schema_of(output)
+        of_type("timeout", timeout, float, int)
+        if max_cost is not None:
+            amount("max_cost", max_cost)
         thread = await self.thread(context=context, **params)
         result: Result[Any] = await thread.run(message, output=output, timeout=timeout, max_cost=max_cost)
         return result
 
-    def state(self, thread_id: str) -> ThreadState:
-        """Of this package: what is known of a thread."""
+    def _state_of(self, thread_id: str) -> ThreadState:
+        """What is known of a thread."""
         state = self._states.get(thread_id)
         if state is None:
             state = self._states[thread_id] = ThreadState(thread_id)
         return state
 
-    def feed(self, state: ThreadState | None, *, is_of_turn: bool) -> Feed:
-        """Of this package: a reader of events, which has those of a turn from now on."""
-        feed = Feed(self.session.pressure, self.session.pace, is_of_turn=is_of_turn)
+    def _feed(self, state: ThreadState | None, *, is_of_turn: bool) -> Feed:
+        """A reader of events, which has those of a turn from now on."""
+        feed = Feed(self._session.pressure, self._session.pace, is_of_turn=is_of_turn)
         if state is not None:
             state.feeds.add(feed)
         return feed
@@ -261,13 +274,13 @@ class AsyncAgent:
         states: list[ThreadState] = []
 
         def opened(thread_id: str, result: Any) -> None:
-            state = self.state(thread_id)
+            state = self._state_of(thread_id)
             cursor = result.get("eventCursor")
             state.cursor = cursor if state.cursor is None and isinstance(cursor, str) else state.cursor
             state.context = state.context if context is None else context
             states.append(state)
 
-        await self.session.open(method, given, opened)
+        await self._session.open(method, given, opened)
         return AsyncThread(self, states[0])
 
     async def _open_connection(self, connection: Connection) -> None:

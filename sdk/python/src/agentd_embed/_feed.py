@@ -116,6 +116,8 @@ class Feed:
         self._arrived = asyncio.Event()
         #: What is left after a reduction may be more than the bound: the items of a turn, which its result holds.
         self._is_reduced = False
+        #: Items with deltas that were dropped: without them, later ones would continue another text.
+        self._cut: set[object] = set()
         #: Events are dropped until the thread was read.
         self.is_lagging = False
         #: The time at which the reader took something, or had nothing to take.
@@ -134,7 +136,7 @@ class Feed:
     def put_nowait(self, entry: Entry) -> None:
         """Takes an event, or why there are no more."""
         if isinstance(entry, Notification):
-            if self.is_lagging or (self._is_reduced and is_progress(entry)):
+            if self.is_lagging or self._is_dropped(entry):
                 return
             if not self._entries:
                 self.taken_at = time.monotonic()
@@ -172,9 +174,9 @@ class Feed:
         """Drops what the reader can do without, so that it is no longer full."""
         self._close_stream()
         if self._is_of_turn:
-            self._entries = deque(it for it in self._entries if not (isinstance(it, Notification) and is_progress(it)))
-            self._bytes = sum(it.size for it in self._entries if isinstance(it, Notification))
             self._is_reduced = True
+            self._entries = deque(it for it in self._entries if not isinstance(it, Notification) or not self._is_dropped(it))
+            self._bytes = sum(it.size for it in self._entries if isinstance(it, Notification))
         elif not self.is_lagging:
             self._entries = deque(it for it in self._entries if not isinstance(it, Notification))
             self._entries.append(LAGGED)
@@ -183,10 +185,23 @@ class Feed:
         self._pressure.changed(self)
 
     def close(self) -> None:
-        """Nothing is read from it any more."""
+        """Nothing is read from it any longer."""
         self._entries.clear()
         self._bytes = 0
         self._pressure.changed(self)
+
+    def _is_dropped(self, event: AnyEvent) -> bool:
+        """Whether the reader of a turn does without an event. The completed item has the whole text."""
+        if event.method == "item/completed":
+            item = event.params.get("item")
+            self._cut.discard(item.get("id") if isinstance(item, dict) else None)
+            return False
+        if stream_of(event) is None:
+            return self._is_reduced and is_progress(event)
+        item_id = event.params.get("itemId")
+        if self._is_reduced and isinstance(item_id, str):
+            self._cut.add(item_id)
+        return item_id in self._cut if isinstance(item_id, str) else self._is_reduced
 
     def _is_beyond(self, times: int) -> bool:
         return len(self._entries) > MAX_EVENTS * times or self._bytes > MAX_BYTES * times

@@ -19,8 +19,8 @@ class ThreadEvents(AsyncIterator[Event]):
 
     def __init__(self, thread: AsyncThread, cursor: str | None) -> None:
         self._thread = thread
-        self._session = thread.agent.session
-        self._feed = thread.agent.feed(None, is_of_turn=False)
+        self._session = thread.agent._session
+        self._feed = thread.agent._feed(None, is_of_turn=False)
         self._cursor = cursor
         self._is_open = False
         self._failure: AgentdError | None = None
@@ -40,7 +40,7 @@ class ThreadEvents(AsyncIterator[Event]):
             entry = await self._feed.get()
             if isinstance(entry, Notification):
                 self._cursor = entry.cursor or self._cursor
-                self._thread.state.hand_out(entry)
+                self._thread._state.hand_out(entry)
                 return cast(Event, entry)
             if isinstance(entry, Signal):
                 await self._mend(entry)
@@ -50,12 +50,12 @@ class ThreadEvents(AsyncIterator[Event]):
 
     async def aclose(self) -> None:
         """Ends the iteration: no more events are kept for it."""
-        self._thread.state.followers.discard(self._feed)
+        self._thread._state.followers.discard(self._feed)
         self._feed.close()
         self._failure = AgentdError("the iteration was closed")
 
     def _attach(self) -> None:
-        self._thread.state.followers.add(self._feed)
+        self._thread._state.followers.add(self._feed)
 
     async def _open(self) -> None:
         if self._cursor is None:

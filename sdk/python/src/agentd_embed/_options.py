@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ._params import of_type
 from .tools import Tool
 
 #: Notifications without which turns have no end or no result.
 _NEEDED = {"item/completed", "item/started", "serverRequest/resolved", "turn/completed", "turn/started"}
 
 
-def check_address(address: object) -> None:
+def check_address(address: str | None) -> None:
     """Raises :class:`ValueError` for what is no address of a server."""
-    if address is None:
-        return
-    if not isinstance(address, str) or not address.startswith(("unix:///", "ws://", "wss://")):
+    of_type("address", address, str)
+    if address is not None and not address.startswith(("unix:///", "ws://", "wss://")):
         raise ValueError(f"{address!r} is no address: unix:///PATH, ws://HOST:PORT or wss://HOST:PORT")
+
+
+def check_types(*, env: Any, paths: Mapping[str, Any], flags: Mapping[str, Any], numbers: Mapping[str, Any], texts: Mapping[str, Any]) -> None:
+    """Raises :class:`TypeError` that names the argument of another type than it may have."""
+    of_type("env", env, Mapping)
+    for name, value in (env or {}).items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise TypeError(f"`env[{name!r}]` is of the type {type(value).__name__}, not str")
+    for name, value in paths.items():
+        of_type(name, value, str, os.PathLike)
+    for name, value in flags.items():
+        of_type(name, value, bool)
+    for name, value in numbers.items():
+        of_type(name, value, float, int)
+    for name, value in texts.items():
+        of_type(name, value, str)
 
 
 def check_callbacks(**callbacks: Any) -> None:

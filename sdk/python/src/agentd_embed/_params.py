@@ -145,7 +145,7 @@ def of_type(name: str, value: Any, *kinds: type) -> Any:
     return value
 
 
-_NAMES: dict[Any, str] = {str: "str", Mapping: "a mapping", list: "list"}
+_NAMES: dict[Any, str] = {Mapping: "a mapping", os.PathLike: "a path"}
 
 
 def _types_of(annotation: Any) -> tuple[Any, ...]:

@@ -51,7 +51,7 @@ class Start:
     async def run(self) -> Started:
         """Starts it. The caller may be cancelled: until its end the turn is in the way of others."""
         await self._state.order.acquire()
-        feed = self._agent.feed(self._state, is_of_turn=True)
+        feed = self._agent._feed(self._state, is_of_turn=True)
         started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         # The turn object is the only one that holds the feed.
         occupy(self._agent, self._state, self._end, started, self._follow(weakref.ref(feed), started))
@@ -66,7 +66,7 @@ class Start:
         return Started(self._runs_in, self._end.turn_id, feed, self._end)
 
     async def _follow(self, feed: weakref.ref[Feed], started: asyncio.Future[None]) -> None:
-        session = self._agent.session
+        session = self._agent._session
 
         def taken(result: Any) -> None:
             turn_id = self._end.turn_id = session.id_of("turn", self._method, result)
@@ -96,7 +96,7 @@ class Start:
         if not isinstance(thread_id, str) or thread_id == self._state.id:
             return
         self._state.running = None
-        self._runs_in = self._agent.state(thread_id)
+        self._runs_in = self._agent._state_of(thread_id)
         self._runs_in.running = self._end
         if feed is not None:
             self._state.feeds.discard(feed)
@@ -116,7 +116,7 @@ def interrupt_later(agent: AsyncAgent, thread_id: str, turn_id: str) -> None:
             # It has ended meanwhile, or its server has.
             pass
 
-    agent.session.begin(interrupt())
+    agent._session.begin(interrupt())
 
 
 async def compact(agent: AsyncAgent, state: ThreadState) -> None:
@@ -126,9 +126,9 @@ async def compact(agent: AsyncAgent, state: ThreadState) -> None:
     done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def work() -> None:
-        await agent.session.subscribe(state.id)
-        await agent.session.request("thread/compact/start", {"threadId": state.id})
-        await end.wait(agent.session.broken)
+        await agent._session.subscribe(state.id)
+        await agent._session.request("thread/compact/start", {"threadId": state.id})
+        await end.wait(agent._session.broken)
 
     occupy(agent, state, end, done, work())
     await done
@@ -156,6 +156,6 @@ def occupy(
         else:
             done.set_exception(error)
 
-    agent.session.begin(work).add_done_callback(over)
+    agent._session.begin(work).add_done_callback(over)
 
 

@@ -40,12 +40,12 @@ class AsyncThread(GoalMethods):
         self.agent = agent
         self.id = state.id
         #: Shared by all objects for the thread.
-        self.state = state
+        self._state = state
 
     @property
     def cursor(self) -> str | None:
         """The newest cursor that was handed out, by :meth:`events` or a turn; at first that of the thread's opening."""
-        return self.state.cursor
+        return self._state.cursor
 
     @overload
     async def turn(
@@ -108,7 +108,7 @@ class AsyncThread(GoalMethods):
 
         end = TurnEnd(limit, stop)
         request = {"threadId": self.id, "input": parts, **given}
-        started = await Start(self.agent, self.state, "turn/start", request, end=end, context=context).run()
+        started = await Start(self.agent, self._state, "turn/start", request, end=end, context=context).run()
         return AsyncTurn(self, started.turn_id, started.feed, output, end)
 
     @overload
@@ -156,14 +156,14 @@ class AsyncThread(GoalMethods):
             for turn in turns if isinstance(turns, list) else []:
                 if not isinstance(turn, dict) or turn.get("status") != "inProgress" or not isinstance(turn.get("id"), str):
                     continue
-                feed = self.agent.feed(self.state, is_of_turn=True)
+                feed = self.agent._feed(self._state, is_of_turn=True)
                 feed.turn_id = turn["id"]
                 event: AnyEvent = Notification("turn/replaced", {"threadId": self.id, "turn": turn}, result.get("eventCursor"))
                 feed.put_nowait(event)
                 found.append(AsyncTurn(self, turn["id"], feed, None))
                 return
 
-        await self.agent.session.open("thread/resume", {"threadId": self.id}, opened)
+        await self.agent._session.open("thread/resume", {"threadId": self.id}, opened)
         return found[0] if found else None
 
     def events(self, cursor: str | None = None) -> ThreadEvents:
@@ -178,7 +178,7 @@ class AsyncThread(GoalMethods):
 
     def usage(self) -> ThreadUsage | None:
         """Tokens and cost of the thread as they were reported last; None before a turn has used any in this process."""
-        usage = self.state.usage
+        usage = self._state.usage
         return None if usage.tokens is None else ThreadUsage(usage.tokens, usage.cost)
 
     async def steer(self, message: Input) -> bool:
@@ -207,8 +207,8 @@ class AsyncThread(GoalMethods):
         """
         of_type("target", target, Mapping)
         request = {"threadId": self.id, "target": target or {"type": "uncommittedChanges"}, "delivery": delivery}
-        started = await Start(self.agent, self.state, "review/start", request, end=TurnEnd()).run()
-        thread = self if started.state is self.state else AsyncThread(self.agent, started.state)
+        started = await Start(self.agent, self._state, "review/start", request, end=TurnEnd()).run()
+        thread = self if started.state is self._state else AsyncThread(self.agent, started.state)
         return AsyncTurn(thread, started.turn_id, started.feed, None, started.end)
 
     async def compact(self) -> None:
@@ -216,7 +216,7 @@ class AsyncThread(GoalMethods):
 
         Waits for the end of that turn. Like a turn, it begins once the one before it has ended.
         """
-        await compact(self.agent, self.state)
+        await compact(self.agent, self._state)
 
     async def fork(self, **params: Unpack[ForkOptions]) -> AsyncThread:
         """Copies the thread."""
@@ -260,11 +260,11 @@ class AsyncThread(GoalMethods):
 
     async def _refuse_if_busy(self) -> None:
         busy = ThreadBusy("a turn or a compaction runs in the thread: wait for its end, or give `on_busy=\"join\"`")
-        if self.state.order.locked():
+        if self._state.order.locked():
             raise busy
         read = await self.agent.request("thread/read", {"threadId": self.id})
         # Another call of this agent may have begun meanwhile.
-        if read["thread"]["status"].get("type") == "active" or self.state.order.locked():
+        if read["thread"]["status"].get("type") == "active" or self._state.order.locked():
             raise busy
 
     async def _join(self, message: Input, *, has_options: bool) -> AsyncTurn[Any] | None:

@@ -73,7 +73,7 @@ class AsyncTurn(Generic[T]):
                 self._failure = ConnectionLost(str(event)) if isinstance(event, ConnectionLost) else event
                 raise self._attach(self._failure)
             if self._takes(event):
-                self.thread.state.hand_out(event)
+                self.thread._state.hand_out(event)
                 yield cast(Event, event)
 
     async def text(self) -> AsyncIterator[str]:
@@ -142,7 +142,7 @@ class AsyncTurn(Generic[T]):
         return self._failure
 
     def _stop(self) -> None:
-        self.thread.state.feeds.discard(self._feed)
+        self.thread._state.feeds.discard(self._feed)
         self._feed.close()
 
     def _attach(self, error: Any) -> Any:
@@ -184,7 +184,7 @@ class AsyncTurn(Generic[T]):
         value = event.params.get(name)
         if not isinstance(value, dict) or needed not in value:
             self._stop()
-            self._failure = self.thread.agent.session.broken(
+            self._failure = self.thread.agent._session.broken(
                 f"the server wrote what is not the protocol: `{event.method}` has no `{name}` with a `{needed}`"
             )
             raise self._attach(self._failure)
