@@ -86,7 +86,7 @@ export interface Callbacks {
   /** Writes what a callback throws; `console.error` without it. */
   log?: ((message: string, error: unknown) => void) | undefined;
   /** Sends the text of whatever a callback throws to the server, and so to the model: it may hold secrets. */
-  sendErrors?: boolean | undefined;
+  sendToolErrors?: boolean | undefined;
 }
 
 /** What the server is answered in place of a result. */
@@ -221,9 +221,9 @@ export class Answerer {
       if (error instanceof Refusal) return { error: { code: error.code, message: error.message } };
       // What fails because it was aborted has done what it should.
       if (!context.signal.aborted) this.#report(error, method, params, context);
-      const text = this.#callbacks.sendErrors ? String(error) : `The callback \`${CALLBACKS.get(method)}\` failed.`;
+      const text = this.#callbacks.sendToolErrors ? String(error) : `The callback \`${CALLBACKS.get(method)}\` failed.`;
       if (method !== "item/tool/call") return { error: { code: -32603, message: text } };
-      return { result: toolAnswer(this.#callbacks.sendErrors ? text : "The tool failed.", false) };
+      return { result: toolAnswer(this.#callbacks.sendToolErrors ? text : "The tool failed.", false) };
     }
   }
 

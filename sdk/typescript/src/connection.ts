@@ -84,17 +84,22 @@ export class Connection {
     const answer = new Promise<unknown>((resolve, reject) => {
       this.#calls.set(id, { method, taken, resolve, reject });
     });
-    this.#transport?.send(text);
+    try {
+      this.#transport?.send(text);
+    } catch (error) {
+      this.#calls.delete(id);
+      throw error;
+    }
     return within(answer, { signal });
   }
 
   notify(method: string): void {
-    this.#transport?.send(encoded({ method }));
+    this.#sendOrEnd(encoded({ method }));
   }
 
   /** Answers the server. On a connection that is lost, nobody waits for it. */
   reply(id: RequestId, reply: Reply): void {
-    if (!this.#lost) this.#transport?.send(encoded({ id, ...reply }));
+    if (!this.#lost) this.#sendOrEnd(encoded({ id, ...reply }));
   }
 
   async close(): Promise<void> {
@@ -118,6 +123,15 @@ export class Connection {
       this.#listener.lost(this, this.#lost);
     }
     return new ConnectionLost(this.#lost.message);
+  }
+
+  /** Where no request waits for the answer, all of them learn that the message cannot be sent. */
+  #sendOrEnd(text: string): void {
+    try {
+      this.#transport?.send(text);
+    } catch (error) {
+      this.broken((error as Error).message);
+    }
   }
 
   #overflow(): void {

@@ -1,6 +1,6 @@
 /** What can go wrong, by kind. Everything that this package throws by itself is an `AgentdError`. */
 
-import type { AgentErrorInfo, ThreadItem, ThreadTokenUsage, TokenCost, TurnError } from "./protocol.js";
+import type { AgentErrorInfo, ThreadItem, ThreadTokenUsage, TokenCost, TokenUsageBreakdown, TurnError } from "./protocol.js";
 
 /** The base of all errors of this package. */
 export class AgentdError extends Error {
@@ -20,6 +20,20 @@ export class FolderNotFound extends AgentdError {}
 export class ConnectionLost extends AgentdError {
   /** Where a turn was followed: as much of it as arrived. */
   readonly turn?: TurnData;
+}
+
+/** What the application sends is not what was sent when the session was recorded. */
+export class ReplayMismatch extends ConnectionLost {
+  constructor(
+    where: string,
+    /** The recorded message; undefined at the end of the recording. */
+    readonly expected: unknown,
+    /** The message in its place. */
+    readonly actual: unknown,
+  ) {
+    const [before, now] = [expected, actual].map((it) => (it === undefined ? "nothing" : JSON.stringify(it)));
+    super(actual === undefined ? where : `the replay differs at ${where}: ${before} was sent then, and ${now} now`);
+  }
 }
 
 /** The server is older or newer than this package can work with. */
@@ -88,6 +102,7 @@ export interface TurnData {
   commentary: string;
   items: ThreadItem[];
   usage: ThreadTokenUsage | undefined;
+  turnUsage: TokenUsageBreakdown | undefined;
   cost: TokenCost | undefined;
 }
 
@@ -99,6 +114,7 @@ export class TurnProblem extends AgentdError implements TurnData {
   readonly commentary: string = "";
   readonly items: ThreadItem[] = [];
   readonly usage: ThreadTokenUsage | undefined;
+  readonly turnUsage: TokenUsageBreakdown | undefined;
   readonly cost: TokenCost | undefined;
 }
 

@@ -7,11 +7,14 @@
  *     console.log((await agent.run("What does this project do?")).text);
  */
 
+import { appendFileSync, readFileSync, writeFileSync } from "node:fs";
+
 import { Agent as AnyAgent, type CommonOptions } from "./agent.js";
 import { check } from "./checks.js";
 import { findProgram, spawn } from "./node/process.js";
 import { settings } from "./node/toml.js";
 import { connect } from "./node/websocket.js";
+import { Redactor, recorded, replayed } from "./recording.js";
 import type { Way } from "./transport.js";
 
 export * from "./common.js";
@@ -25,6 +28,10 @@ export interface AgentOptions extends CommonOptions {
   env?: Record<string, string | undefined> | undefined;
   /** Its configuration, by dotted key. */
   config?: Record<string, unknown> | undefined;
+  /** A file that gets all messages of the session, without secrets; one that is there is replaced. */
+  record?: string | undefined;
+  /** A file that was recorded so, in place of a server. What is sent has to be what was sent then. */
+  replay?: string | undefined;
 }
 
 /** A server and the connection to it. Without an address it starts a server, which ends with it. */
@@ -32,10 +39,21 @@ export class Agent extends AnyAgent {
   /** Connects, and completes the handshake. */
   static async start(options: AgentOptions = {}): Promise<Agent> {
     check(options);
-    const agent = new Agent(wayTo(options), options);
+    const agent = new Agent(recordedWay(options), options);
     await agent.connect();
     return agent;
   }
+}
+
+function recordedWay(options: AgentOptions): Way {
+  const { record, replay, token, env = process.env } = options;
+  if (record !== undefined && replay !== undefined) throw new TypeError("`record` and `replay` exclude each other");
+  const redactor = new Redactor(token, env);
+  if (replay !== undefined) return replayed(readFileSync(replay, "utf8"), replay, redactor);
+  const way = wayTo(options);
+  if (record === undefined) return way;
+  writeFileSync(record, "");
+  return recorded(way, (line) => appendFileSync(record, line), redactor);
 }
 
 function wayTo({ address, token, program, cwd, env, config = {} }: AgentOptions): Way {

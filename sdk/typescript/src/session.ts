@@ -1,7 +1,7 @@
 /** The connection of an agent over its whole life: the handshake, and coming back to a server that still runs. */
 
 import { Connection, type Listener, type Params, type RequestId, isObject } from "./connection.js";
-import { type AgentdError, ConnectionLost, Overloaded, VersionMismatch } from "./errors.js";
+import { type AgentdError, ConnectionLost, Overloaded, ReplayMismatch, VersionMismatch } from "./errors.js";
 import { VERSION } from "./package.js";
 import type { InitializeCapabilities, InitializeResponse, Turn } from "./protocol.js";
 import type { Way } from "./transport.js";
@@ -281,7 +281,7 @@ export class Session {
         return connection;
       } catch (error) {
         failure = error as Error;
-        if (error instanceof VersionMismatch) this.#end(error);
+        if (error instanceof VersionMismatch || error instanceof ReplayMismatch) this.#end(error);
       }
       // Partly random, so that clients do not come back all at once.
       await this.#pause(delay * (0.5 + Math.random() / 2));

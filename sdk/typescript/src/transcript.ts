@@ -2,7 +2,7 @@
 
 import type { TurnData } from "./errors.js";
 import type { TurnEvent } from "./events.js";
-import type { ThreadItem, ThreadTokenUsage } from "./protocol.js";
+import type { ThreadItem, ThreadTokenUsage, TokenCost, TokenUsageBreakdown } from "./protocol.js";
 
 /** Where a text of the agent belongs: to its answer, or to what it says on the way. */
 export type TextKind = "answer" | "commentary";
@@ -15,6 +15,9 @@ interface Written {
 
 export class Transcript {
   usage: ThreadTokenUsage | undefined;
+  cost: TokenCost | undefined;
+  /** What the thread had used before the turn. */
+  #before: TokenUsageBreakdown | undefined;
   readonly #items = new Map<string, ThreadItem>();
   /** The agent's messages by id, as far as they were received. */
   readonly #messages = new Map<string, Written>();
@@ -34,10 +37,15 @@ export class Transcript {
     return texts.map(({ text }) => text).join("\n");
   }
 
+  /** The tokens of the turn, from its first report on. */
+  get turnUsage(): TokenUsageBreakdown | undefined {
+    return this.usage && difference(this.usage.total, this.#before);
+  }
+
   /** As a member of an error. */
   data(threadId: string, turnId: string): TurnData {
-    const { text, commentary, items, usage } = this;
-    return { threadId, turnId, text, commentary, items, usage, cost: usage?.cost ?? undefined };
+    const { text, commentary, items, usage, turnUsage, cost } = this;
+    return { threadId, turnId, text, commentary, items, usage, turnUsage, cost };
   }
 
   /** Takes an event of the turn, and returns what it adds to the agent's messages. */
@@ -52,8 +60,15 @@ export class Transcript {
     // A replay holds a message that was completed meanwhile without its deltas.
     if (event.method === "item/completed") return this.#completed(event.params.item);
     if (event.method === "turn/replaced") return event.params.turn.items.flatMap((item) => this.#completed(item));
-    if (event.method === "thread/tokenUsage/updated") this.usage = event.params.tokenUsage;
+    if (event.method === "thread/tokenUsage/updated") this.#used(event.params.tokenUsage);
     return [];
+  }
+
+  #used(usage: ThreadTokenUsage): void {
+    this.#before ??= difference(usage.total, usage.last);
+    this.usage = usage;
+    // One that is sent again after a lost connection has no cost.
+    this.cost = usage.cost ?? this.cost;
   }
 
   #completed(item: ThreadItem): Piece[] {
@@ -80,4 +95,15 @@ export class Transcript {
     this.#messages.set(id, written);
     return written;
   }
+}
+
+const COUNTS = ["totalTokens", "inputTokens", "cachedInputTokens", "outputTokens", "reasoningOutputTokens"] as const;
+
+function difference(all: TokenUsageBreakdown, some: TokenUsageBreakdown | undefined): TokenUsageBreakdown {
+  const made: TokenUsageBreakdown = { ...all };
+  for (const name of COUNTS) made[name] = all[name] - (some?.[name] ?? 0);
+  if (all.cacheWriteInputTokens !== undefined) {
+    made.cacheWriteInputTokens = all.cacheWriteInputTokens - (some?.cacheWriteInputTokens ?? 0);
+  }
+  return made;
 }

@@ -12,7 +12,10 @@ export interface Receiver {
 
 /** Carries messages both ways. */
 export interface Transport {
-  /** Queues a message. A way that has ended drops it: the receiver learns of the end. */
+  /**
+   * Queues a message. A way that has ended drops it: the receiver learns of the end. Throws an `AgentdError` for a
+   * message that a recording does not have.
+   */
   send(text: string): void;
   /** Ends the way to the server, and the server if it was started here. */
   close(): Promise<void>;

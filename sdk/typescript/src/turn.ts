@@ -17,7 +17,7 @@ import {
 } from "./errors.js";
 import { type ThreadEvent, type TurnEvent, turnIdOf } from "./events.js";
 import { type Input, partsOf } from "./input.js";
-import type { ThreadItem, ThreadTokenUsage, TokenCost, Turn as TurnState } from "./protocol.js";
+import type { ThreadItem, ThreadTokenUsage, TokenCost, TokenUsageBreakdown, Turn as TurnState } from "./protocol.js";
 import { type EventQueue, GAP } from "./queue.js";
 import { type Finding, reviewOf } from "./review.js";
 import { type Schema, outputOf } from "./schema.js";
@@ -38,6 +38,8 @@ export interface Result<T = string> {
   items: ThreadItem[];
   /** The tokens: `total` of the thread, `last` of the last request to the model. */
   usage: ThreadTokenUsage | undefined;
+  /** The tokens of the turn. */
+  turnUsage: TokenUsageBreakdown | undefined;
   /** Exact decimal numbers, such as `0.0125`, of the turn and the thread. Null where a price is not known. */
   cost: TokenCost | undefined;
   /** The text of a review. */

@@ -89,8 +89,8 @@ test("a question that another client answers is withdrawn here", within, async (
   assert.equal(await withdrawn.promise, "mine");
 });
 
-for (const sendErrors of [false, true]) {
-  test(`what a tool throws is logged, and the model learns of it: ${sendErrors}`, within, async (context) => {
+for (const sendToolErrors of [false, true]) {
+  test(`what a tool throws is logged, and the model learns of it: ${sendToolErrors}`, within, async (context) => {
     const fail = tool({
       name: "fail",
       description: "Fails.",
@@ -101,16 +101,16 @@ for (const sendErrors of [false, true]) {
     });
     const logged: [string, unknown][] = [];
     const failures: CallbackFailure[] = [];
-    const seen = sendErrors ? "password 1234" : "The tool failed.";
+    const seen = sendToolErrors ? "password 1234" : "The tool failed.";
     const responses = [
       call("fail", { how: "told" }),
       { expect: { tool_output_contains: "try Vienna" }, ...call("fail", { how: "secretly" }) },
-      { expect: { tool_output_contains: seen, ...(!sendErrors && { not_contains: "1234" }) }, ...message("Done") },
+      { expect: { tool_output_contains: seen, ...(!sendToolErrors && { not_contains: "1234" }) }, ...message("Done") },
     ];
     const agent = await started(context, {
       ...scripted(context, responses),
       tools: [fail],
-      sendErrors,
+      sendToolErrors,
       log: (text, error) => logged.push([text, error]),
       onError: (_, failure) => failures.push(failure),
     });

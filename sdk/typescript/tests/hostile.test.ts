@@ -183,7 +183,7 @@ for (const [name, answer] of NO_JSON) {
       send({ id: "q", method: "mcpServer/elicitation/request", params: {} });
       send({ id: call.id, result: (await receive()).error.message });
       await forever();`;
-    const agent = await started(context, { ...fake(context, body), elicit: () => answer as never, sendErrors: true, log: () => undefined });
+    const agent = await started(context, { ...fake(context, body), elicit: () => answer as never, sendToolErrors: true, log: () => undefined });
     assert.match(String(await agent.request("thread/list")), /JSON/);
     if (answer !== undefined) await assert.rejects(agent.request("thread/list", { limit: answer as never }), /JSON/);
   });

@@ -64,7 +64,8 @@ test("answer and commentary come apart, and a turn knows its cost", within, asyn
   assert.equal(Number(thread.usage()?.cost?.thread), 1);
   const again = await thread.turn("go");
   assert.equal(await collect(again.text({ commentary: true })), "I look.It works.");
-  assert.equal(Number((await again.result()).cost?.thread), 2);
+  const { cost, usage, turnUsage } = await again.result();
+  assert.deepEqual([Number(cost?.thread), usage?.total.totalTokens, turnUsage?.totalTokens], [2, 2_000_000, 1_000_000]);
 });
 
 test("a turn ends when it costs too much", within, async (context) => {
