@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from agentd_embed import AsyncAgent, Event
+from agentd_embed import AsyncAgent, ConnectionLost, Event
 from agentd_embed._feed import MAX_BYTES, MAX_EVENTS
-from conftest import Fake
+from conftest import Fake, Scripted
+from test_agent import call, message
 
 TURN = (
     "hello()\n"
@@ -205,5 +206,53 @@ def test_a_text_is_whole_after_a_reduction_in_its_middle(fake: Fake) -> None:
             await agent.request("third")
             assert "".join(["one ", *[it async for it in texts]]) == "one two three four"
             assert (await turn.result()).text == "one two three four"
+
+    asyncio.run(work())
+
+
+def test_a_slow_reader_of_the_program_gets_every_text(scripted: Scripted) -> None:
+    words = {"steps": [{"message": {"chunks": ["word ", "and "], "repeat": 20_000}}]}
+    steps = {"steps": [call("exec_command", cmd=f"echo {n}")["steps"][0] for n in range(50)]}
+
+    async def work() -> None:
+        async with AsyncAgent(**scripted([words, steps, message("Done")])) as agent:
+            thread = await agent.thread(sandbox="dangerFullAccess", approvalPolicy="never")
+            events = thread.events()
+            turn = await thread.turn("go")
+            # The other thread's turn is whole before anything of the first is read.
+            assert len((await (await agent.thread()).run("go")).text) == 9 * 20_000
+            assert len("".join([it async for it in turn.text()])) == 9 * 20_000
+            read = ""
+            async for event in events:
+                read += event.text
+                if event.method == "turn/completed":
+                    break
+            assert read == "word and " * 20_000
+            result = await thread.run("more")
+            assert result.text == "Done" and len(result.items) == 52
+
+    asyncio.run(work())
+
+
+def test_a_server_that_is_killed_while_events_wait_ends_their_readers(scripted: Scripted) -> None:
+    words = {"steps": [{"message": {"chunks": ["word "], "repeat": 20_000}}, "idle"]}
+
+    async def work() -> None:
+        async with AsyncAgent(**scripted([words])) as agent:
+            thread = await agent.thread()
+            events = thread.events()
+            turn = await thread.turn("go")
+            async for event in turn:
+                if event.method == "item/completed" and event.params["item"]["type"] == "agentMessage":
+                    break
+            connection = agent._session._connection
+            assert connection is not None and connection._process is not None
+            connection._process.kill()
+            with pytest.raises(ConnectionLost) as lost:
+                await asyncio.wait_for(turn.result(), 30)
+            assert lost.value.text == "word " * 20_000
+            with pytest.raises(ConnectionLost):
+                while True:
+                    await asyncio.wait_for(events.__anext__(), 30)
 
     asyncio.run(work())

@@ -102,6 +102,22 @@ def test_a_turn_that_costs_too_much_is_interrupted(priced: Priced) -> None:
                 thread.run("more", max_cost=wrong)
 
 
+def test_a_budget_that_cannot_be_held_is_named(fake: Fake) -> None:
+    usage = {"total": {"totalTokens": 5}, "last": {"totalTokens": 5}, "modelContextWindow": None}
+    report = f"send(method='thread/tokenUsage/updated', params={{'threadId': 't', 'turnId': 'u', 'tokenUsage': {usage!r}}})\n"
+    ended = "{'threadId': 't', 'turn': {'id': 'u', 'status': 'interrupted', 'items': []}}"
+    stop = f"asked = receive()\nsend(id=asked['id'], result={{}})\nsend(method='turn/completed', params={ended})\n"
+    with Agent(**fake(TURN + report + report + stop + "sys.stdin.read()\n")) as agent:
+        with pytest.raises(BudgetExceeded, match="the server reports no costs"):
+            agent.thread().run("go", max_cost=1)
+    opted: list[Any] = [{"tokenCost": False}, {"optOutNotificationMethods": ["thread/tokenUsage/updated"]}]
+    for capabilities in opted:
+        with Agent(**fake(TURN + "sys.stdin.read()\n"), capabilities=capabilities) as agent:
+            thread = agent.thread()
+            with pytest.raises(ValueError, match="`max_cost` needs `tokenCost`"):
+                thread.run("go", max_cost=1)
+
+
 def test_errors_say_how_far_a_turn_came(scripted: Scripted) -> None:
     idle = {"steps": [{"message": {"text": "I begin.", "phase": "commentary"}}, {"message": "Half an answer"}, "idle"]}
 

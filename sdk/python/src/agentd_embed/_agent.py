@@ -13,7 +13,7 @@ from ._answers import Answerer, Callbacks
 from ._connection import Connection
 from ._feed import Feed
 from ._input import Input, parts_of
-from ._options import capabilities_of, check_address, check_callbacks, check_tools, check_types
+from ._options import capabilities_of, check_address, check_callbacks, check_tools, check_types, reports_costs
 from ._output import schema_of
 from ._params import ForkOptions, ListOptions, ResumeOptions, ThreadOptions, checked, of_type
 from ._program import check_token, find_program
@@ -106,6 +106,8 @@ class AsyncAgent:
         self._provider = "offline" if offline else None
         self._is_started = False
         self._states: weakref.WeakValueDictionary[str, ThreadState] = weakref.WeakValueDictionary()
+        asked_for = capabilities_of(capabilities)
+        self._reports_costs = reports_costs(asked_for)
         redactor = Redactor(token, self._env)
         self._replay = None if replay is None else Replay(replay, redactor)
         is_lasting = address is not None if self._replay is None else self._replay.is_lasting
@@ -122,7 +124,7 @@ class AsyncAgent:
             client_name=client_name,
             start_timeout=start_timeout,
             reconnect_timeout=reconnect_timeout,
-            capabilities=capabilities_of(capabilities),
+            capabilities=asked_for,
             overload_retries=of_type("overload_retries", overload_retries, int),
         )
 

@@ -92,13 +92,13 @@ class Pressure:
             left = min((it.taken_at + STALL - now for it in self._full), default=0.0)
             if left <= 0:
                 continue
-            self._changed = asyncio.Event()
+            # The reader of a connection that was lost may hold at the same time.
+            changed = self._changed = self._changed or asyncio.Event()
+            changed.clear()
             try:
-                await asyncio.wait_for(self._changed.wait(), left)
+                await asyncio.wait_for(changed.wait(), left)
             except asyncio.TimeoutError:
                 pass
-            finally:
-                self._changed = None
 
 
 class Feed:

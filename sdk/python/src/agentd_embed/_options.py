@@ -68,3 +68,10 @@ def capabilities_of(given: Any) -> dict[str, Any]:
     if missing:
         raise ValueError(f"`capabilities` opts out of `{min(missing)}`, without which turns have no end or no result")
     return capabilities
+
+
+def reports_costs(capabilities: Mapping[str, Any]) -> bool:
+    """Whether a server with these capabilities is asked to report costs."""
+    return bool(capabilities["tokenCost"]) and "thread/tokenUsage/updated" not in (
+        capabilities.get("optOutNotificationMethods") or ()
+    )

@@ -24,6 +24,8 @@ class TurnEnd:
         self._stop = stop
         #: Why the turn has no result, although it may have ended as any other.
         self.exceeded: str | None = None
+        #: Reports without a cost, one after the other.
+        self._unpriced = 0
         self._ended = asyncio.Event()
 
     def put_nowait(self, entry: Entry) -> None:
@@ -46,10 +48,17 @@ class TurnEnd:
         usage = event.params.get("tokenUsage")
         cost = cost_of(usage) if isinstance(usage, dict) else None
         if cost is None:
-            # One that is sent again after a reconnection.
-            return
-        spent = cost.turn if cost.turn_with_agents is None else cost.turn_with_agents
-        if spent is None:
+            # One that is sent again after a reconnection has none; a second is a server that reports none.
+            self._unpriced += 1
+            if self._unpriced < 2:
+                return
+            spent = None
+        else:
+            self._unpriced = 0
+            spent = cost.turn if cost.turn_with_agents is None else cost.turn_with_agents
+        if cost is None:
+            self.exceeded = "the server reports no costs, so that `max_cost` cannot be held: it is older than this package"
+        elif spent is None:
             self.exceeded = "the price of its model is not known, so that `max_cost` cannot be held: add it to the catalog of models"
         elif spent > self._max_cost:
             self.exceeded = f"the turn cost {spent} {cost.currency}, more than its `max_cost` of {self._max_cost}"

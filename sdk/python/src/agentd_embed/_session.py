@@ -149,8 +149,6 @@ class Session:
 
         Where they are gone, `put` gets an event `replaced` in their place.
         """
-        connection = await self._ready()
-
         def taken(result: Any) -> None:
             self.id_of("thread", "thread/resume", result)
             replay = result.get("eventReplay")
@@ -169,7 +167,7 @@ class Session:
                 self._keep_cursor(thread, result)
                 self._left.discard(thread)
 
-        await connection.request("thread/resume", {"threadId": thread, "eventCursor": cursor}, taken)
+        await self.request("thread/resume", {"threadId": thread, "eventCursor": cursor}, taken)
 
     @property
     def is_over(self) -> bool:
@@ -390,7 +388,8 @@ class Session:
             try:
                 await self._resume(connection, thread)
             except AgentdError as error:
-                if connection.is_lost:
+                # A server that has too much to do is asked again on the next connection.
+                if connection.is_lost or isinstance(error, Overloaded):
                     raise
                 why = f"the thread could not be resumed on a new connection: {error}"
                 self._listener.gone(thread, ConnectionLost(why))

@@ -90,6 +90,8 @@ class AsyncThread(GoalMethods):
         given = checked(TurnOptions, cast("dict[str, Any]", params), "turn")
         parts = parts_of(message)
         limit = None if max_cost is None else amount("max_cost", max_cost)
+        if limit is not None and not self.agent._reports_costs:
+            raise ValueError("`max_cost` needs `tokenCost` and `thread/tokenUsage/updated`, which `capabilities` left out")
         schema = schema_of(output)
         if schema is not None:
             given.setdefault("outputSchema", schema)
