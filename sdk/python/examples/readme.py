@@ -13,8 +13,8 @@ def main() -> None:
     with Agent(offline=True, approve=approve) as agent:
         thread = agent.thread(sandbox="readOnly", approvalPolicy="onRequest")
         turn = thread.turn("Describe this project in a file")
-        for event in turn:
-            print(event.text, end="", flush=True)
+        for text in turn.text(commentary=True):
+            print(text, end="", flush=True)
 
         result = turn.result()
         print()

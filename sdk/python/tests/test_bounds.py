@@ -118,6 +118,21 @@ def test_requests_and_questions_are_answered_in_front_of_unread_events(fake: Fak
     asyncio.run(work())
 
 
+def test_an_agent_with_unread_events_closes_at_once(fake: Fake) -> None:
+    """The server ends by itself, since what it still writes is read: it is not killed after the grace of 5 seconds."""
+
+    async def work() -> None:
+        async with AsyncAgent(**fake(TURN + PROGRESS + "sys.stdin.read()\n")) as agent:
+            turn = await (await agent.thread()).turn("go")
+            while len(turn._feed) < MAX_EVENTS:
+                await asyncio.sleep(0)
+            connection = agent._session._connection
+            assert connection is not None and connection._process is not None
+        assert connection._process.returncode == 0
+
+    asyncio.run(work())
+
+
 def test_deltas_of_one_text_are_merged(fake: Fake) -> None:
     deltas = many(50_000, "item/agentMessage/delta", "{'itemId': 'i' if n < 40_000 else 'j', 'delta': f'{n},'}")
 

@@ -192,13 +192,15 @@ def test_commentary_is_apart_from_the_answer(scripted: Scripted) -> None:
         {"message": {"text": "I look around.", "phase": "commentary", "chunk_chars": 4}},
         {"message": {"text": "It is a project.", "phase": "final_answer", "chunk_chars": 4}},
     ]
-    with Agent(**scripted([{"steps": steps}, {"steps": steps}, {"steps": steps[:1]}])) as agent:
+    with Agent(**scripted([{"steps": steps}, {"steps": steps}, {"steps": steps}, {"steps": steps[:1]}])) as agent:
         thread = agent.thread()
         turn = thread.turn("go")
         assert "".join(turn.text()) == "It is a project."
         result = turn.result()
         assert result.text == "It is a project." and result.commentary == ["I look around."]
         assert "".join(thread.turn("go").commentary()) == "I look around."
+        both = "".join(thread.turn("go").text(commentary=True))
+        assert both == "I look around.It is a project."
         assert thread.run("go").text == ""
 
 

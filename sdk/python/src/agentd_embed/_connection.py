@@ -52,6 +52,8 @@ class Connection:
         self._process: asyncio.subprocess.Process | None = None
         self._errors: deque[str] = deque(maxlen=_LAST_LINES)
         self._waiting: dict[int, tuple[str, asyncio.Future[Any], Taken | None]] = {}
+        #: Whatever arrives is dropped: a server that cannot write would not end.
+        self._is_closing = False
         #: Set while a request waits for its answer.
         self._is_awaited = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -113,7 +115,7 @@ class Connection:
             return await answer
         finally:
             self._waiting.pop(number, None)
-            if not self._waiting:
+            if not self._waiting and not self._is_closing:
                 self._is_awaited.clear()
 
     async def send(self, message: dict[str, Any]) -> None:
@@ -148,6 +150,9 @@ class Connection:
 
     async def close(self) -> None:
         """Ends the connection, and the server if it was started here."""
+        self._is_closing = True
+        self._is_awaited.set()
+        self._listener.pressure.wake()
         if self._transport is not None:
             await self._transport.close()
         process = self._process
@@ -182,7 +187,8 @@ class Connection:
         assert self._transport is not None
         try:
             while (message := await self._transport.receive()) is not None:
-                self._take(message)
+                if not self._is_closing:
+                    self._take(message)
                 await self._listener.pace.breathe()
                 if self._listener.pressure.is_on:
                     await self._listener.pressure.hold(self._is_awaited)

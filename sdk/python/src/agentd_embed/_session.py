@@ -153,6 +153,8 @@ class Session:
             self.id_of("thread", "thread/resume", result)
             replay = result.get("eventReplay")
             kind = replay.get("type") if isinstance(replay, dict) else None
+            if isinstance(replay, dict) and isinstance(replay.get("openRequestIds"), list):
+                self._listener.still_open(thread, replay["openRequestIds"])
             if kind == "replayed" and isinstance(replay.get("events"), int):
                 if replay["events"]:
                     self._replays.setdefault(thread, deque()).append(Replay(replay["events"], put, done))

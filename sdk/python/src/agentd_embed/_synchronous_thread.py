@@ -187,9 +187,9 @@ class Turn(Generic[T]):
     def __iter__(self) -> Iterator[Event]:
         return each_of(self._agent, self._turn.__aiter__(), self._interrupted)
 
-    def text(self) -> Iterator[str]:
-        """The answer as it is written, without commentary."""
-        return each_of(self._agent, self._turn.text(), self._interrupted)
+    def text(self, *, commentary: bool = False) -> Iterator[str]:
+        """The answer as it is written; with `commentary` also what the agent says on the way, in its place."""
+        return each_of(self._agent, self._turn.text(commentary=commentary), self._interrupted)
 
     def commentary(self) -> Iterator[str]:
         """What the agent says on the way, as it is written, in place of :meth:`text`."""

@@ -76,14 +76,14 @@ class AsyncTurn(Generic[T]):
                 self.thread._state.hand_out(event)
                 yield cast(Event, event)
 
-    async def text(self) -> AsyncIterator[str]:
-        """The answer as it is written, without commentary."""
-        async for text in self._texts(is_commentary=False):
+    async def text(self, *, commentary: bool = False) -> AsyncIterator[str]:
+        """The answer as it is written; with `commentary` also what the agent says on the way, in its place."""
+        async for text in self._texts({False, commentary}):
             yield text
 
     async def commentary(self) -> AsyncIterator[str]:
         """What the agent says on the way, as it is written, in place of :meth:`text`."""
-        async for text in self._texts(is_commentary=True):
+        async for text in self._texts({True}):
             yield text
 
     async def result(self, timeout: float | None = None) -> Result[T]:
@@ -102,12 +102,12 @@ class AsyncTurn(Generic[T]):
         """Ends the turn."""
         await self.thread.agent.request("turn/interrupt", {"threadId": self.thread.id, "turnId": self.id})
 
-    async def _texts(self, *, is_commentary: bool) -> AsyncIterator[str]:
+    async def _texts(self, kinds: set[bool]) -> AsyncIterator[str]:
         written: dict[str, int] = {}
         async for event in self:
             for item, text in _texts_of(event, written):
                 written[item] = written.get(item, 0) + len(text)
-                if self._record.is_commentary(item) == is_commentary:
+                if self._record.is_commentary(item) in kinds:
                     yield text
 
     async def _result(self, left: float | None, timeout: float | None) -> Result[T]:
