@@ -47,9 +47,11 @@ def test_fifty_slow_callbacks_do_not_delay_another_user_s_tool(fake: Fake) -> No
         f"for n in range(50): {ask}"
         "go = receive()\n"
         "params = {'threadId': 'other', 'turnId': 'v', 'callId': 'c', 'tool': 'now'}\n"
-        "send(id='x', method='item/tool/call', params={**params, 'arguments': {'at': time.time()}})\n"
-        "answer = receive()\n"
-        "send(id=go['id'], result=answer['result']['success'])\n"
+        "answers = []\n"
+        "for n in range(10):\n"
+        "    send(id=f'x{n}', method='item/tool/call', params={**params, 'arguments': {'at': time.time()}})\n"
+        "    answers.append(receive()['result']['success'])\n"
+        "send(id=go['id'], result=all(answers))\n"
         "sys.stdin.read()\n"
     )
     with Agent(**fake(body), approve=approve, tools=[now]) as agent:
@@ -57,7 +59,8 @@ def test_fifty_slow_callbacks_do_not_delay_another_user_s_tool(fake: Fake) -> No
             assert began.acquire(timeout=30)
         assert agent.request("thread/list") is True
         waits.set()
-    assert delays[0] < 0.05, delays
+    # Other programs of the machine may hold one of them up.
+    assert sorted(delays)[len(delays) // 2] < 0.05, delays
 
 
 def test_a_callback_beyond_the_bound_fails_clearly(fake: Fake, monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:

@@ -8,7 +8,16 @@ from typing import Any
 
 import pytest
 
-from agentd_embed import AsyncAgent, ConnectionLost, Event, InvalidRequest, ThreadBusy, ThreadEvents
+from agentd_embed import (
+    Agent,
+    AsyncAgent,
+    ConnectionLost,
+    Event,
+    InvalidRequest,
+    ThreadBusy,
+    ThreadEvents,
+    TurnInterrupted,
+)
 from conftest import FakeSocket, Scripted
 from test_agent import message
 from test_reconnect import IDLE, LONG, agent_of, gated, run, serving
@@ -234,6 +243,29 @@ def test_every_notification_is_handed_to_handlers(scripted: Scripted) -> None:
             assert (await thread.run("more")).text == "Again" and not seen
 
     run(work)
+
+
+def test_programs_without_asyncio_have_the_same_events(scripted: Scripted) -> None:
+    with Agent(**scripted([message("Hi", chunk_chars=1), IDLE])) as agent:
+        thread = agent.thread()
+        events = thread.events()
+        thread.run("go")
+        taken: list[Event] = []
+        for event in events:
+            taken.append(event)
+            if event.method == "turn/completed":
+                break
+        assert text_of(taken) == "Hi" and thread.cursor == taken[-1].cursor
+        again = thread.events(taken[2].cursor)
+        assert next(again).cursor in [it.cursor for it in taken[3:]]
+        turn = thread.turn("more")
+        next(turn.text())
+        running = thread.running()
+        assert running is not None and running.id == turn.id
+        assert thread.steer("and this") and thread.interrupt()
+        with pytest.raises(TurnInterrupted):
+            running.result()
+        assert thread.running() is None
 
 
 def test_events_end_with_a_connection_that_is_given_up() -> None:

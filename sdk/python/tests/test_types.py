@@ -14,7 +14,7 @@ from typing import Any, Callable, get_args
 
 import pytest
 
-from agentd_embed import AsyncAgent, _event_types, _params
+from agentd_embed import Agent, AsyncAgent, AsyncThread, AsyncTurn, Thread, Turn, _event_types, _params
 from agentd_embed._agent_options import AgentOptions
 
 ROOT = Path(__file__).parent.parent
@@ -77,6 +77,20 @@ def test_the_arguments_of_both_agents_are_the_same() -> None:
     names = set(inspect.signature(AsyncAgent.__init__).parameters) - {"self"}
     assert set(AgentOptions.__annotations__) == names
     assert get_args(_params.OnBusy) == ("wait", "join", "error")
+
+
+@pytest.mark.parametrize("pair", [(AsyncAgent, Agent), (AsyncThread, Thread), (AsyncTurn, Turn)])
+def test_both_kinds_of_agent_have_the_same_methods(pair: tuple[type[Any], type[Any]]) -> None:
+    apart = {"agent", "id", "thread"}  # Attributes of the one, properties of the other.
+    asynchronous, synchronous = ({it for it in dir(kind) if not it.startswith("_")} - apart for kind in pair)
+    assert asynchronous == synchronous
+    for name in asynchronous:
+        methods = [getattr(kind, name) for kind in pair]
+        if not inspect.isfunction(methods[0]):
+            continue
+        names = [list(inspect.signature(it).parameters) for it in methods]
+        # `run` and `turn` hand their options on: their overloads are checked by the type checkers.
+        assert names[0] == names[1] or "options" in names[1], name
 
 
 def test_only_what_python_39_has_is_used() -> None:
