@@ -1,6 +1,7 @@
 /** A server and the connection to it, on any platform. */
 
 import { Answerer, type Callbacks } from "./callbacks.js";
+import type { Budget } from "./budget.js";
 import { check, checkGiven } from "./checks.js";
 import { type Connection, type Params, type RequestId, isObject } from "./connection.js";
 import type { AgentdError } from "./errors.js";
@@ -17,7 +18,6 @@ import type {
   ThreadListResponse,
   ThreadResumeParams,
   ThreadStartParams,
-  ThreadTokenUsage,
 } from "./protocol.js";
 import { CompactionEnd, TurnEnd, checkCompaction } from "./order.js";
 import type { Reader } from "./queue.js";
@@ -107,6 +107,7 @@ export class Agent {
       running: (threadId) => hub.running(threadId),
       takeThread: ({ id }, signal) => hub.orders.take(id, signal),
       startTurn: (start) => this.#startTurn(start),
+      watch: (threadId, turnId, budget) => this.#watch(threadId, turnId, budget, () => undefined),
       compact: (threadId, release) => this.#compact(threadId, release),
       fork: (threadId, params) => this.fork(threadId, params),
     };
@@ -223,21 +224,22 @@ export class Agent {
   async #startTurn({ method, params, state, release, signal, budget, context }: Start): Promise<Started> {
     const { threadId } = params;
     let started: Started | undefined;
-    let place = threadId;
-    const used = (usage: ThreadTokenUsage) => {
-      if (budget?.isExceeded(usage) && end.turnId !== undefined) this.#abandon(place, end.turnId);
-    };
-    const end = new TurnEnd(used);
+    const end = new TurnEnd((usage) => {
+      if (budget?.isExceeded(usage) && end.turnId !== undefined) this.#abandon(threadId, end.turnId);
+    });
     const taken = (result: unknown) => {
       const id = this.#session.idOf("turn", method, result);
       end.turnId = id;
       const copy = (result as { reviewThreadId?: unknown }).reviewThreadId;
-      if (typeof copy === "string") place = copy;
+      const place = typeof copy === "string" ? copy : threadId;
       const own = this.#hub.states.of(place);
       own.running.add(id);
       if (context) own.contexts.set(id, context.value);
       // A review in a copy of the thread is not in the way of others.
-      if (place !== threadId) this.#watch(place, end, used, () => own.contexts.delete(id));
+      if (place !== threadId) {
+        end.elsewhere();
+        this.#watch(place, id, budget, () => own.contexts.delete(id));
+      }
       // Nobody waits for it any more.
       if (signal?.aborted) return this.#abandon(place, id);
       started = { id, threadId: place, queue: this.#hub.subscribe(place, "turn"), state: own };
@@ -260,12 +262,13 @@ export class Agent {
     return started;
   }
 
-  /** Has a turn watched that runs in another thread than the one that it was started in. */
-  #watch(place: string, end: TurnEnd, used: (usage: ThreadTokenUsage) => void, over: () => void): void {
-    const there = new TurnEnd(used);
-    there.turnId = end.turnId;
-    end.elsewhere();
-    this.#occupy(place, there, there.ended, over);
+  /** Interrupts a turn that costs too much, whoever reads its events. Calls `over` when it has ended. */
+  #watch(threadId: string, turnId: string, budget: Budget | undefined, over: () => void): void {
+    const end = new TurnEnd((usage) => {
+      if (budget?.isExceeded(usage)) this.#abandon(threadId, turnId);
+    });
+    end.turnId = turnId;
+    this.#occupy(threadId, end, end.ended, over);
   }
 
   async #compact(threadId: string, release: () => void): Promise<void> {

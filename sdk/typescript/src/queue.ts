@@ -170,7 +170,7 @@ export class EventQueue implements Reader {
 export class Readers {
   readonly #queues = new Map<string, Set<WeakRef<EventQueue>>>();
   /** What runs in a thread, whoever reads it. */
-  readonly #running = new Map<string, Reader>();
+  readonly #running = new Map<string, Set<Reader>>();
 
   /** Threads with a turn that somebody may read, or whose end is awaited. */
   threads(): string[] {
@@ -178,16 +178,19 @@ export class Readers {
     return [...threads].filter((thread) => this.of(thread).length > 0);
   }
 
-  /** What runs in a thread from now on, until the returned function is called. */
+  /** Has what runs in a thread learn of its events, whoever reads them, until the returned function is called. */
   occupy(thread: string, end: Reader): () => void {
-    this.#running.set(thread, end);
-    return () => this.#running.delete(thread);
+    const running = this.#running.get(thread) ?? new Set();
+    this.#running.set(thread, running.add(end));
+    return () => {
+      running.delete(end);
+      if (running.size === 0 && this.#running.get(thread) === running) this.#running.delete(thread);
+    };
   }
 
   of(thread: string): Reader[] {
     const references = this.#queues.get(thread);
-    const running = this.#running.get(thread);
-    const queues: Reader[] = running ? [running] : [];
+    const queues: Reader[] = [...(this.#running.get(thread) ?? [])];
     for (const reference of references ?? []) {
       const queue = reference.deref();
       if (queue) queues.push(queue);

@@ -95,6 +95,8 @@ export interface ThreadHost extends TurnHost {
   /** Waits until nothing runs in a thread, and returns what lets the next begin. */
   takeThread(state: ThreadState, signal: AbortSignal | undefined): Promise<() => void>;
   startTurn(start: Start): Promise<Started>;
+  /** Keeps a turn that is in progress within a budget. */
+  watch(threadId: string, turnId: string, budget: Budget): void;
   compact(threadId: string, release: () => void): Promise<void>;
   fork(threadId: string, params: Omit<ThreadForkParams, "threadId">): Promise<Thread>;
 }
@@ -202,6 +204,16 @@ export class Thread {
     const params = { threadId: this.id, target, ...(delivery !== undefined && { delivery }) };
     const context = "context" in options ? { value: options.context } : undefined;
     return this.#start<string>("review/start", params, { signal, budget, context });
+  }
+
+  /** Adds a message to the turn in progress, whoever started it; false if there is none. */
+  async steer(message: Input): Promise<boolean> {
+    const input = partsOf(message);
+    await this.#host.attach(this.id);
+    const [expectedTurnId] = this.#state.running;
+    if (expectedTurnId === undefined) return false;
+    await this.#host.request("turn/steer", { threadId: this.id, expectedTurnId, input });
+    return true;
   }
 
   /** Interrupts the turn in progress, whoever started it; false if there is none. */
@@ -333,6 +345,7 @@ export class Thread {
     const found = await this.#host.running(this.id);
     if (found === undefined) return undefined;
     const { turn: { id }, queue } = found;
+    if (more.budget) this.#host.watch(this.id, id, more.budget);
     const turn = new Turn<T>(this.#host, this.id, { id, queue, state: this.#state, ...more });
     if (message === undefined) return turn;
     try {

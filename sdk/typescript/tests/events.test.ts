@@ -149,6 +149,7 @@ test("a busy thread is waited for, joined, or refused", within, async (context) 
   await assert.rejects(other.run("again", { onBusy: "error" }), (error) => error instanceof ThreadBusy && error.threadId === thread.id);
   await assert.rejects(other.turn("again", { onBusy: "never" as never }), /TypeError.*`onBusy`/);
   const joined = await other.turn("and this", { onBusy: "join" });
+  assert.equal(await thread.steer("and that"), true);
   assert.equal(joined.id, turn.id);
   assert.equal(await other.interrupt(), true);
   await assert.rejects(joined.result(), /TurnInterrupted/);

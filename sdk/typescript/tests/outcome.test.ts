@@ -81,6 +81,13 @@ test("a turn ends when it costs too much", within, async (context) => {
   for (const maxCost of [-1, Number.NaN, "much", {} as never]) {
     await assert.rejects(thread.run("go", { maxCost }), /TypeError.*`maxCost`/);
   }
+  const other = await started(context, await priced(context, [{ steps: [{ delay_ms: 500 }, ...BEGUN, calling, USED] }, message("Never")], "1"));
+  const busy = await other.thread();
+  const first = await busy.turn("go");
+  const joined = await busy.turn("and this", { onBusy: "join", maxCost: 0.5 });
+  assert.equal(joined.id, first.id);
+  await assert.rejects(joined.result(), BudgetExceeded);
+  await assert.rejects(first.result(), TurnInterrupted);
   const unknown = await started(context, await priced(context, [message("Hi")], undefined));
   await assert.rejects(unknown.run("go", { maxCost: 1 }), /BudgetExceeded.*not known/);
 });
