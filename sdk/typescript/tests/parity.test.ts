@@ -51,8 +51,10 @@ test("a thread has a goal", within, async (context) => {
 test("what a turn changed is undone", within, async (context) => {
   const patch = "*** Begin Patch\n*** Add File: made.txt\n+made\n*** End Patch\n";
   const responses = [{ steps: [{ custom_tool_call: { name: "apply_patch", input: patch } }] }, message("Done")];
+  // What else is in the folder for temporary files is not recorded.
+  const config = { "features.undo": true, sandbox_workspace_write: { exclude_slash_tmp: true, exclude_tmpdir_env_var: true } };
   const options = scripted(context, responses);
-  const agent = await started(context, { ...options, config: { "features.undo": true } });
+  const agent = await started(context, { ...options, config });
   const thread = await agent.thread({ sandbox: "workspaceWrite", approvalPolicy: "never" });
   await thread.run("go");
   const made = join(options.cwd, "made.txt");
