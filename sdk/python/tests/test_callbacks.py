@@ -174,7 +174,15 @@ def test_callbacks_get_the_context_of_their_user(scripted: Scripted) -> None:
         first.result()
         second = thread.turn("go", context="only this turn")
         second.result()
-    assert seen == [
+        fork = thread.fork()
+        # The model begins its script again in another thread.
+        third = fork.turn("go")
+        third.result()
+    assert seen[3:] == [
+        ("a", {"name": "Ada"}, fork.id, third.id, True),
+        ("command", {"name": "Ada"}, fork.id, third.id, True),
+    ]
+    assert seen[:3] == [
         ("a", {"name": "Ada"}, thread.id, first.id, True),
         ("command", {"name": "Ada"}, thread.id, first.id, True),
         ("b", "only this turn", thread.id, second.id, True),

@@ -98,6 +98,7 @@ class Start:
         self._state.running = None
         self._runs_in = self._agent._state_of(thread_id)
         self._runs_in.running = self._end
+        self._runs_in.context = self._state.context
         if feed is not None:
             self._state.feeds.discard(feed)
             self._runs_in.feeds.add(feed)

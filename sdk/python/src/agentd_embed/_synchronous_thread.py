@@ -117,9 +117,9 @@ class Thread:
         """Summarizes the history, so that it takes less of the model's context, and waits for the end of that."""
         self.agent._run(self._thread.compact())
 
-    def fork(self, **params: Unpack[ForkOptions]) -> Thread:
-        """Copies the thread."""
-        return Thread(self.agent, self.agent._run(self._thread.fork(**params)))
+    def fork(self, *, context: Any = None, **params: Unpack[ForkOptions]) -> Thread:
+        """Copies the thread, with its `context` unless another is given."""
+        return Thread(self.agent, self.agent._run(self._thread.fork(context=context, **params)))
 
     def rollback(self, turns: int = 1) -> ThreadInfo:
         """Drops the last turns from the thread. Files stay as they are."""

@@ -220,9 +220,9 @@ class AsyncThread(GoalMethods):
         """
         await compact(self.agent, self._state)
 
-    async def fork(self, **params: Unpack[ForkOptions]) -> AsyncThread:
-        """Copies the thread."""
-        return await self.agent.fork(self.id, **params)
+    async def fork(self, *, context: Any = None, **params: Unpack[ForkOptions]) -> AsyncThread:
+        """Copies the thread, with its `context` unless another is given."""
+        return await self.agent.fork(self.id, context=self._state.context if context is None else context, **params)
 
     async def rollback(self, turns: int = 1) -> ThreadInfo:
         """Drops the last turns from the thread, and returns the thread with the others. Files stay as they are."""
