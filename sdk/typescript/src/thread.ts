@@ -332,7 +332,8 @@ export class Thread {
   }
 
   async #checkIdle(): Promise<void> {
-    if (this.#state.isBusy) throw new ThreadBusy(this.id);
+    if (this.#state.starting > 0) throw new ThreadBusy(this.id);
+    // What is known of turns may be from before a loss of the connection.
     await this.#host.attach(this.id);
     if (this.#state.isBusy) throw new ThreadBusy(this.id);
   }

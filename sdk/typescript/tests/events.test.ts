@@ -160,6 +160,23 @@ test("a busy thread is waited for, joined, or refused", within, async (context) 
   await assert.rejects(other.run("no more", { onBusy: "error" }), /TurnFailed/);
 });
 
+test("a thread is not busy with a turn that ended during a loss", within, async (context) => {
+  const { home, agent, gated, gate } = await shared(context, [IDLE, message("Next")]);
+  const other = await (await agent()).thread({ cwd: home.cwd });
+  const client = await gated();
+  const thread = await client.resume(other.id);
+  const events = thread.events();
+  const turn = await other.turn("go");
+  for await (const { method } of events) if (method === "turn/started") break;
+  await assert.rejects(thread.turn("again", { onBusy: "error" }), ThreadBusy);
+  gate.refuse(true);
+  gate.cut();
+  await turn.interrupt();
+  await assert.rejects(turn.result(), /TurnInterrupted/);
+  gate.refuse(false);
+  assert.equal((await thread.run("more", { onBusy: "error" })).text, "Next");
+});
+
 test("an iteration of events ends by its signal and with the agent", within, async (context) => {
   const agent = await Agent.start(scripted(context, []));
   const thread = await agent.thread();

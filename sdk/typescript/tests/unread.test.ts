@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 
-import { type Turn } from "@agentd-embed/sdk";
+import { ConnectionLost, type Turn } from "@agentd-embed/sdk";
 
 import { fake, listen, message, scripted, started, turnOf } from "./servers.js";
 
@@ -133,4 +133,32 @@ test("a slow reader of a socket gets everything", within, async (context) => {
     if (++parts < 20) await sleep(20);
   }
   assert.equal(seen, text);
+});
+
+test("a server that is killed while it is held back leaves whole events", within, async (context) => {
+  const body = `${FLOOD} await turn();
+    for (let at = 0; at < 50_000; at++) await delta(at % 2 ? "a" : "b", (at === 0 ? process.pid : at) + " ");
+    await forever();`;
+  const agent = await started(context, fake(context, body));
+  let pid = 0;
+  let arrived = 0;
+  const isFull = new Promise<void>((resolve) => {
+    agent.onNotification((notification) => {
+      if (notification.method !== "item/agentMessage/delta") return;
+      pid ||= Number(notification.params.delta);
+      if (++arrived === 4_096) resolve();
+    });
+  });
+  const turn = await turnOf(agent);
+  await isFull;
+  process.kill(pid, "SIGKILL");
+  const numbers: number[] = [];
+  await assert.rejects(
+    async () => {
+      for await (const text of turn.text()) numbers.push(...text.trim().split(" ").map(Number));
+    },
+    (error) => error instanceof ConnectionLost && /SIGKILL/.test(error.message) && (error.turn?.text.length ?? 0) > 0,
+  );
+  assert.ok(numbers.length >= 4_096, `${numbers.length} events`);
+  assert.deepEqual(numbers.slice(1), Array.from(numbers.slice(1), (_, at) => at + 1));
 });
