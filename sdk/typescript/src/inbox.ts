@@ -7,10 +7,10 @@ import { Fifo } from "./fifo.js";
 import { soon } from "./waiting.js";
 
 /** Milliseconds of a slice. */
-const SLICE = 8;
+const SLICE = 5;
 /** Characters that wait, above which the transport reads no more, and below which it reads again. */
-const HIGH = 1 << 20;
-const LOW = 1 << 18;
+const HIGH = 1 << 18;
+const LOW = 1 << 16;
 /** Most characters that wait where a transport cannot stop reading, as in a browser. */
 export const LONGEST_WAIT = 64 << 20;
 

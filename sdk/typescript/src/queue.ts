@@ -11,7 +11,7 @@ import { soon } from "./waiting.js";
 export const MOST_EVENTS = 4_096;
 export const MOST_CHARACTERS = 8 << 20;
 /** Milliseconds for which a reader that never waits may go on before timers and other work have their turn. */
-const SLICE = 8;
+const SLICE = 5;
 
 /** Takes the events of a thread as they arrive. */
 export interface Reader {

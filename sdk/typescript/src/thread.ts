@@ -333,8 +333,10 @@ export class Thread {
 
   async #checkIdle(): Promise<void> {
     if (this.#state.starting > 0) throw new ThreadBusy(this.id);
-    // What is known of turns may be from before a loss of the connection.
     await this.#host.attach(this.id);
+    if (!this.#state.isBusy) return;
+    // What is known of turns may be from before a loss of the connection: before this answer come the events since.
+    await this.#host.request("thread/read", { threadId: this.id });
     if (this.#state.isBusy) throw new ThreadBusy(this.id);
   }
 
