@@ -10,6 +10,8 @@ const STEPS: &[Step] = &[
     Step { name: "jobs", when: InTurn, check: jobs },
     Step { name: "pacing", when: InTurn, check: pacing },
     Step { name: "watching", when: InTurn, check: watching },
+    Step { name: "kills", when: InTurn, check: kills },
+    Step { name: "cuts and schemas", when: InTurn, check: cuts_and_schemas },
 ];
 
 pub(crate) fn run(root: &Path) -> ExitCode {
@@ -56,5 +58,30 @@ fn watching(root: &Path) -> Outcome {
         .env("SOAK_WATCH_RUNS", "100")
         .env("SOAK_WATCH_IDLE_SECONDS", "10")
         .env("SOAK_WATCH_FLOOD", "40000")
+        .run_tests(steps::libtest)
+}
+
+/// 200 sequences of methods, 100 trees of agents, two times 200 points of turns, all with kills, and 1,000 writes
+/// of the configuration by two servers (`sequences.rs`, `agents.rs`, `crash.rs` and `config_writes.rs` in
+/// `crates/cli/tests/suite`).
+fn kills(root: &Path) -> Outcome {
+    let mut options = vec!["test", "-p", "cli", "--test", "suite", "--"];
+    options.extend(["sequences::", "agents::", "crash::", "config_writes::"]);
+    Program::cargo(root, &options)
+        .env("AGENTD_TEST_SEQUENCES", "200")
+        .env("AGENTD_AGENT_TREES", "100")
+        .env("AGENTD_CRASH_POINTS", "200")
+        .env("AGENTD_TEST_CONFIG_WRITES", "500")
+        .run_tests(steps::libtest)
+}
+
+/// 1,000 cuts of connections, and 200 schemas from each way in (`reconnect.rs` and `schema_order.rs` in
+/// `crates/server/tests/suite`).
+fn cuts_and_schemas(root: &Path) -> Outcome {
+    let mut options = vec!["test", "-p", "server", "--test", "suite", "--"];
+    options.extend(["reconnect::", "schema_order::"]);
+    Program::cargo(root, &options)
+        .env("AGENTD_TEST_CUTS", "1000")
+        .env("AGENTD_TEST_SCHEMAS", "200")
         .run_tests(steps::libtest)
 }

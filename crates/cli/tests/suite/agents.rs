@@ -10,7 +10,7 @@ use crate::common::{Running, TestEnvironment};
 use serde_json::{Value, json};
 
 /// Default number of trees.
-const TREES: u64 = 100;
+const TREES: u64 = 30;
 /// Environments used in parallel.
 const AT_ONCE: u64 = 2;
 

@@ -6,7 +6,7 @@ use crate::common::{Running, TestEnvironment};
 use serde_json::{Value, json};
 
 /// Writes of each server; `AGENTD_TEST_CONFIG_WRITES` overrides it.
-const WRITES: i64 = 500;
+const WRITES: i64 = 150;
 /// Keys that each server writes in turn.
 const KEYS: i64 = 50;
 /// Increments of a number by each server.

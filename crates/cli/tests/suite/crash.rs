@@ -14,7 +14,7 @@ use crate::common::{PATIENCE, Running, TestEnvironment};
 use serde_json::{Value, json};
 
 /// Default number of points.
-const POINTS: usize = 200;
+const POINTS: usize = 80;
 /// Number of points in turns with long texts.
 const POINTS_IN_TEXTS: usize = 24;
 /// Text of an item that is stored at the latest when its client has so much of it (docs/threads.md); from

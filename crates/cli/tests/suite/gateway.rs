@@ -54,7 +54,7 @@ fn usage_survives_a_kill() {
 /// Killed in the middle of a batch and restarted: every line is answered once.
 #[test]
 fn a_batch_resumes_after_a_kill() {
-    const LINES: usize = 2000;
+    const LINES: usize = 600;
     let env = TestEnvironment::new();
     let config = configured(&env, "[batches]\nlines_at_once = 1\n");
     let (gateway, _) = Gateway::start(&env, &["--config", &config]);

@@ -12,7 +12,7 @@ use crate::common::{Running, TestEnvironment};
 use serde_json::{Value, json};
 
 /// Default number of sequences.
-const SEQUENCES: usize = 200;
+const SEQUENCES: usize = 60;
 /// Sequences run in parallel.
 const WORKERS: usize = 4;
 /// Steps of a sequence, including kills.

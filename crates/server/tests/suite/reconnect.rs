@@ -311,7 +311,7 @@ const CLIENTS: usize = 10;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_may_be_cut_anywhere() {
     let cuts = std::env::var("AGENTD_TEST_CUTS").ok().and_then(|cuts| cuts.parse().ok());
-    let each = cuts.unwrap_or(1000_usize).div_ceil(CLIENTS);
+    let each = cuts.unwrap_or(400_usize).div_ceil(CLIENTS);
     let chunks: Vec<String> = (0..40).map(|number| format!("{number} \"ö\"\n")).collect();
     let talk = json!({ "steps": [{ "message": { "chunks": chunks, "chunk_delay_ms": 0 } }] });
     let round = [
