@@ -163,7 +163,6 @@ async fn tools_and_resources_are_listed_called_and_read() {
     assert_eq!(bench.count("ended"), 1);
 }
 
-// Effect of `approval_policy.granular.mcp_elicitations`.
 #[tokio::test]
 async fn a_question_is_answered_with_the_defaults_of_its_form() {
     let bench = Bench::new("").await;
@@ -204,6 +203,30 @@ async fn a_question_is_answered_with_the_defaults_of_its_form() {
     let strict = peer.start_thread(strict).await;
     let done = peer.call("mcpServer/tool/call", call(&strict, "ask")).await;
     assert_eq!(done["content"][0]["text"], r#"{"action":"decline"}"#);
+}
+
+// Effect of `approval_policy.granular.mcp_elicitations`.
+#[tokio::test]
+async fn a_granular_policy_says_whether_servers_may_ask() {
+    for (lets, expected) in [(true, "accept"), (false, "decline")] {
+        let bench = Bench::new("").await;
+        let text = std::fs::read_to_string(bench.env.home().join("config.toml")).unwrap();
+        let granular = format!("sandbox_approval = true, rules = true, mcp_elicitations = {lets}");
+        bench
+            .env
+            .write_config(&format!("approval_policy = {{ granular = {{ {granular} }} }}\n{text}"));
+        let server = bench.env.start();
+        let mut peer = server.connect().await;
+        let thread = peer.start_thread(json!({})).await;
+        let id = peer.send("mcpServer/tool/call", call(&thread, "ask")).await;
+        if lets {
+            let asked = peer.asked("mcpServer/elicitation/request").await;
+            peer.answer(&asked, json!({ "action": "accept", "content": {} })).await;
+        }
+        let done = peer.response(id).await.unwrap();
+        let said = done["content"][0]["text"].as_str().unwrap();
+        assert!(said.contains(expected), "{lets}: {said}");
+    }
 }
 
 // Effect of `mcp_servers.<id>.required`, `mcp_servers.<id>.startup_timeout_ms`.

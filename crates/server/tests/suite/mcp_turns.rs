@@ -158,6 +158,23 @@ async fn a_tool_is_offered_called_and_answered() {
 }
 
 // Effect of `mcp_servers.<id>.default_tools_approval_mode`.
+#[tokio::test]
+async fn the_mode_of_a_server_holds_for_tools_without_one_of_their_own() {
+    let call = |tool: &str| calls(&format!("mcp__one__{tool}"), json!({ "x": 1 }));
+    let responses = json!([call("plain"), call("own"), says("Done.")]);
+    let tools = [tool("plain", json!({})), tool("own", json!({}))];
+    let bench = Bench::new(responses, &tools).await;
+    bench.configure(
+        "default_tools_approval_mode = \"approve\"\ntools = { own = { approval_mode = \"prompt\" } }",
+    );
+    let server = bench.env.start();
+    let (mut peer, thread) = bench.thread(&server, json!({ "approvalPolicy": "never" })).await;
+    peer.run_turn(&thread, "Go.").await;
+    assert_eq!(bench.output(1), "done");
+    let refused = bench.output(2).to_string();
+    assert!(refused.contains("the configuration demands it"), "{refused}");
+}
+
 // Effect of `mcp_servers.<id>.tools.<tool>.approval_mode`.
 #[tokio::test]
 async fn tools_that_may_do_harm_are_asked_about() {

@@ -190,7 +190,36 @@ async fn prompts_are_exported_only_when_they_are_asked_for_and_secrets_never() {
     }
 }
 
-// Effect of `otel.metrics_exporter`, `otel.metrics_exporter.<id>.endpoint`, `analytics.enabled`.
+// Effect of `otel.trace_exporter.<id>.protocol`.
+// Effect of `otel.metrics_exporter.<id>.endpoint`, `otel.metrics_exporter.<id>.protocol`.
+#[tokio::test]
+async fn traces_and_metrics_go_to_their_endpoints_in_the_encoding_of_each() {
+    for (protocol, content) in [("json", "application/json"), ("binary", "application/x-protobuf")]
+    {
+        let (traces, metrics) = (Collector::start([]).await, Collector::start([]).await);
+        let env = TestEnvironment::with_responses(json!([says("Done.")])).await;
+        let to = |collector: &Collector| {
+            let url = collector.url();
+            format!("{{ otlp-http = {{ endpoint = \"{url}\", protocol = \"{protocol}\" }} }}")
+        };
+        let (of_traces, of_metrics) = (to(&traces), to(&metrics));
+        let keys = format!("trace_exporter = {of_traces}\nmetrics_exporter = {of_metrics}");
+        configure(&env, &format!("[otel]\n{keys}\n"));
+        let received = exported(&env, &traces, async |server| {
+            let (mut peer, thread) = unrestricted(server).await;
+            peer.run_turn(&thread, "Go.").await;
+        })
+        .await;
+        let measured = metrics.received(0).await;
+        assert!(measured.iter().any(|one| !one.metrics.is_empty()));
+        assert!(received.iter().any(|one| !one.spans.is_empty()));
+        for one in received.iter().chain(&measured) {
+            assert_eq!(one.headers["content-type"], content);
+        }
+    }
+}
+
+// Effect of `otel.metrics_exporter`, `analytics.enabled`.
 #[tokio::test]
 async fn metrics_go_to_the_hosted_service_only_with_analytics() {
     for (keys, messages) in [
@@ -214,7 +243,7 @@ async fn metrics_go_to_the_hosted_service_only_with_analytics() {
     }
 }
 
-// Effect of `otel.trace_exporter.<id>.headers`, `otel.trace_exporter.<id>.protocol`.
+// Effect of `otel.trace_exporter.<id>.headers`.
 #[tokio::test]
 async fn grpc_gets_the_configured_headers() {
     let collector = Collector::start([]).await;

@@ -78,7 +78,6 @@ async fn news(peer: &mut Peer) -> String {
     warning["message"].as_str().unwrap().to_owned()
 }
 
-// Effect of `check_for_update_on_startup`.
 // Effect of `update_feed`.
 #[tokio::test]
 async fn a_later_version_is_news_once_and_the_feed_is_asked_once_a_day() {
@@ -117,6 +116,7 @@ async fn a_later_version_is_news_once_and_the_feed_is_asked_once_a_day() {
     }
 }
 
+// Effect of `check_for_update_on_startup`.
 #[tokio::test]
 async fn the_feed_is_asked_only_where_the_user_wants_it() {
     let mut feed = Feed::serve("1.4.0").await;

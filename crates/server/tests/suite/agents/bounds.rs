@@ -175,7 +175,6 @@ async fn after_a_restart_an_agent_is_bound_by_its_stored_parent() {
     assert!(!environment.workspace().join("made").exists());
 }
 
-// Effect of `agents.max_depth`.
 #[tokio::test]
 async fn the_file_of_a_role_raises_no_limit_after_a_restart() {
     let role = calls("spawn_agent", json!({ "agent_type": "boss", "message": "Wait." }));
