@@ -36,6 +36,8 @@ pub type ThemeCheck<'c> = &'c dyn Fn(&str) -> Result<(), String>;
 #[derive(Clone, Copy)]
 pub struct ClientChecks<'c> {
     pub theme: ThemeCheck<'c>,
+    /// Returns what is wrong with an item of `tui.status_line`, if anything.
+    pub status_item: &'c dyn Fn(&str) -> Result<(), String>,
 }
 
 /// Checks the configuration of the working folder as a whole: every mistake in the order of the files
@@ -58,6 +60,11 @@ pub fn check_configuration(options: &Options, client: ClientChecks<'_>) -> Vec<F
         && let Err(why) = (client.theme)(name)
     {
         check.add(Severity::Warning, "tui.theme", why);
+    }
+    for (at, item) in resolved.config.tui.status_line.iter().flatten().enumerate() {
+        if let Err(why) = (client.status_item)(item) {
+            check.add(Severity::Warning, &format!("tui.status_line.{at}"), why);
+        }
     }
     let mut findings = check.findings.sorted();
     let of_rules = rules::mistakes(options, &resolved.config);

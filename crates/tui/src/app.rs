@@ -55,6 +55,8 @@ mod trust;
 mod vi;
 mod writing;
 
+pub use status::check_status_item;
+
 use std::path::PathBuf;
 
 use jsonrpc::ErrorObject;

@@ -137,7 +137,9 @@ fn check(options: &server::Options) -> anyhow::Result<ExitCode> {
 pub(super) fn findings(options: &server::Options) -> Vec<server::Finding> {
     let theme =
         |name: &str| tui::highlight::theme(name).map(drop).map_err(|error| error.to_string());
-    server::check_configuration(options, server::ClientChecks { theme: &theme })
+    let status_item = |item: &str| tui::app::check_status_item(item);
+    let client = server::ClientChecks { theme: &theme, status_item: &status_item };
+    server::check_configuration(options, client)
 }
 
 /// Returns the set values, one line each: `key = value`, its key whole.

@@ -201,6 +201,10 @@ fn everything_that_a_first_turn_uses_is_checked_in_the_order_of_the_lines() {
         ("default_permissions = 'used'", ""),
         ("log_dir = 'config.toml'", "error log_dir is not a folder"),
         ("tui.theme = 'no-such-theme'", "warning tui.theme there is no theme"),
+        (
+            "tui.status_line = ['model', 'weather']",
+            "warning tui.status_line.1 the status line has no item \"weather\"; it has model, folder",
+        ),
         ("[sandbox_workspace_write]", ""),
         (
             "writable_roots = ['/', '/no/such/folder']",

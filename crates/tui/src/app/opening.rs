@@ -10,7 +10,7 @@ use protocol::{
 use crate::app::configuration::Configuration;
 use crate::app::events::{Effect, Ended, StartThread};
 use crate::app::program::{App, word};
-use crate::app::status::detail;
+use crate::app::status::check_status_item;
 use crate::app::{completion, joining, lists, login, notices, trust};
 use crate::highlight;
 use crate::palette::Palette;
@@ -180,13 +180,9 @@ fn configure(app: &mut App, read: &ConfigReadResponse) {
             Err(error) => app.warning(&format!("tui.theme: {error}")),
         }
     }
-    let items = &app.settings.status_line;
-    let unknown: Vec<_> = items.iter().filter(|item| detail(item).is_none()).collect();
-    if !unknown.is_empty() {
-        let text = format!(
-            "tui.status_line has no items {unknown:?}; /statusline lists those that there are"
-        );
-        app.warning(&text);
+    let items = app.settings.status_line.clone();
+    for why in items.iter().filter_map(|item| check_status_item(item).err()) {
+        app.warning(&format!("tui.status_line: {why}"));
     }
     app.marks_pastes(app.writing.marks_pastes());
     if app.settings.is_full_screen != was_full {

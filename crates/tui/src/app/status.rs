@@ -41,6 +41,20 @@ pub(super) fn detail(item: &str) -> Option<&'static str> {
     ITEMS.iter().find(|(id, _)| *id == name).map(|(_, detail)| *detail)
 }
 
+/// Checks that an item of `tui.status_line` exists.
+///
+/// # Errors
+/// What is wrong, with the names of the items.
+pub fn check_status_item(item: &str) -> Result<(), String> {
+    match detail(item) {
+        Some(_) => Ok(()),
+        None => {
+            let names: Vec<&str> = ITEMS.iter().map(|(id, _)| *id).collect();
+            Err(format!("the status line has no item {item:?}; it has {}", names.join(", ")))
+        }
+    }
+}
+
 pub(super) fn status_line(app: &App) -> Option<Line> {
     let items = &app.settings.status_line;
     if items.is_empty() {

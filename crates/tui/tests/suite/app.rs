@@ -508,7 +508,9 @@ fn unknown_items_of_the_status_line_are_named() {
     bench.answer("config/read", json!({ "config": config, "origins": {} }));
     bench.answer("thread/start", opened(&json!([])));
     assert!(
-        bench.printed.contains("tui.status_line has no items [\"modell\"]"),
+        bench
+            .printed
+            .contains("tui.status_line: the status line has no item \"modell\"; it has model"),
         "{}",
         bench.printed
     );
