@@ -64,7 +64,7 @@ impl Thread {
     /// });
     /// let params = TurnStartParams {
     ///     input: vec!["Plan it".into()],
-    ///     output_schema: Some(schema),
+    ///     output_schema: Some(schema.into()),
     ///     ..Default::default()
     /// };
     /// let plan: Plan = thread.turn_with(params).await?.result().await?.output()?;

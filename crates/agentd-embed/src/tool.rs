@@ -5,7 +5,7 @@ use std::pin::Pin;
 
 use protocol::{
     DynamicToolCallOutputContentItem, DynamicToolCallParams, DynamicToolCallResponse,
-    DynamicToolSpec,
+    DynamicToolSpec, JsonText,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -16,7 +16,7 @@ type Running = Pin<Box<dyn Future<Output = Result<String, String>> + Send>>;
 /// A function that the model can call.
 pub struct Tool {
     pub(crate) spec: DynamicToolSpec,
-    run: Box<dyn Fn(Value) -> Running + Send + Sync>,
+    run: Box<dyn Fn(JsonText) -> Running + Send + Sync>,
 }
 
 impl Tool {
@@ -48,8 +48,8 @@ impl Tool {
         F: Fn(A) -> W + Send + Sync + 'static,
         W: Future<Output = Result<R, E>> + Send + 'static,
     {
-        let run = move |arguments| -> Running {
-            let running = serde_json::from_value(arguments).map(&run);
+        let run = move |arguments: JsonText| -> Running {
+            let running = serde_json::from_str(arguments.as_str()).map(&run);
             Box::pin(async move {
                 let running = running.map_err(|error| format!("the arguments: {error}"))?;
                 let result = running.await.map_err(|error| error.to_string())?;
@@ -64,7 +64,7 @@ impl Tool {
                 namespace: None,
                 name: name.to_owned(),
                 description: description.to_owned(),
-                input_schema: parameters,
+                input_schema: parameters.into(),
                 defer_loading: false,
             },
             run: Box::new(run),

@@ -321,7 +321,7 @@ impl ThreadItem {
             Self::McpToolCall(it) => page.tool(it),
             Self::DynamicToolCall(it) => {
                 page.paragraph(&format!("### Tool {}", code(&it.tool)));
-                page.fenced("json", &format!("{:#}", it.arguments));
+                page.fenced("json", &it.arguments.pretty());
             }
             Self::CollabToolCall(it) => {
                 page.paragraph(&format!("### A sub-agent {}", agent_words(it.tool).was));

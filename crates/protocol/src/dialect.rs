@@ -14,6 +14,7 @@ mod table;
 mod tests;
 
 use std::collections::HashMap;
+use std::path::Path;
 
 use bytes::Bytes;
 use jsonrpc::{ErrorObject, Outgoing};
@@ -22,7 +23,7 @@ use serde_json::value::RawValue;
 
 use crate::artifacts;
 use plan::{Direction, NodeId, Plan};
-use rewrite::rewrite;
+use rewrite::{rewrite, rewrite_noting};
 use table::Table;
 
 const TABLES: &[&Table] = &[&codex::TABLE];
@@ -74,11 +75,19 @@ impl Dialect {
         folder::files(self.table, &schema, &methods)
     }
 
-    /// Prepares the translation of messages.
+    /// Prepares the translation of messages. Relative paths of clients are relative to `folder`.
     #[must_use]
-    pub fn translator(self) -> Translator {
-        Translator::new(self.table)
+    pub fn translator(self, folder: &Path) -> Translator {
+        Translator::new(self.table, folder)
     }
+}
+
+/// Parameters with our names.
+#[derive(Debug)]
+pub struct Translated {
+    pub params: Box<RawValue>,
+    /// Members of newer clients that this server does not have and that decide no permission.
+    pub left_out: Vec<String>,
 }
 
 /// Translates the messages of a connection. Prepared once, from the schema.
@@ -119,8 +128,11 @@ impl Translator {
 
     /// The parameters of a request with our names; `None` if they are unchanged.
     #[must_use]
-    pub fn params(&self, method: &str, params: &RawValue) -> Option<Box<RawValue>> {
-        rewrite_raw(&self.from_client, *self.params.get(method)?, params)
+    pub fn params(&self, method: &str, params: &RawValue) -> Option<Translated> {
+        let mut left_out = Vec::new();
+        let node = *self.params.get(method)?;
+        let text = rewrite_noting(&self.from_client, node, params.get(), &mut left_out)?;
+        Some(Translated { params: RawValue::from_string(text).ok()?, left_out })
     }
 
     /// The client's result of a request of the server with our names; `None` if it is unchanged.
@@ -167,10 +179,10 @@ impl Translator {
         Outgoing::Whole(rewrite_bytes(&self.to_client, *node, whole))
     }
 
-    fn new(table: &'static Table) -> Self {
+    fn new(table: &'static Table, folder: &Path) -> Self {
         let (schema, methods) = bundle(true);
-        let mut to_client = Plan::new(table, Direction::ToClient, &schema);
-        let mut from_client = Plan::new(table, Direction::FromClient, &schema);
+        let mut to_client = Plan::new(table, Direction::ToClient, &schema, folder);
+        let mut from_client = Plan::new(table, Direction::FromClient, &schema, folder);
         let error_data = to_client.type_node(ERROR_DATA);
         let mut params = HashMap::new();
         let mut results = HashMap::new();

@@ -7,7 +7,9 @@ use serde_json::Value;
 
 use crate::common::AbsolutePath;
 use crate::input::UserInput;
+use crate::json_text::JsonText;
 use crate::model::ReasoningEffort;
+use crate::review_finding::ReviewFinding;
 use crate::tool::DynamicToolCallOutputContentItem;
 use crate::wire;
 
@@ -330,7 +332,8 @@ pub struct McpToolCallItem {
     pub server: String,
     pub tool: String,
     pub status: McpToolCallStatus,
-    pub arguments: Value,
+    #[serde(deserialize_with = "JsonText::of_value")]
+    pub arguments: JsonText,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mcp_app_resource_uri: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -375,7 +378,8 @@ pub struct DynamicToolCallItem {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     pub tool: String,
-    pub arguments: Value,
+    #[serde(deserialize_with = "JsonText::of_value")]
+    pub arguments: JsonText,
     pub status: DynamicToolCallStatus,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content_items: Option<Vec<DynamicToolCallOutputContentItem>>,
@@ -536,6 +540,12 @@ pub struct ImageGenerationItem {
 pub struct ReviewModeItem {
     pub id: String,
     pub review: String,
+    /// The findings as data, at the end of a review whose text has them: list entries with a priority, or JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub findings: Option<Vec<ReviewFinding>>,
+    /// The verdict on the whole, where the model gave one apart from the findings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub explanation: Option<String>,
 }
 
 /// A compaction of the history. With `reason`, the history was not replaced.

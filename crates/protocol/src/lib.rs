@@ -41,6 +41,7 @@ pub mod hooks;
 pub mod input;
 pub mod item;
 pub mod item_event;
+pub mod json_text;
 pub mod legacy_approval;
 pub mod marketplace;
 pub mod mcp;
@@ -55,6 +56,7 @@ pub mod realtime;
 pub mod requirements;
 pub mod response_item;
 pub mod review;
+pub mod review_finding;
 pub mod skills;
 pub mod thread;
 pub mod thread_change;
@@ -66,7 +68,7 @@ pub mod tool;
 pub mod turn;
 pub mod windows;
 
-pub use dialect::{Dialect, Translator};
+pub use dialect::{Dialect, Translated, Translator};
 pub use dispatch::dispatch;
 pub use encoded::Encoded;
 pub use gate::experimental_violation;
@@ -82,9 +84,9 @@ pub use table::{Load, MessageInfo, MethodInfo, Ordering, Retention, Stability};
 pub use self::{
     account::*, app::*, approval::*, collaboration::*, command::*, common::*, config::*,
     connection::*, elicitation::*, error::*, external_agent::*, features::*, feedback::*, fs::*,
-    fuzzy::*, goal::*, guardian::*, hooks::*, input::*, item::*, item_event::*, legacy_approval::*,
-    marketplace::*, mcp::*, memory::*, model::*, permission::*, plugin::*, plugin_share::*,
-    policy::*, process::*, realtime::*, requirements::*, response_item::*, review::*, skills::*,
-    thread::*, thread_change::*, thread_edit::*, thread_list::*, thread_record::*, thread_start::*,
-    tool::*, turn::*, windows::*,
+    fuzzy::*, goal::*, guardian::*, hooks::*, input::*, item::*, item_event::*, json_text::*,
+    legacy_approval::*, marketplace::*, mcp::*, memory::*, model::*, permission::*, plugin::*,
+    plugin_share::*, policy::*, process::*, realtime::*, requirements::*, response_item::*,
+    review::*, review_finding::*, skills::*, thread::*, thread_change::*, thread_edit::*,
+    thread_list::*, thread_record::*, thread_start::*, tool::*, turn::*, windows::*,
 };

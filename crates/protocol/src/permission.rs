@@ -1,6 +1,10 @@
 //! Permission profiles: named or inline sets of file-system and network permissions.
 
-use serde::{Deserialize, Serialize};
+use std::fmt;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{self, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::common::AbsolutePath;
 use crate::wire;
@@ -99,7 +103,7 @@ pub enum FileSystemSpecialPath {
     },
 }
 
-/// Selects a configured profile, with modifications.
+/// Selects a configured profile, with modifications. Newer clients send its name alone, a text.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PermissionProfileSelectionParams {
@@ -109,6 +113,37 @@ pub struct PermissionProfileSelectionParams {
     pub id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub modifications: Option<Vec<PermissionProfileModification>>,
+}
+
+/// Decodes a selection, or the name of a profile.
+pub(crate) fn selection<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<PermissionProfileSelectionParams>, D::Error> {
+    struct Selection;
+
+    impl<'de> Visitor<'de> for Selection {
+        type Value = Option<PermissionProfileSelectionParams>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a permission profile, or the name of one")
+        }
+
+        fn visit_unit<E: de::Error>(self) -> Result<Self::Value, E> {
+            Ok(None)
+        }
+
+        fn visit_str<E: de::Error>(self, id: &str) -> Result<Self::Value, E> {
+            let kind = PermissionProfileSelectionType::Profile;
+            let id = id.to_owned();
+            Ok(Some(PermissionProfileSelectionParams { kind, id, modifications: None }))
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+            PermissionProfileSelectionParams::deserialize(MapAccessDeserializer::new(map)).map(Some)
+        }
+    }
+
+    deserializer.deserialize_any(Selection)
 }
 
 /// Discriminator of a profile selection.

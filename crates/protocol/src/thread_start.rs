@@ -8,12 +8,12 @@ use serde_json::Value;
 use crate::common::AbsolutePath;
 use crate::model::{Personality, ReasoningEffort};
 use crate::permission::{
-    ActivePermissionProfile, PermissionProfile, PermissionProfileSelectionParams,
+    self, ActivePermissionProfile, PermissionProfile, PermissionProfileSelectionParams,
 };
 use crate::policy::{ApprovalsReviewer, AskForApproval, SandboxMode, SandboxPolicy};
 use crate::response_item::ResponseItem;
 use crate::thread_record::{Thread, ThreadSource};
-use crate::tool::DynamicToolSpec;
+use crate::tool::{self, DynamicToolSpec};
 use crate::turn::TurnEnvironmentParams;
 use crate::wire;
 
@@ -50,7 +50,11 @@ macro_rules! opening_params {
             pub approvals_reviewer: Option<ApprovalsReviewer>,
             #[serde(skip_serializing_if = "Option::is_none")]
             pub sandbox: Option<SandboxMode>,
-            #[serde(skip_serializing_if = "Option::is_none")]
+            #[serde(
+                default,
+                deserialize_with = "permission::selection",
+                skip_serializing_if = "Option::is_none"
+            )]
             #[schemars(extend("x-experimental" = true))]
             pub permissions: Option<PermissionProfileSelectionParams>,
             /// Configuration overrides, by dotted key.
@@ -137,7 +141,11 @@ opening_params! {
             #[serde(skip_serializing_if = "Option::is_none")]
             pub ephemeral: Option<bool>,
             /// Tools that the client runs.
-            #[serde(skip_serializing_if = "Option::is_none")]
+            #[serde(
+                default,
+                deserialize_with = "tool::specs",
+                skip_serializing_if = "Option::is_none"
+            )]
             #[schemars(extend("x-experimental" = true))]
             pub dynamic_tools: Option<Vec<DynamicToolSpec>>,
             #[serde(skip_serializing_if = "Option::is_none")]
@@ -263,7 +271,11 @@ opening_params! {
             pub service_name: Option<String>,
             /// Tools that the client runs, in place of the thread's; none: an empty list. A thread that is
             /// loaded already takes no others than it has.
-            #[serde(skip_serializing_if = "Option::is_none")]
+            #[serde(
+                default,
+                deserialize_with = "tool::specs",
+                skip_serializing_if = "Option::is_none"
+            )]
             #[schemars(extend("x-experimental" = true))]
             pub dynamic_tools: Option<Vec<DynamicToolSpec>>,
             /// Leaves `thread.turns` empty.

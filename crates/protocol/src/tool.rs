@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::json_text::JsonText;
 use crate::table::server_requests;
 use crate::wire;
 
@@ -27,7 +27,7 @@ pub struct DynamicToolSpec {
     pub name: String,
     pub description: String,
     /// JSON Schema of the arguments.
-    pub input_schema: Value,
+    pub input_schema: JsonText,
     /// Offers the tool to the model only in search results.
     #[serde(
         default,
@@ -35,6 +35,87 @@ pub struct DynamicToolSpec {
         skip_serializing_if = "wire::is_false"
     )]
     pub defer_loading: bool,
+}
+
+/// A tool or a group of them as clients write it: flat, or as a variant `function` or `namespace`.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ToolEntry {
+    #[serde(rename = "type", default, deserialize_with = "wire::or_default")]
+    kind: ToolEntryKind,
+    #[serde(default)]
+    namespace: Option<String>,
+    name: String,
+    #[serde(default)]
+    description: Option<String>,
+    /// Null is a schema too, which is refused with the others that are no objects.
+    #[serde(default, deserialize_with = "wire::present")]
+    input_schema: Option<JsonText>,
+    #[serde(default, deserialize_with = "wire::or_default")]
+    defer_loading: bool,
+    #[serde(default)]
+    tools: Option<Vec<ToolEntry>>,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum ToolEntryKind {
+    #[default]
+    Function,
+    Namespace,
+}
+
+impl ToolEntry {
+    /// The tools of an entry; those of a namespace begin their description with its own.
+    fn tools<E: serde::de::Error>(self) -> Result<Vec<DynamicToolSpec>, E> {
+        if self.kind == ToolEntryKind::Function {
+            return self.tool().map(|tool| vec![tool]);
+        }
+        let tools = self.tools.ok_or_else(|| E::missing_field("tools"))?;
+        let about = self.description.filter(|text| !text.is_empty());
+        let in_namespace = |entry: Self| {
+            if entry.kind == ToolEntryKind::Namespace {
+                return Err(E::custom(format!(
+                    "the namespace `{}` cannot have a namespace, `{}`",
+                    self.name, entry.name
+                )));
+            }
+            let tool = entry.tool()?;
+            let description = match &about {
+                Some(about) => format!("{about}\n\n{}", tool.description),
+                None => tool.description,
+            };
+            Ok(DynamicToolSpec { namespace: Some(self.name.clone()), description, ..tool })
+        };
+        tools.into_iter().map(in_namespace).collect()
+    }
+
+    fn tool<E: serde::de::Error>(self) -> Result<DynamicToolSpec, E> {
+        Ok(DynamicToolSpec {
+            namespace: self.namespace,
+            name: self.name,
+            description: self.description.ok_or_else(|| E::missing_field("description"))?,
+            input_schema: self.input_schema.ok_or_else(|| E::missing_field("inputSchema"))?,
+            defer_loading: self.defer_loading,
+        })
+    }
+}
+
+/// Decodes the tools that a client defines, in any of the forms of [`ToolEntry`].
+pub(crate) fn specs<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Vec<DynamicToolSpec>>, D::Error> {
+    /// The tools of one entry; they are made while it is read, so that an error has its position.
+    struct Tools(Vec<DynamicToolSpec>);
+
+    impl<'de> Deserialize<'de> for Tools {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            ToolEntry::deserialize(deserializer)?.tools().map(Self)
+        }
+    }
+
+    let entries: Option<Vec<Tools>> = Option::deserialize(deserializer)?;
+    Ok(entries.map(|entries| entries.into_iter().flat_map(|tools| tools.0).collect()))
 }
 
 /// Parameters of `item/tool/call`.
@@ -47,7 +128,7 @@ pub struct DynamicToolCallParams {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     pub tool: String,
-    pub arguments: Value,
+    pub arguments: JsonText,
 }
 
 /// The client's response to `item/tool/call`.

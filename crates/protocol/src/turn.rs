@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::collaboration::CollaborationMode;
 use crate::common::{AbsolutePath, Empty};
 use crate::error::TurnError;
 use crate::input::UserInput;
 use crate::item::ThreadItem;
+use crate::json_text::JsonText;
 use crate::model::{Personality, ReasoningEffort, ReasoningSummary};
-use crate::permission::PermissionProfileSelectionParams;
+use crate::permission::{self, PermissionProfileSelectionParams};
 use crate::policy::{ApprovalsReviewer, AskForApproval, SandboxPolicy};
 use crate::table::{methods, notifications};
 use crate::wire;
@@ -123,7 +123,11 @@ pub struct TurnStartParams {
     pub approvals_reviewer: Option<ApprovalsReviewer>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sandbox_policy: Option<SandboxPolicy>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "permission::selection",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schemars(extend("x-experimental" = true))]
     pub permissions: Option<PermissionProfileSelectionParams>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -149,7 +153,7 @@ pub struct TurnStartParams {
     pub collaboration_mode: Option<CollaborationMode>,
     /// JSON Schema of the final answer, for this turn only.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub output_schema: Option<Value>,
+    pub output_schema: Option<JsonText>,
     /// The trigger of the turn, in the client's words: a note for the server's log.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turn_trigger: Option<String>,

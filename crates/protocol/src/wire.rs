@@ -11,6 +11,15 @@ where
     Option::deserialize(deserializer).map(Some)
 }
 
+/// Decodes a member that is there, also null, as a value.
+pub(crate) fn present<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    T::deserialize(deserializer).map(Some)
+}
+
 /// Decodes null as the default, because for an optional member null means the same as absence.
 pub(crate) fn or_default<'de, T, D>(deserializer: D) -> Result<T, D::Error>
 where

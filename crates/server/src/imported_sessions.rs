@@ -157,7 +157,7 @@ fn wire_item(id: &str, entry: &Entry) -> ThreadItem {
                 id,
                 namespace: None,
                 tool: call.tool.clone(),
-                arguments: call.arguments.clone(),
+                arguments: call.arguments.clone().into(),
                 status: match has_failed(call) {
                     true => DynamicToolCallStatus::Failed,
                     false => DynamicToolCallStatus::Completed,

@@ -141,8 +141,24 @@ impl Peer {
     ) -> (String, Option<Box<RawValue>>) {
         let Some(dialect) = &self.dialect else { return (method, params) };
         let method = dialect.method(&method).to_owned();
-        let params = params.map(|params| dialect.params(&method, &params).unwrap_or(params));
+        let params = params.map(|params| match dialect.params(&method, &params) {
+            Some(translated) => {
+                self.log_left_out(&method, &translated.left_out);
+                translated.params
+            }
+            None => params,
+        });
         (method, params)
+    }
+
+    /// Names each member of a newer client once in the log.
+    fn log_left_out(&self, method: &str, names: &[String]) {
+        for name in names {
+            let member = format!("{method}.{name}");
+            if self.is_first_warning(&member) {
+                tracing::info!(%member, "left out: this server does not have this member of a newer client");
+            }
+        }
     }
 
     /// This client's result of a request of the server, with the names of the specification.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use config::Config;
+use config::SandboxMode;
 use config::table::ToolType;
 use files::Pool;
 use model::catalog::{self, ModelInfo};
@@ -19,7 +20,7 @@ use session::{
 use crate::allowed::Allowed;
 use crate::command_environment::command_tmpdir;
 use crate::convert::policies::{
-    approval_policy, approvals_reviewer, configured_sandbox, profile_policy,
+    approval_policy, approvals_reviewer, configured_sandbox, mode_policy, profile_policy,
 };
 use crate::error::Error;
 use crate::memories;
@@ -99,7 +100,7 @@ impl ThreadDefaults {
         self.models.learn(config, provider).await;
     }
 
-    /// The policy of the permission profile that a client selects.
+    /// The policy of the permission profile that a client selects for a thread in this folder.
     ///
     /// # Errors
     /// Invalid parameters for a name that is not configured; modifications are not implemented.
@@ -107,11 +108,15 @@ impl ThreadDefaults {
         &self,
         config: &Config,
         selection: &PermissionProfileSelectionParams,
+        cwd: &Path,
     ) -> Result<SandboxPolicy, Error> {
         if selection.modifications.as_ref().is_some_and(|all| !all.is_empty()) {
             return Err(Error::not_implemented("permissions.modifications"));
         }
         let Some(profile) = config.permission_profiles.get(&selection.id) else {
+            if let Some(mode) = built_in_profile(&selection.id) {
+                return Ok(mode_policy(mode, cwd, &config.sandbox_workspace_write));
+            }
             return Err(unknown_profile(config, &selection.id).within("`permissions`"));
         };
         Ok(profile_policy(profile, &config.project_root, command_tmpdir(&self.options, config)))
@@ -203,6 +208,16 @@ fn unknown_model(config: &Config, info: &ModelInfo) -> String {
          (`model_catalog_json`), or set `model_context_window`",
         info.id
     )
+}
+
+/// The mode that a profile with a name of newer clients stands for; such names cannot be configured.
+fn built_in_profile(id: &str) -> Option<SandboxMode> {
+    match id {
+        ":read-only" => Some(SandboxMode::ReadOnly),
+        ":workspace" => Some(SandboxMode::WorkspaceWrite),
+        ":danger-full-access" => Some(SandboxMode::DangerFullAccess),
+        _ => None,
+    }
 }
 
 /// The error for a permission profile that is not configured.

@@ -19,6 +19,7 @@ pub(crate) mod model;
 pub(crate) mod permission;
 pub(crate) mod prompt;
 pub(crate) mod question;
+pub(crate) mod review;
 pub(crate) mod server_tool;
 pub(crate) mod settings;
 pub(crate) mod skill;

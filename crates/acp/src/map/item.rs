@@ -131,7 +131,7 @@ fn file_change(call: &mut ToolCall, item: &FileChangeItem, cwd: &str, version: V
 }
 
 fn mcp_tool_call(call: &mut ToolCall, item: &McpToolCallItem) {
-    call.raw_input = Some(item.arguments.clone());
+    call.raw_input = item.arguments.value().ok();
     if item.status == McpToolCallStatus::InProgress {
         call.content = None;
         return;
@@ -153,7 +153,7 @@ fn block(value: &Value) -> ToolCallContent {
 }
 
 fn dynamic_tool_call(call: &mut ToolCall, item: &DynamicToolCallItem) {
-    call.raw_input = Some(item.arguments.clone());
+    call.raw_input = item.arguments.value().ok();
     let content = |item: &DynamicToolCallOutputContentItem| match item {
         DynamicToolCallOutputContentItem::InputText { text } => {
             ToolCallContent::text(visible::text(text))

@@ -138,9 +138,9 @@ async fn serve(
     let descriptors = raise_descriptor_limit();
     let listeners = settings.bind(&environment, &mut given).await?;
     let log_file = log::to_file(&environment)?;
-    let dialect = environment.dialect.map(|dialect| Arc::new(dialect.translator()));
-    let options =
-        Options { log_file, dialect, ..environment.clone().options(&arguments.session_source) };
+    let options = environment.clone().options(&arguments.session_source);
+    let dialect = environment.dialect.map(|dialect| Arc::new(dialect.translator(&options.cwd)));
+    let options = Options { log_file, dialect, ..options };
     let server = Server::start(options, environment.sandbox_with(descriptors))?;
     let serves_stdio = settings.stdio;
     let acceptor = if listeners.is_empty() && serves_stdio {

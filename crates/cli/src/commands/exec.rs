@@ -210,12 +210,12 @@ async fn converse(
     let mut broken_schema = None;
     let ended = match work {
         Work::Turn(input) => {
-            let (value, validator) = match input.schema {
-                Some(schema) => (Some(schema.value), Some(schema.validator)),
+            let (text, validator) = match input.schema {
+                Some(schema) => (Some(schema.text), Some(schema.validator)),
                 None => (None, None),
             };
             let mut params = TurnStartParams {
-                output_schema: value,
+                output_schema: text,
                 sandbox_policy: policy,
                 ..local::turn_start(&thread_id, input.parts)
             };

@@ -229,10 +229,13 @@ async fn an_answer_has_the_wanted_shape_or_is_an_error() {
     let thread = agent.thread(ThreadStartParams::default()).await.unwrap();
     let params = || TurnStartParams {
         input: vec!["plan".into()],
-        output_schema: Some(json!({
-            "type": "object", "required": ["steps"], "additionalProperties": false,
-            "properties": { "steps": { "type": "array", "items": { "type": "string" } } },
-        })),
+        output_schema: Some(
+            json!({
+                "type": "object", "required": ["steps"], "additionalProperties": false,
+                "properties": { "steps": { "type": "array", "items": { "type": "string" } } },
+            })
+            .into(),
+        ),
         ..Default::default()
     };
     let plan = async || {

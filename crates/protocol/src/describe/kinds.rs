@@ -12,6 +12,7 @@ use crate::item::{
     HookPromptItem, McpToolCallItem, PatchApplyStatus, PatchChangeKind, ReasoningItem,
     WebSearchAction, WebSearchItem,
 };
+use crate::json_text::JsonText;
 use crate::tool::DynamicToolCallOutputContentItem;
 
 /// Characters of a call's arguments in a headline.
@@ -243,11 +244,8 @@ pub(super) fn agent_words(tool: CollabAgentTool) -> AgentWords {
 }
 
 /// A call with its arguments on one line, cut where they are long.
-pub(super) fn named_call(name: &str, arguments: &Value) -> String {
-    let text = match arguments {
-        Value::Null => String::new(),
-        arguments => arguments.to_string(),
-    };
+pub(super) fn named_call(name: &str, arguments: &JsonText) -> String {
+    let text = if arguments.is_null() { "" } else { arguments.as_str() };
     match text.char_indices().nth(MAX_ARGUMENTS) {
         Some((end, _)) => format!("{name}({} … {} bytes more)", &text[..end], text.len() - end),
         None => format!("{name}({text})"),

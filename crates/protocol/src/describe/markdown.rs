@@ -92,7 +92,7 @@ impl Page {
 
     pub(super) fn tool(&mut self, item: &McpToolCallItem) {
         self.paragraph(&format!("### Tool {} of {}", code(&item.tool), code(&item.server)));
-        self.fenced("json", &format!("{:#}", item.arguments));
+        self.fenced("json", &item.arguments.pretty());
         for content in item.result.iter().flat_map(|result| &result.content) {
             match content["text"].as_str() {
                 Some(text) => self.fenced("", &visible::text(text)),

@@ -179,7 +179,7 @@ fn calls_of_tools() {
     );
     let long = "é".repeat(kinds::MAX_ARGUMENTS);
     let cut = format!("t(\"{} … 3 bytes more)", "é".repeat(kinds::MAX_ARGUMENTS - 1));
-    assert_eq!(named_call("t", &json!(long)), cut);
+    assert_eq!(named_call("t", &json!(long).into()), cut);
 }
 
 #[test]

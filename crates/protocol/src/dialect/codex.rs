@@ -1,7 +1,7 @@
 //! The dialect `codex`: the names of the server that the specification was generalised from. Its
-//! clients of version 0.163 are the tests (`cargo xtask interop`).
+//! clients of version 0.163 and its terminals of versions 0.130 and 0.171 are the tests (`cargo xtask interop`).
 
-use super::table::{Names, Table, TypeTable, members, values};
+use super::table::{Names, Table, TypeTable, left_out, members, values};
 
 pub(super) static TABLE: Table = Table {
     name: "codex",
@@ -18,7 +18,12 @@ pub(super) static TABLE: Table = Table {
         members("InitializeResponse", &[("agentHome", "codexHome")]),
         // Errors of turns.
         members("TurnError", &[("agentErrorInfo", "codexErrorInfo")]),
-        TypeTable { name: "AgentErrorInfo", members: ERRORS_WITH_DETAILS, values: ERRORS },
+        TypeTable {
+            name: "AgentErrorInfo",
+            members: ERRORS_WITH_DETAILS,
+            values: ERRORS,
+            ..TypeTable::EMPTY
+        },
         // Policies and sources.
         values(
             "AskForApproval",
@@ -54,14 +59,60 @@ pub(super) static TABLE: Table = Table {
                 ("hostedPlanType", "chatgptPlanType"),
             ],
             values: LOGINS,
+            ..TypeTable::EMPTY
         },
         values("AccountLoginStartResponse", LOGINS),
         members(
             "HostedAuthTokensRefreshResponse",
             &[("hostedAccountId", "chatgptAccountId"), ("hostedPlanType", "chatgptPlanType")],
         ),
+        // Newer clients.
+        TypeTable { name: "ConfigReadParams", relative: &["cwd"], ..TypeTable::EMPTY },
+        left_out("ThreadStartParams", NEWER_OF_THREADS),
+        left_out("ThreadResumeParams", NEWER_OF_THREADS),
+        left_out("ThreadForkParams", NEWER_OF_THREADS),
+        left_out(
+            "TurnStartParams",
+            &[
+                "additionalContext",
+                "clientUserMessageId",
+                "disabledPluginIds",
+                "multiAgentMode",
+                "parentTurnId",
+                "responsesapiClientMetadataPatch",
+                "rootTurnId",
+                "runtimeWorkspaceRoots",
+            ],
+        ),
+        left_out(
+            "TurnSteerParams",
+            &["additionalContext", "clientUserMessageId", "responsesapiClientMetadataPatch"],
+        ),
+        left_out("ThreadShellCommandParams", &["timeoutMs"]),
+        left_out("ThreadGoalSetParams", &["origin"]),
+        left_out("PluginListParams", &["forceRefetch"]),
+        left_out("PluginInstallParams", &["installAttemptId"]),
+        TypeTable {
+            name: "ThreadSortKey",
+            also: &[("updated_at", "recency_at"), ("updated_at", "section_position")],
+            ..TypeTable::EMPTY
+        },
     ],
 };
+
+/// Modes, labels and further folders: without them a thread has less, never more.
+const NEWER_OF_THREADS: &[&str] = &[
+    "allowProviderModelFallback",
+    "attachToSource",
+    "deferGoalContinuation",
+    "disabledPluginIds",
+    "historyMode",
+    "initialTurnsPage",
+    "multiAgentMode",
+    "projectId",
+    "runtimeWorkspaceRoots",
+    "selectedCapabilityRoots",
+];
 
 const ERRORS: &[Names] = &[
     ("ContextWindowExceeded", "contextWindowExceeded"),

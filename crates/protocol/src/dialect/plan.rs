@@ -2,6 +2,7 @@
 //! lead to a name.
 
 use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
@@ -22,6 +23,8 @@ pub(super) type NodeId = usize;
 pub(super) struct Plan {
     table: &'static Table,
     direction: Direction,
+    /// The folder of relative paths.
+    folder: PathBuf,
     definitions: Map<String, Value>,
     by_type: HashMap<String, NodeId>,
     nodes: Vec<Node>,
@@ -51,23 +54,51 @@ pub(super) struct Form {
 #[derive(Clone, Debug)]
 pub(super) struct Member {
     pub(super) name: String,
-    pub(super) renamed: Option<String>,
+    pub(super) change: Option<Change>,
     pub(super) value: Option<NodeId>,
+}
+
+/// A change of a member.
+#[derive(Clone, Debug)]
+pub(super) enum Change {
+    /// It gets this name.
+    Renamed(String),
+    /// It is removed.
+    LeftOut,
+    /// Its path becomes an absolute one.
+    Absolute,
 }
 
 const DEFINITIONS: &str = "#/$defs/";
 
 impl Plan {
     /// An empty plan over this schema.
-    pub(super) fn new(table: &'static Table, direction: Direction, schema: &Value) -> Self {
+    pub(super) fn new(
+        table: &'static Table,
+        direction: Direction,
+        schema: &Value,
+        folder: &Path,
+    ) -> Self {
         let definitions = schema.get("$defs").and_then(Value::as_object).cloned();
         Self {
             table,
             direction,
+            folder: folder.to_owned(),
             definitions: definitions.unwrap_or_default(),
             by_type: HashMap::new(),
             nodes: Vec::new(),
         }
+    }
+
+    /// A relative path in JSON as an absolute one.
+    pub(super) fn absolute(&self, json: &str) -> Option<String> {
+        let path: String = serde_json::from_str(json).ok()?;
+        if path.is_empty() || Path::new(&path).is_absolute() {
+            return None;
+        }
+        // `.` and nothing after it is the folder itself.
+        let path: PathBuf = self.folder.join(path).components().collect();
+        serde_json::to_string(path.to_str()?).ok()
     }
 
     pub(super) fn node(&self, id: NodeId) -> Option<&Node> {
@@ -128,7 +159,7 @@ impl Plan {
             }
             // With `others`, the member's name decides which of the two applies.
             if form.others.is_none() {
-                form.members.retain(|member| member.renamed.is_some() || member.value.is_some());
+                form.members.retain(|member| member.change.is_some() || member.value.is_some());
             }
         }
         self.definitions = Map::new();
@@ -136,7 +167,7 @@ impl Plan {
     }
 
     fn form_changes(&self, form: &Form) -> bool {
-        let renames = form.members.iter().any(|member| member.renamed.is_some());
+        let renames = form.members.iter().any(|member| member.change.is_some());
         let own = renames || !form.values.is_empty();
         let mut below = form.members.iter().filter_map(|member| member.value);
         own || below.any(|id| self.changes(id))
@@ -193,6 +224,15 @@ impl Plan {
             let value = self.schema_node(schema, owner);
             self.add_member(&mut form, entry, name, value);
         }
+        let known = |name: &str| properties.is_some_and(|known| known.contains_key(name));
+        if self.direction == Direction::FromClient && properties.is_some() {
+            let left_out = entry.iter().flat_map(|entry| entry.left_out);
+            form.members.extend(left_out.filter(|name| !known(name)).map(|name| Member {
+                name: (*name).to_owned(),
+                change: Some(Change::LeftOut),
+                value: None,
+            }));
+        }
         if let Some(schema @ Value::Object(_)) = schema.get("additionalProperties") {
             form.others = self.schema_node(schema, owner);
         }
@@ -204,6 +244,12 @@ impl Plan {
             if let Some(other) = entry.and_then(|entry| theirs(entry.values, value)) {
                 let (from, to) = self.ordered(value, other);
                 form.values.push((from.to_owned(), to.to_owned()));
+            }
+            if self.direction == Direction::FromClient {
+                let also = entry.iter().flat_map(|entry| entry.also);
+                let also = also.filter(|(ours, _)| *ours == value);
+                form.values
+                    .extend(also.map(|(ours, from)| ((*from).to_owned(), (*ours).to_owned())));
             }
         }
         form
@@ -219,11 +265,14 @@ impl Plan {
         let other = entry.and_then(|entry| theirs(entry.members, name));
         if let Some(other) = other {
             let (from, to) = self.ordered(name, other);
-            let (name, renamed) = (from.to_owned(), Some(to.to_owned()));
-            form.members.push(Member { name, renamed, value });
+            let (name, change) = (from.to_owned(), Some(Change::Renamed(to.to_owned())));
+            form.members.push(Member { name, change, value });
         }
         if other.is_none() || self.direction == Direction::FromClient {
-            form.members.push(Member::same(name, value));
+            let is_relative = entry.is_some_and(|entry| entry.relative.contains(&name));
+            let change = (is_relative && self.direction == Direction::FromClient)
+                .then_some(Change::Absolute);
+            form.members.push(Member { change, ..Member::same(name, value) });
         }
     }
 
@@ -247,7 +296,7 @@ impl Plan {
 
 impl Member {
     fn same(name: &str, value: Option<NodeId>) -> Self {
-        Self { name: name.to_owned(), renamed: None, value }
+        Self { name: name.to_owned(), change: None, value }
     }
 }
 

@@ -7,14 +7,24 @@ use std::ops::Range;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::plan::{Form, NodeId, Plan};
+use super::plan::{Change, Form, NodeId, Plan};
 
 /// Deepest nesting that is followed; types are nested less deeply.
 const MAX_DEPTH: usize = 64;
 
 /// The text with other names; `None` if it is unchanged, or no JSON of the expected form.
 pub(super) fn rewrite(plan: &Plan, root: NodeId, json: &str) -> Option<String> {
-    let mut rewriting = Rewriting { plan, json, edits: Vec::new() };
+    rewrite_noting(plan, root, json, &mut Vec::new())
+}
+
+/// As [`rewrite`]; adds the names of members that are left out to `left_out`.
+pub(super) fn rewrite_noting(
+    plan: &Plan,
+    root: NodeId,
+    json: &str,
+    left_out: &mut Vec<String>,
+) -> Option<String> {
+    let mut rewriting = Rewriting { plan, json, edits: Vec::new(), left_out };
     rewriting.visit(root, json, 0);
     let mut edits = rewriting.edits;
     if edits.is_empty() {
@@ -46,6 +56,7 @@ struct Rewriting<'a> {
     plan: &'a Plan,
     json: &'a str,
     edits: Vec<Edit>,
+    left_out: &'a mut Vec<String>,
 }
 
 impl<'a> Rewriting<'a> {
@@ -85,17 +96,34 @@ impl<'a> Rewriting<'a> {
         members: &[(&'a RawValue, &'a RawValue)],
         depth: usize,
     ) {
-        for (key, value) in members {
+        // Whether a member before this one stays: then its comma goes with the one that does not.
+        let mut follows = false;
+        for (at, (key, value)) in members.iter().enumerate() {
             let (key, value) = (key.get(), value.get());
             let Some(member) = form.members.iter().find(|member| is_text(key, &member.name)) else {
+                follows = true;
                 if let Some(node) = form.others {
                     self.visit(node, value, depth + 1);
                 }
                 continue;
             };
-            if let Some(renamed) = &member.renamed {
-                self.replace(key, quoted(renamed));
+            match &member.change {
+                Some(Change::LeftOut) => {
+                    let before = members[..at].last().map(|(_, value)| value.get());
+                    let next = members.get(at + 1).map(|(key, _)| key.get());
+                    self.leave_out((key, value), before.filter(|_| follows), next);
+                    self.left_out.push(member.name.clone());
+                    continue;
+                }
+                Some(Change::Renamed(renamed)) => self.replace(key, quoted(renamed)),
+                Some(Change::Absolute) => {
+                    if let Some(path) = self.plan.absolute(value) {
+                        self.replace(value, path);
+                    }
+                }
+                None => {}
             }
+            follows = true;
             if let Some(node) = member.value {
                 self.visit(node, value, depth + 1);
             }
@@ -105,6 +133,23 @@ impl<'a> Rewriting<'a> {
     fn replace(&mut self, part: &'a str, text: String) {
         let at = self.range(part);
         self.edits.push(Edit { at, text });
+    }
+
+    /// Removes a member with one of its commas: the one before it where a member that stays precedes it (`before`
+    /// is the value of the member right before), else the one after it.
+    fn leave_out(
+        &mut self,
+        (key, value): (&'a str, &'a str),
+        before: Option<&'a str>,
+        next: Option<&'a str>,
+    ) {
+        let (key, value) = (self.range(key), self.range(value));
+        let at = match (before, next) {
+            (Some(before), _) => self.range(before).end..value.end,
+            (None, Some(next)) => key.start..self.range(next).start,
+            (None, None) => key.start..value.end,
+        };
+        self.edits.push(Edit { at, text: String::new() });
     }
 
     /// Where a part of the text stands in it.

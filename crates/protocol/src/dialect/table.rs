@@ -27,16 +27,33 @@ pub(super) struct TypeTable {
     pub(super) members: &'static [Names],
     /// Values of enumerations, and of the members that tell variants apart.
     pub(super) values: &'static [Names],
+    /// Values that only messages of clients have, and the one of ours that they mean.
+    pub(super) also: &'static [Names],
+    /// Members that newer clients send and this server does not have. They are left out, so they must not decide
+    /// a permission.
+    pub(super) left_out: &'static [&'static str],
+    /// Members with a path that may be relative to the folder in which the server was started.
+    pub(super) relative: &'static [&'static str],
+}
+
+impl TypeTable {
+    pub(super) const EMPTY: Self =
+        Self { name: "", members: &[], values: &[], also: &[], left_out: &[], relative: &[] };
 }
 
 /// A type with other names of members.
 pub(super) const fn members(name: &'static str, members: &'static [Names]) -> TypeTable {
-    TypeTable { name, members, values: &[] }
+    TypeTable { name, members, ..TypeTable::EMPTY }
 }
 
 /// A type with other values.
 pub(super) const fn values(name: &'static str, values: &'static [Names]) -> TypeTable {
-    TypeTable { name, members: &[], values }
+    TypeTable { name, values, ..TypeTable::EMPTY }
+}
+
+/// Parameters for which newer clients send more members than this server has.
+pub(super) const fn left_out(name: &'static str, left_out: &'static [&'static str]) -> TypeTable {
+    TypeTable { name, left_out, ..TypeTable::EMPTY }
 }
 
 impl Table {

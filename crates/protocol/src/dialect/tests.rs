@@ -1,6 +1,7 @@
 //! The table against the schema, and the translation of messages in both directions.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::LazyLock;
 
 use bytes::Bytes;
@@ -14,7 +15,7 @@ use super::{Dialect, TABLES, Translator, bundle, method_of};
 
 fn codex() -> &'static Translator {
     static CODEX: LazyLock<Translator> =
-        LazyLock::new(|| Dialect::named("codex").unwrap().translator());
+        LazyLock::new(|| Dialect::named("codex").unwrap().translator(Path::new("/here")));
     &CODEX
 }
 
@@ -36,7 +37,7 @@ fn result(dialect: &Translator, method: &str, result: &Value) -> Value {
 
 fn params(dialect: &Translator, method: &str, params: &Value) -> Value {
     let raw = raw(params);
-    let read = dialect.params(method, &raw).unwrap_or(raw);
+    let read = dialect.params(method, &raw).map_or(raw, |translated| translated.params);
     serde_json::from_str(read.get()).unwrap()
 }
 
@@ -73,6 +74,13 @@ fn every_name_of_a_table_is_one_of_ours() {
             };
             check(entry.values, &values);
             check(entry.members, &members);
+            check(entry.also, &values);
+            for name in entry.left_out {
+                assert!(!members.contains(name), "{} has `{name}` by now", entry.name);
+            }
+            for name in entry.relative {
+                assert!(members.contains(name), "{} has no `{name}`", entry.name);
+            }
             let itself = entry.members.iter().find(|(_, theirs)| members.contains(theirs));
             assert_eq!(itself, None, "{} has the other name itself", entry.name);
         }
@@ -199,8 +207,47 @@ fn messages_of_the_client_may_use_either_name() {
     );
     assert_eq!(dialect.method("thread/start"), "thread/start");
     let odd = RawValue::from_string(r#"{"sou\u0072ceKinds":[ "v\u0073code" ]}"#.into()).unwrap();
-    let read = dialect.params("thread/list", &odd).unwrap();
+    let read = dialect.params("thread/list", &odd).unwrap().params;
     assert_eq!(read.get(), r#"{"sou\u0072ceKinds":[ "editor" ]}"#);
+}
+
+#[test]
+fn members_and_values_of_newer_clients_are_left_out_or_read() {
+    let dialect = codex();
+    for (sent, read, names) in [
+        (r#"{"historyMode":"paginated"}"#, "{}", vec!["historyMode"]),
+        (r#"{ "historyMode" : 1 , "cwd":"/w" }"#, r#"{ "cwd":"/w" }"#, vec!["historyMode"]),
+        (r#"{"cwd":"/w", "projectId":null}"#, r#"{"cwd":"/w"}"#, vec!["projectId"]),
+        (
+            r#"{"historyMode":"a","projectId":{"a":[1,2]},"cwd":"/w","multiAgentMode":"x","model":"m"}"#,
+            r#"{"cwd":"/w","model":"m"}"#,
+            vec!["historyMode", "projectId", "multiAgentMode"],
+        ),
+        (
+            r#"{"historyMode":"a","sandbox":"read-only","projectId":1}"#,
+            r#"{"sandbox":"readOnly"}"#,
+            vec!["historyMode", "projectId"],
+        ),
+    ] {
+        let raw = RawValue::from_string(sent.to_owned()).unwrap();
+        let translated = dialect.params("thread/start", &raw).unwrap();
+        assert_eq!(
+            (translated.params.get(), translated.left_out),
+            (read, names.iter().map(|name| (*name).to_owned()).collect())
+        );
+    }
+    // Others stay, so that one that could decide a permission is refused.
+    let other = raw(&json!({ "toolOutput": {}, "sandboxPolicy2": 1 }));
+    assert!(dialect.params("turn/start", &other).is_none());
+    for newer in ["recency_at", "section_position"] {
+        let sent = json!({ "sortKey": newer });
+        assert_eq!(params(dialect, "thread/list", &sent), json!({ "sortKey": "updated_at" }));
+    }
+    for (sent, read) in [(".", "/here"), ("a/../b", "/here/a/../b"), ("/w", "/w")] {
+        let expected = json!({ "cwd": read, "includeLayers": true });
+        let sent = json!({ "cwd": sent, "includeLayers": true });
+        assert_eq!(params(dialect, "config/read", &sent), expected);
+    }
 }
 
 #[test]
@@ -274,6 +321,9 @@ fn any_data() -> impl Strategy<Value = Value> {
         .flat_map(|table| table.types)
         .flat_map(|entry| [entry.members, entry.values])
         .flat_map(|names| names.iter().flat_map(|(ours, theirs)| [*ours, *theirs]))
+        .chain(
+            TABLES.iter().flat_map(|table| table.types).flat_map(|entry| entry.left_out).copied(),
+        )
         .chain(["type", "kind", "params", "item", "items", "turns", "source", "\"\\", "\u{e4}"])
         .collect();
     let word = prop::sample::select(words);
@@ -332,7 +382,7 @@ proptest! {
             r#"{{"approvalPolicy":"on-request","outputSchema":{data},"input":[{{"type":"text","text":{text}}}]}}"#
         );
         let start = RawValue::from_string(start).unwrap();
-        let read = dialect.params("turn/start", &start).unwrap();
+        let read = dialect.params("turn/start", &start).unwrap().params;
         prop_assert_eq!(part(read.get(), &["outputSchema"]), data.as_str());
         prop_assert_eq!(part(read.get(), &["input"]), part(start.get(), &["input"]));
         prop_assert_eq!(part(read.get(), &["approvalPolicy"]), "\"onRequest\"");
@@ -346,7 +396,7 @@ proptest! {
         let dialect = codex();
         for method in dialect.params.keys() {
             if let Some(read) = dialect.params(method, &raw(&data)) {
-                prop_assert!(serde_json::from_str::<Value>(read.get()).is_ok());
+                prop_assert!(serde_json::from_str::<Value>(read.params.get()).is_ok());
             }
         }
         for method in dialect.results.keys() {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use images::Bounds;
 use protocol::input::{ByteRange, TextElement};
 use protocol::{
-    Empty, TurnInterruptParams, TurnMethods, TurnStartParams, TurnStartResponse, TurnSteerParams,
-    TurnSteerResponse, UserInput,
+    Empty, JsonText, TurnInterruptParams, TurnMethods, TurnStartParams, TurnStartResponse,
+    TurnSteerParams, TurnSteerResponse, UserInput,
 };
 use session::{Answer, Author, Mode, Overrides, UserContent};
 use tokio::sync::oneshot;
@@ -17,7 +17,7 @@ use crate::server::{Server, Services};
 use services::allowed::MachineInput;
 use services::budget::TurnBudget;
 use services::convert::settings::{
-    check_model, check_service_tier, client_approval, client_reviewer, client_sandbox, name,
+    check_model, chosen_tier, client_approval, client_reviewer, client_sandbox, name,
 };
 use services::error::Error;
 use services::image_reader::{self, ImageReader};
@@ -26,9 +26,6 @@ use services::peer::{Caller, Gate};
 use services::skills::{SkillInputs, may_use_skills};
 use services::thread_port::{AnswerSender, Command, InputTarget, ThreadHandle, TurnStart};
 use services::{bounds, convert, folders};
-
-/// The service tier that stands for none.
-const DEFAULT_TIER: &str = "default";
 
 /// Longest `turnTrigger`, in characters.
 const MAX_TRIGGER: usize = 256;
@@ -164,8 +161,13 @@ fn overrides(params: &TurnStartParams, cwd: Option<PathBuf>) -> Result<Overrides
     let mode_model = by_mode.map(|settings| settings.model.as_str());
     check_model("collaborationMode.settings.model", mode_model)?;
     check_model("model", params.model.as_deref())?;
-    check_service_tier("serviceTier", params.service_tier.as_ref().and_then(Option::as_deref))?;
-    let turn_service_tier = turn_service_tier(params.service_tier_for_turn.as_deref())?;
+    let service_tier = match &params.service_tier {
+        // Null takes the choice back.
+        Some(None) => Some(None),
+        given => chosen_tier("serviceTier", given.as_ref().and_then(Option::as_deref))?,
+    };
+    let for_turn = params.service_tier_for_turn.as_deref();
+    let turn_service_tier = chosen_tier("serviceTierForTurn", for_turn)?;
     let model = params.model.as_deref().or(mode_model).map(str::to_owned);
     let effort = params.effort.or_else(|| by_mode.and_then(|settings| settings.reasoning_effort));
     Ok(Overrides {
@@ -178,29 +180,17 @@ fn overrides(params: &TurnStartParams, cwd: Option<PathBuf>) -> Result<Overrides
         effort: effort.as_ref().map(name),
         summary: params.summary.as_ref().map(name),
         personality: params.personality.as_ref().map(name),
-        service_tier: params.service_tier.clone(),
+        service_tier,
         turn_service_tier,
         mode,
     })
 }
 
-/// The service tier of the turn alone.
-fn turn_service_tier(tier: Option<&str>) -> Result<Option<Option<String>>, Error> {
-    match tier {
-        None => Ok(None),
-        Some(DEFAULT_TIER) => Ok(Some(None)),
-        Some(tier) => {
-            check_service_tier("serviceTierForTurn", Some(tier))?;
-            Ok(Some(Some(tier.to_owned())))
-        }
-    }
-}
-
-fn output_schema(schema: &serde_json::Value) -> Result<Arc<str>, Error> {
+fn output_schema(schema: &JsonText) -> Result<Arc<str>, Error> {
     if !schema.is_object() {
         return Err(Error::invalid_params("`outputSchema` must be a JSON Schema object"));
     }
-    Ok(schema.to_string().into())
+    Ok(schema.as_str().into())
 }
 
 /// The target that the images of an input are prepared for.

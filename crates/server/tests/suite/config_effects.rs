@@ -292,9 +292,15 @@ async fn fast_mode() {
 #[tokio::test]
 async fn the_service_tier_of_a_turn_is_for_that_turn_only() {
     let asks = calls("exec_command", json!({ "cmd": "read line", "yield_time_ms": 250 }));
-    let mut env =
-        TestEnvironment::with_responses(json!([says("One."), asks, says("Two."), says("Three.")]))
-            .await;
+    let mut env = TestEnvironment::with_responses(json!([
+        says("One."),
+        asks,
+        says("Two."),
+        says("Three."),
+        says("Four."),
+        says("Five.")
+    ]))
+    .await;
     env.config_overrides.push("service_tier=flex".to_owned());
     let server = env.start();
     let mut peer = server.connect().await;
@@ -314,6 +320,13 @@ async fn the_service_tier_of_a_turn_is_for_that_turn_only() {
     let tiers: Vec<Value> =
         env.model().requests().iter().map(|request| request["service_tier"].clone()).collect();
     assert_eq!(tiers, [Value::Null, json!("fast"), json!("fast"), json!("flex")]);
+    // `default` as the thread's tier takes the configured one back, and so do later turns.
+    let set = json!({ "threadId": thread, "input": [{ "type": "text", "text": "Go." }], "serviceTier": "default" });
+    peer.run_turn_with(set).await;
+    peer.run_turn_with(turn(Value::Null)).await;
+    let requests = env.model().requests();
+    assert!(requests[4..].iter().all(|request| request["service_tier"].is_null()), "{requests:?}");
+    assert_eq!(requests.len(), 6);
 }
 
 // Effect of `commit_attribution`.

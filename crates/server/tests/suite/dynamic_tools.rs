@@ -174,3 +174,46 @@ async fn tools_that_cannot_be_offered_are_refused_by_name() {
     let fault = plain.refused("thread/start", json!({ "dynamicTools": [tool("a")] })).await;
     assert!(fault.message.contains("requires experimentalApi capability"), "{fault:?}");
 }
+
+/// The forms of newer clients: a function, and a namespace with functions.
+#[tokio::test]
+async fn tools_come_as_functions_and_in_namespaces() {
+    let schema = json!({ "type": "object" });
+    let function = |name: &str| json!({ "type": "function", "name": name, "description": "Looks.", "inputSchema": schema });
+    let call = calls("tickets__find", json!({}));
+    let env = TestEnvironment::with_responses(json!([call, says("x")])).await;
+    let server = env.start();
+    let mut peer = server.connect_with(experimental()).await;
+    let namespace = |tools: Value| json!({ "type": "namespace", "name": "tickets", "description": "Of the desk.", "tools": tools });
+    let tools = json!([function("own"), namespace(json!([function("find")]))]);
+    let thread = peer.start_thread(json!({ "dynamicTools": tools })).await;
+    let turn = peer.start_turn(&thread, "Look.").await;
+    let asked = peer.asked("item/tool/call").await;
+    assert_eq!(
+        (&asked.params["namespace"], &asked.params["tool"]),
+        (&json!("tickets"), &json!("find"))
+    );
+    let answer = json!({ "contentItems": [{ "type": "inputText", "text": "x" }], "success": true });
+    peer.answer(&asked, answer).await;
+    peer.turn_end(&turn).await;
+    let offered = env.model().requests()[0]["tools"].as_array().unwrap().clone();
+    let described = |name: &str| {
+        let found = offered.iter().find(|tool| tool["name"] == name);
+        found.unwrap()["description"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(described("own"), "Looks.");
+    assert_eq!(described("tickets__find"), "Of the desk.\n\nLooks.");
+    for (tools, expected) in [
+        (json!([namespace(json!(null))]), "missing field `tools`"),
+        (json!([namespace(json!([namespace(json!([]))]))]), "cannot have a namespace"),
+        (
+            json!([namespace(json!([{ "name": "a", "description": "" }]))]),
+            "missing field `inputSchema`",
+        ),
+        (json!([{ "type": "group", "name": "a" }]), "unknown variant `group`"),
+    ] {
+        let fault = peer.refused("thread/start", json!({ "dynamicTools": tools })).await;
+        assert!(fault.message.contains(expected), "{fault:?}");
+        assert!(fault.message.contains("dynamicTools"), "{fault:?}");
+    }
+}

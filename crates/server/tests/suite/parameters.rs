@@ -224,7 +224,7 @@ async fn invalid_values_are_refused_by_name() {
             json!({ "serviceTier": "warp" }),
             "`serviceTier`: there is no tier `warp`",
         ),
-        ("turn/start", turn("serviceTier", json!("warp")), "give `flex`, `fast`"),
+        ("turn/start", turn("serviceTier", json!("warp")), "give `flex`, `fast`, `default`"),
         (
             "turn/start",
             turn("serviceTierForTurn", json!("warp")),

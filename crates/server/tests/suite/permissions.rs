@@ -101,4 +101,19 @@ async fn default_permissions() {
     assert!(fault.message.contains("careful, open, proxied"), "{}", fault.message);
     let both = json!({ "permissions": { "type": "profile", "id": "open" }, "sandbox": "readOnly" });
     assert!(peer.refused("thread/start", both).await.message.contains("exclude"));
+    // Newer clients send the name alone; three names stand for the modes.
+    for (id, profile, sandbox) in [
+        ("open", json!("open"), "readOnly"),
+        (":read-only", Value::Null, "readOnly"),
+        (":workspace", Value::Null, "workspaceWrite"),
+        (":danger-full-access", Value::Null, "dangerFullAccess"),
+    ] {
+        let started = peer.call("thread/start", json!({ "permissions": id })).await;
+        let found = (&started["activePermissionProfile"]["id"], &started["sandbox"]["type"]);
+        assert_eq!(found, (&profile, &json!(sandbox)), "{id}");
+    }
+    for id in ["unknown", ":unknown", ""] {
+        let fault = peer.refused("thread/start", json!({ "permissions": id })).await;
+        assert!(fault.message.contains("careful, open, proxied"), "{}", fault.message);
+    }
 }

@@ -111,11 +111,46 @@ async fn structured_findings_are_rendered_as_text() {
     let thread = peer.start_thread(json!({})).await;
     let target = json!({ "type": "custom", "instructions": "Look." });
     peer.call("review/start", review(&thread, target)).await;
-    assert_eq!(peer.item("exitedReviewMode").await["review"], expected);
+    let item = peer.item("exitedReviewMode").await;
+    assert_eq!(item["review"], expected);
+    assert_eq!(item["explanation"], "patch is incorrect: It loses data.");
+    let findings = json!([
+        { "title": "Lost update", "body": "Two writers.\nOne loses.", "priority": 1, "confidence": 0.9,
+            "location": { "path": "/w/a.rs", "startLine": 12, "endLine": 15 } },
+        { "title": "No test", "body": "Add one.", "priority": 2 },
+    ]);
+    assert_eq!(item["findings"], findings);
     peer.expect("turn/completed").await;
     peer.run_turn(&thread, "Mend it.").await;
     let request = env.model().raw_requests().pop().unwrap();
     assert!(request.contains("- [P1] Lost update") && !request.contains("overall_correctness"));
+}
+
+#[tokio::test]
+async fn findings_in_markdown_are_data_too() {
+    let answers = [
+        ("Not yet.\n\n- [P1] Lost update (`a.rs:12-15`)\n  Two writers.", Some(1)),
+        ("It can go in as it is. No findings.", Some(0)),
+        ("I looked at it.", None),
+    ];
+    let responses = answers.map(|(text, _)| says(text));
+    let env = TestEnvironment::with_responses(json!(responses)).await;
+    let server = env.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    for (number, (text, count)) in answers.into_iter().enumerate() {
+        let target = json!({ "type": "custom", "instructions": "Look." });
+        peer.call("review/start", review(&thread, target)).await;
+        let item = peer.item("exitedReviewMode").await;
+        assert_eq!(item["review"], text);
+        assert_eq!(item["findings"].as_array().map(Vec::len), count, "{item}");
+        peer.expect("turn/completed").await;
+        // They are stored.
+        let read = json!({ "threadId": thread, "includeTurns": true });
+        let stored = peer.call("thread/read", read).await;
+        let items = stored["thread"]["turns"][number]["items"].as_array().unwrap();
+        assert_eq!(items.last().unwrap()["findings"], item["findings"]);
+    }
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! Items: from the session to the wire format, in which they are also stored.
 
+use protocol::JsonText;
 use protocol::item as wire;
 use serde_json::value::RawValue;
 use session::{
@@ -60,12 +61,17 @@ pub fn item(item: &Item) -> wire::ThreadItem {
             wire::ThreadItem::EnteredReviewMode(wire::ReviewModeItem {
                 id: id.to_string(),
                 review: review.clone(),
+                findings: None,
+                explanation: None,
             })
         }
-        Item::ExitedReviewMode { id, review } => {
+        Item::ExitedReviewMode { id, review, findings } => {
+            let findings = findings.as_ref();
             wire::ThreadItem::ExitedReviewMode(wire::ReviewModeItem {
                 id: id.to_string(),
                 review: review.clone(),
+                findings: findings.map(|it| it.findings.iter().map(finding).collect()),
+                explanation: findings.and_then(|it| it.explanation.clone()),
             })
         }
         Item::ContextCompaction { id, reason } => {
@@ -187,6 +193,16 @@ fn message_phase(phase: Phase) -> wire::MessagePhase {
     }
 }
 
+fn finding(finding: &session::ReviewFinding) -> protocol::ReviewFinding {
+    let session::ReviewFinding { title, body, priority, confidence, location } = finding.clone();
+    let location = location.map(|place| protocol::ReviewFindingLocation {
+        path: place.path,
+        start_line: place.lines.map(|(first, _)| first),
+        end_line: place.lines.map(|(_, last)| last),
+    });
+    protocol::ReviewFinding { title, body, priority, confidence, location }
+}
+
 fn dynamic_call(call: &DynamicCall) -> wire::DynamicToolCallItem {
     use protocol::tool::DynamicToolCallOutputContentItem as Content;
     let content = |part: &ToolContent| match part.clone() {
@@ -200,7 +216,7 @@ fn dynamic_call(call: &DynamicCall) -> wire::DynamicToolCallItem {
         id: call.id.to_string(),
         namespace: call.namespace.clone(),
         tool: call.tool.clone(),
-        arguments: serde_json::from_str(&call.arguments).unwrap_or_default(),
+        arguments: JsonText::read(&call.arguments).unwrap_or_default(),
         status: match call.status {
             ItemStatus::InProgress => wire::DynamicToolCallStatus::InProgress,
             ItemStatus::Completed => wire::DynamicToolCallStatus::Completed,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use protocol::JsonText;
 use protocol::elicitation::{
     McpElicitationBooleanSchema, McpElicitationBooleanType, McpElicitationObjectType,
     McpElicitationPrimitiveSchema, McpElicitationSchema, McpServerElicitationRequestMode,
@@ -34,7 +35,7 @@ pub fn item(call: &ServerCall) -> wire::McpToolCallItem {
             ItemStatus::Completed => wire::McpToolCallStatus::Completed,
             ItemStatus::Failed | ItemStatus::Declined => wire::McpToolCallStatus::Failed,
         },
-        arguments: parsed(&call.arguments),
+        arguments: JsonText::read(&call.arguments).unwrap_or_default(),
         mcp_app_resource_uri: call.target.app_resource.clone(),
         result: call.result.as_ref().map(result),
         error: call.error.clone().map(|message| wire::McpToolCallError { message }),

@@ -182,20 +182,25 @@ pub fn check_model(member: &str, model: Option<&str>) -> Result<(), Error> {
     }
 }
 
-/// Checks the service tier that a client chooses with `member`.
+/// The name of the provider's own tier, which requests do not name.
+const DEFAULT_TIER: &str = "default";
+
+/// Returns the service tier that a client chooses with `member`: nothing where it names none, and none for `default`.
 ///
 /// # Errors
 /// `-32602` naming the tiers that there are.
-pub fn check_service_tier(member: &str, tier: Option<&str>) -> Result<(), Error> {
+pub fn chosen_tier(member: &str, tier: Option<&str>) -> Result<Option<Option<String>>, Error> {
     match tier {
-        Some(tier) if config::ServiceTier::parse(tier).is_none() => {
+        None => Ok(None),
+        Some(DEFAULT_TIER) => Ok(Some(None)),
+        Some(tier) if config::ServiceTier::parse(tier).is_some() => Ok(Some(Some(tier.to_owned()))),
+        Some(tier) => {
             let shown = start_of(tier);
             let known = config::ServiceTier::NAMES.join("`, `");
             Err(Error::invalid_params(format!(
-                "`{member}`: there is no tier `{shown}`; give `{known}`, or leave it out"
+                "`{member}`: there is no tier `{shown}`; give `{known}`, `{DEFAULT_TIER}`, or leave it out"
             )))
         }
-        _ => Ok(()),
     }
 }
 

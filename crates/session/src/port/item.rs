@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::agents::{AgentCall, AgentOutcome};
 use super::memory::MemoryCitation;
+use super::review::ReviewFindings;
 use super::server_tool::ServerCall;
 pub use super::tool_content::{ItemStatus, ToolAnswer, ToolContent};
 use crate::Id;
@@ -327,6 +328,8 @@ pub enum Item {
         id: Id,
         /// The result.
         review: String,
+        /// The result as data, where it can be read from the text.
+        findings: Option<ReviewFindings>,
     },
     /// The model's history is replaced by a summary.
     ContextCompaction {

@@ -53,10 +53,6 @@ impl<'n> Arguments<'n> {
         json_text::compact(text).map_err(|problem| ToolError::new(format!("{tool}: {problem}")))
     }
 
-    pub(crate) fn into_json(self) -> String {
-        self.into_value().to_string()
-    }
-
     pub(crate) fn into_value(self) -> Value {
         Value::Object(self.members)
     }

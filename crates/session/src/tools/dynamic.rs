@@ -2,10 +2,8 @@
 
 use std::borrow::Cow;
 
-use serde_json::{Value, json};
-
 use super::arguments::Arguments;
-use super::tool::{CallCx, Step, Tool, ToolCall, tool_item};
+use super::tool::{CallCx, Step, Tool, ToolCall, described, tool_item};
 use crate::Id;
 use crate::port::item::Item;
 use crate::port::tool_error::ToolError;
@@ -28,7 +26,7 @@ impl Tool for DynamicTool {
     }
 
     fn definition(&self, _: &ToolSet) -> Option<String> {
-        Some(definition(self).to_string())
+        Some(definition(self))
     }
 
     fn is_callable(&self, _: &ToolSet) -> bool {
@@ -39,7 +37,7 @@ impl Tool for DynamicTool {
         Ok(Box::new(ClientCall {
             namespace: self.namespace.clone(),
             tool: self.name.clone(),
-            arguments: Arguments::read(&self.full_name(), arguments)?.into_json(),
+            arguments: Arguments::exact(&self.full_name(), arguments)?,
         }))
     }
 
@@ -49,15 +47,8 @@ impl Tool for DynamicTool {
 }
 
 /// Returns the definition that the model is offered.
-pub(super) fn definition(tool: &DynamicTool) -> Value {
-    let schema: Value = serde_json::from_str(&tool.schema).unwrap_or_else(|_| json!({}));
-    json!({
-        "type": "function",
-        "name": tool.full_name(),
-        "description": tool.description,
-        "strict": false,
-        "parameters": schema,
-    })
+pub(super) fn definition(tool: &DynamicTool) -> String {
+    described(&tool.full_name(), &tool.description, &tool.schema)
 }
 
 impl ToolCall for ClientCall {

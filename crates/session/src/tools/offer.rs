@@ -118,13 +118,14 @@ impl Offer {
 }
 
 fn found(tool: ExternalTool<'_>) -> FoundTool {
+    let definition = match tool {
+        ExternalTool::Client(tool) => dynamic::definition(tool),
+        ExternalTool::Server(tool) => server_tool::definition(tool),
+    };
     FoundTool {
         name: tool.full_name().into_owned(),
         description: tool.description().to_owned(),
-        definition: match tool {
-            ExternalTool::Client(tool) => dynamic::definition(tool),
-            ExternalTool::Server(tool) => server_tool::definition(tool),
-        },
+        definition: serde_json::from_str(&definition).unwrap_or_default(),
     }
 }
 

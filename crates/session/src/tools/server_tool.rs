@@ -4,10 +4,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use serde_json::{Value, json};
-
 use super::arguments::Arguments;
-use super::tool::{CallCx, Step, Tool, ToolCall};
+use super::tool::{CallCx, Step, Tool, ToolCall, described};
 use crate::Id;
 use crate::port::item::Item;
 use crate::port::server_tool::{ServerCall, ServerTool, ToolTarget};
@@ -27,7 +25,7 @@ impl Tool for ServerTool {
     }
 
     fn definition(&self, _: &ToolSet) -> Option<String> {
-        Some(definition(self).to_string())
+        Some(definition(self))
     }
 
     fn is_callable(&self, _: &ToolSet) -> bool {
@@ -45,15 +43,8 @@ impl Tool for ServerTool {
 }
 
 /// Returns the definition that the model is offered.
-pub(super) fn definition(tool: &ServerTool) -> Value {
-    let schema: Value = serde_json::from_str(&tool.schema).unwrap_or_else(|_| json!({}));
-    json!({
-        "type": "function",
-        "name": tool.name,
-        "description": tool.description,
-        "strict": false,
-        "parameters": schema,
-    })
+pub(super) fn definition(tool: &ServerTool) -> String {
+    described(&tool.name, &tool.description, &tool.schema)
 }
 
 impl ToolCall for BoundCall {

@@ -207,6 +207,15 @@ pub(crate) fn function(
     .to_string()
 }
 
+/// The definition of a function that somebody else describes; `parameters` is its schema, and stays as it was
+/// written.
+pub(crate) fn described(name: &str, description: &str, parameters: &str) -> String {
+    let [name, description] = [name, description].map(|text| Value::from(text).to_string());
+    format!(
+        r#"{{"type":"function","name":{name},"description":{description},"strict":false,"parameters":{parameters}}}"#
+    )
+}
+
 /// The item of a tool that has no kind of item of its own.
 pub(crate) fn tool_item(
     id: Id,

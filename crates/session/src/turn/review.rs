@@ -84,8 +84,12 @@ impl Review {
         thread: &mut Thread,
     ) {
         let Self { subject, text, .. } = self;
-        let text = result(text.map(review_findings::text), status, error);
-        let item = Item::ExitedReviewMode { id: thread.cx.item_id(), review: text.clone() };
+        let said = text.map(review_findings::read);
+        let (text, findings) = said.map_or((None, None), |said| (Some(said.text), said.findings));
+        let findings = findings.filter(|_| status == TurnStatus::Completed);
+        let text = result(text, status, error);
+        let (id, review) = (thread.cx.item_id(), text.clone());
+        let item = Item::ExitedReviewMode { id, review, findings };
         thread.cx.whole_item(turn, item);
         let request = format!("<review_request>\nReview of {subject}.\n</review_request>");
         let fragments =

@@ -1,10 +1,14 @@
-//! The structured answer of a model that reviews: JSON findings, read from its last message and
-//! rendered as text for people. Models deviate from the shape that they are asked for, so each value
-//! is read on its own: one that is odd is shown as it is, and never costs the others.
+//! The answer of a model that reviews: Markdown as it is asked for, or JSON, which is rendered as text for
+//! people. Its findings are read as data from either. Models deviate from the shape that they are asked for,
+//! so each value is read on its own: one that is odd is shown as it is, and never costs the others.
+
+mod markdown;
 
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
+
+use crate::port::review::{ReviewFinding, ReviewFindings, ReviewLocation};
 
 /// Places in a message at which an answer is looked for.
 const MAX_STARTS: usize = 64;
@@ -15,16 +19,23 @@ struct Answer {
     findings: Vec<Value>,
 }
 
-/// The review as text: a structured answer rendered, anything else as it is.
-pub(crate) fn text(said: String) -> String {
-    match read(&said) {
-        Some(answer) => answer.rendered(),
-        None => said,
+/// A review.
+pub(crate) struct Review {
+    /// A structured answer rendered, anything else as the model said it.
+    pub(crate) text: String,
+    pub(crate) findings: Option<ReviewFindings>,
+}
+
+/// Reads the model's last message.
+pub(crate) fn read(said: String) -> Review {
+    match structured(&said) {
+        Some(answer) => Review { text: answer.rendered(), findings: Some(answer.findings()) },
+        None => Review { findings: markdown::findings(&said), text: said },
     }
 }
 
 /// The answer in `said`, which may be in a code fence or surrounded by text.
-fn read(said: &str) -> Option<Answer> {
+fn structured(said: &str) -> Option<Answer> {
     if let Ok(whole) = serde_json::from_str(said) {
         return answer(whole, true);
     }
@@ -83,6 +94,48 @@ impl Answer {
             parts.push("No findings.".to_owned());
         }
         parts.join("\n\n")
+    }
+}
+
+impl Answer {
+    fn findings(&self) -> ReviewFindings {
+        ReviewFindings {
+            explanation: (!self.overall.is_empty()).then(|| self.overall.join(": ")),
+            findings: self.findings.iter().map(finding).collect(),
+        }
+    }
+}
+
+/// A finding as data.
+fn finding(value: &Value) -> ReviewFinding {
+    let members = value.as_object();
+    let member = |name: &str| members.and_then(|members| members.get(name));
+    let title = member("title").or(members.map_or(Some(value), |_| None)).and_then(words);
+    let title = title.unwrap_or_else(|| "Untitled".to_owned());
+    let (marked, title) = markdown::priority(&title);
+    let number = |value: &Value| words(value)?.parse::<f64>().ok().filter(|it| it.is_finite());
+    ReviewFinding {
+        title: title.lines().map(str::trim).collect::<Vec<_>>().join(" "),
+        body: member("body").and_then(words),
+        priority: member("priority").and_then(priority).and_then(|it| level(&it)).or(marked),
+        confidence: member("confidence_score").and_then(number),
+        location: member("code_location").and_then(location),
+    }
+}
+
+/// The level of a priority such as `P1`.
+fn level(priority: &str) -> Option<u8> {
+    priority.strip_prefix('P')?.parse().ok().filter(|level| *level <= 3)
+}
+
+/// The first place.
+fn location(value: &Value) -> Option<ReviewLocation> {
+    match value {
+        Value::Array(places) => places.iter().find_map(location),
+        _ => {
+            let text = place(value)?;
+            Some(markdown::location(&text).unwrap_or(ReviewLocation { path: text, lines: None }))
+        }
     }
 }
 
@@ -181,7 +234,7 @@ mod tests {
 
     #[track_caller]
     fn check(said: &str, expected: &str) {
-        assert_eq!(text(said.to_owned()), expected);
+        assert_eq!(read(said.to_owned()).text, expected);
     }
 
     const FINDING: &str = r#"{"findings": [{"title": "Lost update", "body": "Two writers.\n\nOne loses.",
@@ -195,6 +248,41 @@ mod tests {
     fn findings_are_rendered() {
         check(FINDING, RENDERED);
         check(&format!("Here it is:\n```json\n{FINDING}\n```\n"), RENDERED);
+    }
+
+    #[test]
+    fn findings_are_data_too() {
+        let read = |said: &str| read(said.to_owned()).findings.unwrap();
+        let lost = ReviewFinding {
+            title: "Lost update".to_owned(),
+            body: Some("Two writers.\n\nOne loses.".to_owned()),
+            priority: Some(1),
+            confidence: Some(0.9),
+            location: Some(ReviewLocation { path: "/w/a.rs".to_owned(), lines: Some((12, 15)) }),
+        };
+        let explanation = Some("patch is incorrect: It loses data.".to_owned());
+        let whole = ReviewFindings { explanation, findings: vec![lost] };
+        assert_eq!(read(FINDING), whole);
+        for (said, expected) in [
+            (r#"{"findings": []}"#, None),
+            (r#"{"findings": "All is lost."}"#, Some(("All is lost.", None, None))),
+            (
+                r#"[{"title": "[P2] a\nb", "code_location": "C:\\x.rs:3"}]"#,
+                Some(("a b", Some(2), Some(("C:\\x.rs", Some((3, 3)))))),
+            ),
+            (
+                r#"{"title": "t", "priority": "high", "code_location": [{"path": "p"}, "q:2"]}"#,
+                Some(("t", None, Some(("p", None)))),
+            ),
+            (r#"[{"body": "b", "title": null, "priority": 7}]"#, Some(("Untitled", None, None))),
+        ] {
+            let first = read(said).findings.into_iter().next();
+            let found = first.as_ref().map(|it| {
+                let place = it.location.as_ref().map(|place| (place.path.as_str(), place.lines));
+                (it.title.as_str(), it.priority, place)
+            });
+            assert_eq!(found, expected, "{said}");
+        }
     }
 
     #[test]

@@ -78,8 +78,9 @@ impl ThreadConfiguration {
     pub(super) fn profile_policy(
         &self,
         selection: &protocol::permission::PermissionProfileSelectionParams,
+        cwd: &Path,
     ) -> Result<session::SandboxPolicy, Error> {
-        self.defaults.profile_policy(&self.config, selection)
+        self.defaults.profile_policy(&self.config, selection, cwd)
     }
 
     /// Keeps a client's overrides within the requirements, and returns a sentence about each that was

@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use jsonrpc::{Notification, encode_notification, encode_request};
+use protocol::JsonText;
 use protocol::tool::DynamicToolCallParams;
 use session::{Ask, DynamicCall, Id, Millis, ToolError, UserQuestion};
 use tokio::sync::{mpsc, oneshot};
@@ -127,7 +128,7 @@ impl Questions {
             call_id: call.id.to_string(),
             namespace: call.namespace.clone(),
             tool: call.tool.clone(),
-            arguments: serde_json::from_str(&call.arguments).unwrap_or_default(),
+            arguments: JsonText::read(&call.arguments).unwrap_or_default(),
         };
         let message = encode_request(&wire_id.into(), Question::Tool.method(), &params)
             .expect("a tool call is made of strings and JSON");

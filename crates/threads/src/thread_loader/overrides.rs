@@ -11,7 +11,7 @@ use session::{DynamicTool, Overrides};
 
 use services::convert::policies::mode_policy;
 use services::convert::settings::{
-    check_model, check_service_tier, client_approval, client_mode, client_reviewer, name,
+    check_model, chosen_tier, client_approval, client_mode, client_reviewer, name,
 };
 use services::error::Error;
 use services::thread_defaults::ThreadDefaults;
@@ -66,14 +66,14 @@ impl ClientOverrides {
         cwd: &Path,
     ) -> Result<Overrides, Error> {
         check_model("model", self.model.as_deref())?;
-        check_service_tier("serviceTier", self.service_tier.as_deref())?;
+        let service_tier = chosen_tier("serviceTier", self.service_tier.as_deref())?;
         if let Some(provider) = &self.model_provider {
             check_provider(config, provider)?;
         }
         let workspace = &config.sandbox_workspace_write;
         let sandbox = match (&self.permissions, self.sandbox) {
             (Some(_), Some(_)) => return Err(Error::exclusive("permissions", "sandbox")),
-            (Some(selection), None) => Some(defaults.profile_policy(config, selection)?),
+            (Some(selection), None) => Some(defaults.profile_policy(config, selection, cwd)?),
             (None, Some(mode)) => Some(mode_policy(client_mode(mode), cwd, workspace)),
             (None, None) => None,
         };
@@ -85,7 +85,7 @@ impl ClientOverrides {
             sandbox,
             cwd: self.cwd.clone(),
             personality: self.personality.as_ref().map(name),
-            service_tier: self.service_tier.clone().map(Some),
+            service_tier,
             turn_service_tier: None,
             ..Overrides::default()
         })

@@ -2130,7 +2130,7 @@ class _PermissionProfileSelectionParamsRequired(TypedDict):
 
 
 class PermissionProfileSelectionParams(_PermissionProfileSelectionParamsRequired, total=False):
-    """Selects a configured profile, with modifications."""
+    """Selects a configured profile, with modifications. Newer clients send its name alone, a text."""
 
     modifications: Union[list[PermissionProfileModification], None]
 
@@ -2617,11 +2617,49 @@ class RestoredFiles(TypedDict):
     """Changed files that cannot be restored."""
 
 
-class ReviewModeItem(TypedDict):
-    """The start of a review (what is reviewed) or its end (the review's text)."""
+class _ReviewFindingRequired(TypedDict):
+    title: str
+    """One line, without the priority."""
 
+
+class ReviewFinding(_ReviewFindingRequired, total=False):
+    """A finding of a review."""
+
+    body: Union[str, None]
+    """The explanation, as Markdown."""
+    priority: Union[int, None]
+    """From 0, the most urgent, to 3."""
+    confidence: Union[float, None]
+    """From 0 to 1, as the model judges it."""
+    location: Union[ReviewFindingLocation, None]
+
+
+class _ReviewFindingLocationRequired(TypedDict):
+    path: str
+    """As the model wrote it: absolute, or relative to the working folder."""
+
+
+class ReviewFindingLocation(_ReviewFindingLocationRequired, total=False):
+    """The place of a finding."""
+
+    startLine: Union[int, None]
+    """From 1."""
+    endLine: Union[int, None]
+    """The last line."""
+
+
+class _ReviewModeItemRequired(TypedDict):
     id: str
     review: str
+
+
+class ReviewModeItem(_ReviewModeItemRequired, total=False):
+    """The start of a review (what is reviewed) or its end (the review's text)."""
+
+    findings: Union[list[ReviewFinding], None]
+    """The findings as data, at the end of a review whose text has them: list entries with a priority, or JSON."""
+    explanation: Union[str, None]
+    """The verdict on the whole, where the model gave one apart from the findings."""
 
 
 class _ReviewStartParamsRequired(TypedDict):

@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use json_schema::Validator;
-use protocol::UserInput;
-use serde_json::Value;
+use protocol::{JsonText, UserInput};
 
 use super::Arguments;
 
@@ -31,7 +30,7 @@ pub(super) struct Input {
 /// The schema that the final message must follow.
 #[derive(Debug)]
 pub(super) struct Schema {
-    pub(super) value: Value,
+    pub(super) text: JsonText,
     pub(super) validator: Validator,
 }
 
@@ -128,15 +127,16 @@ fn schema(file: &Path) -> anyhow::Result<Schema> {
     if text.trim().is_empty() {
         bail!("--output-schema: {} is empty; write a JSON Schema into it", file.display());
     }
-    let value: Value = serde_json::from_str(&text)
-        .with_context(|| format!("--output-schema: {} is not JSON", file.display()))?;
+    let read = JsonText::read(&text).and_then(|text| Ok((text.value()?, text)));
+    let (value, text) =
+        read.with_context(|| format!("--output-schema: {} is not JSON", file.display()))?;
     if !value.is_object() {
         bail!("--output-schema: {} does not hold a JSON Schema object", file.display());
     }
     let validator = Validator::new(&value).map_err(|why| {
         anyhow::anyhow!("--output-schema: {} is not a valid JSON Schema: {why}", file.display())
     })?;
-    Ok(Schema { value, validator })
+    Ok(Schema { text, validator })
 }
 
 fn image(file: &Path) -> anyhow::Result<UserInput> {
@@ -197,7 +197,7 @@ mod tests {
         let input =
             read(dir.path(), &["p", "--output-schema", "schema.json", "-i", "a.png", "-i", b]);
         let input = input.unwrap();
-        assert_eq!(input.schema.unwrap().value["type"], "object");
+        assert_eq!(input.schema.unwrap().text.value().unwrap()["type"], "object");
         assert!(read(dir.path(), &["", "-i", "a.png"]).unwrap().parts.len() == 1);
         let [
             UserInput::Text { text, .. },
@@ -252,7 +252,11 @@ mod tests {
         ] {
             match (read(dir.path(), &["p", "--output-schema", name]), expect) {
                 (Ok(input), Ok(title)) => {
-                    assert_eq!(input.schema.unwrap().value["title"], title, "{name}");
+                    assert_eq!(
+                        input.schema.unwrap().text.value().unwrap()["title"],
+                        title,
+                        "{name}"
+                    );
                 }
                 (Err(error), Err(expect)) => {
                     let error = format!("{error:#}");

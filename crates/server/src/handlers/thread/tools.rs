@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use protocol::JsonText;
 use protocol::tool::DynamicToolSpec;
 use serde_json::Value;
 use session::DynamicTool;
@@ -35,7 +36,7 @@ pub(super) fn checked(specs: Vec<DynamicToolSpec>) -> Result<Arc<[DynamicTool]>,
         for name in std::iter::once(&spec.name).chain(&spec.namespace) {
             check_name(name).map_err(bad)?;
         }
-        let schema = object_schema(&spec.name, spec.input_schema).map_err(bad)?;
+        let schema = object_schema(&spec.name, &spec.input_schema).map_err(bad)?;
         if schema.len().max(spec.description.len()) > MAX_TEXT {
             return Err(bad(Error::invalid_params(format!(
                 "`description` and `inputSchema` must have at most {MAX_TEXT} bytes"
@@ -75,16 +76,17 @@ pub(super) fn checked(specs: Vec<DynamicToolSpec>) -> Result<Arc<[DynamicTool]>,
 }
 
 /// The schema of a tool's arguments, which are always an object.
-fn object_schema(tool: &str, schema: Value) -> Result<String, Error> {
+fn object_schema(tool: &str, text: &JsonText) -> Result<String, Error> {
     let refused = |problem: String| {
         Err(Error::invalid_params(format!("the `inputSchema` of `{tool}` {problem}")))
     };
-    let Value::Object(mut schema) = schema else {
-        return refused("must be a JSON Schema object".to_owned());
+    let schema = match text.value() {
+        Ok(Value::Object(schema)) => schema,
+        Ok(_) => return refused("must be a JSON Schema object".to_owned()),
+        Err(error) => return refused(format!("cannot be read: {error}")),
     };
-    // Model servers refuse a schema that leaves it out.
-    let kind = schema.entry("type").or_insert_with(|| "object".into());
-    if kind != "object" {
+    let kind = schema.get("type");
+    if let Some(kind) = kind.filter(|kind| *kind != "object") {
         let kind = shown(&kind.to_string());
         return refused(format!("must have the type `\"object\"`, not `{kind}`"));
     }
@@ -96,7 +98,12 @@ fn object_schema(tool: &str, schema: Value) -> Result<String, Error> {
     if schema.get("required").is_some_and(|names| !is_name_list(names)) {
         return refused("has `required` that is not an array of names".to_owned());
     }
-    Ok(Value::Object(schema).to_string())
+    // Model servers refuse a schema that leaves the type out.
+    Ok(match (kind, schema.is_empty()) {
+        (Some(_), _) => text.to_string(),
+        (None, true) => r#"{"type":"object"}"#.to_owned(),
+        (None, false) => format!(r#"{{"type":"object",{}"#, &text.as_str()[1..]),
+    })
 }
 
 /// The beginning of what a client sent.

@@ -56,7 +56,9 @@ impl Actor {
             read.map_err(|error| error.within("what the user wrote at the root cannot be read"))?;
         }
         if let Some(selection) = permissions {
-            overrides.sandbox = Some(self.configuration.profile_policy(&selection)?);
+            let cwd = overrides.cwd.as_ref().unwrap_or(&self.machine.chosen_settings().cwd);
+            let policy = self.configuration.profile_policy(&selection, cwd)?;
+            overrides.sandbox = Some(policy);
         }
         self.ensure_history(steps).await?;
         Ok(self.allow(overrides, None))
