@@ -34,9 +34,12 @@ const STEPS: &[Step] = &[
     Step { name: "packages", when: InTurn, check: packages::check },
 ];
 
-/// Run only by name: it compiles the program again, for another target.
-const BY_NAME: &[Step] =
-    &[Step { name: "static program", when: InTurn, check: packages::check_static }];
+/// Run only by name: one compiles the program again, for another target, and one downloads two programs of
+/// 100 MB each.
+const BY_NAME: &[Step] = &[
+    Step { name: "static program", when: InTurn, check: packages::check_static },
+    Step { name: "terminals", when: InTurn, check: clients::check_terminals },
+];
 
 /// A step's name, and what writes its page.
 type Writer = (&'static str, fn(&Path) -> Result<()>);

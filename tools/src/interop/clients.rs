@@ -1,6 +1,6 @@
 //! The official Python and JavaScript clients of the hosted API, as they come from their registries,
 //! against `agentd gateway` with the offline model behind it, and their stream parsers against
-//! `agentd model-server`; those of another agent server against `agentd app-server` and `agentd exec`; those
+//! `agentd model-server`; those of another agent server, its terminals among them, against `agentd app-server` and `agentd exec`; those
 //! of the Agent Client Protocol against `agentd acp`; the SDKs; a login service against `agentd login`; and the conformance suite of MCP against `agentd` as a client
 //! and as a server.
 
@@ -36,6 +36,16 @@ pub(crate) fn check(root: &Path) -> steps::Outcome {
 /// The clients of another agent server. Skipped where they cannot be installed.
 pub(crate) fn check_agent(root: &Path) -> steps::Outcome {
     check_clients(root, tools::install(root, &target(root), &tools::AGENT), agent::run)
+}
+
+/// The terminal program of another agent server, in an old and a new version. Skipped where they cannot be
+/// installed.
+pub(crate) fn check_terminals(root: &Path) -> steps::Outcome {
+    if !steps::Program::exists("tmux") {
+        return Ok(Done::Skipped("missing on this machine: tmux".to_owned()));
+    }
+    let terminals = tools::install_javascript(root, &target(root), &tools::TERMINALS);
+    check_clients(root, terminals.map(|terminals| [terminals]), agent::run)
 }
 
 /// The clients of the Agent Client Protocol. Skipped where they cannot be installed.

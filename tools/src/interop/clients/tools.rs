@@ -38,6 +38,13 @@ pub(crate) const AGENT: Kit = Kit {
     folder: "agent-clients",
     alone: true,
 };
+/// The terminal programs of another agent server, and a script that types into them; JavaScript alone.
+pub(crate) const TERMINALS: Kit = Kit {
+    scripts: "crates/cli/tests/terminals",
+    versions: "crates/cli/tests/terminals",
+    folder: "terminals",
+    alone: false,
+};
 /// The clients of the Agent Client Protocol. The headless one comes with a compiler that is not needed.
 pub(crate) const EDITORS: Kit = Kit {
     scripts: "crates/acp/tests/clients",
@@ -290,11 +297,22 @@ mod tests {
 
     #[test]
     fn versions_are_pinned_and_no_registry_is_named() {
-        let kits =
-            [GATEWAY, STREAMS, AGENT, EDITORS, LOGIN, MCP, MCP_SERVERS, TYPESCRIPT_SDK, WEB_CLIENT];
+        let kits = [
+            GATEWAY,
+            STREAMS,
+            AGENT,
+            EDITORS,
+            LOGIN,
+            MCP,
+            MCP_SERVERS,
+            TERMINALS,
+            TYPESCRIPT_SDK,
+            WEB_CLIENT,
+        ];
         for kit in kits {
             let scripts = xtask::workspace_root().join(kit.versions);
-            let is_javascript = [LOGIN, MCP, TYPESCRIPT_SDK, WEB_CLIENT].map(|kit| kit.scripts);
+            let is_javascript =
+                [LOGIN, MCP, TERMINALS, TYPESCRIPT_SDK, WEB_CLIENT].map(|kit| kit.scripts);
             if !is_javascript.contains(&kit.scripts) {
                 let requirements = read(&scripts.join("requirements.txt")).unwrap();
                 assert!(requirements.lines().all(|line| line.contains("==")), "{requirements}");
