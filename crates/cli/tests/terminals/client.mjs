@@ -127,7 +127,7 @@ class Terminal {
     const vendor = path.join("node_modules", `terminal-${this.version}`, "vendor");
     const files = readdirSync(vendor, { recursive: true, withFileTypes: true });
     const file = files.find((entry) => entry.isFile() && entry.name === "codex");
-    return path.resolve(file.path, file.name);
+    return path.resolve(file.parentPath ?? file.path, file.name);
   }
 
   async serve() {
