@@ -21,7 +21,8 @@ use crate::suggest::closest;
 use crate::table::{Agents, DEPRECATED, Keys, RENAMED, WebSearch};
 use crate::value::{Node, Table, Value};
 use patterns::instead_of_pattern;
-use weight::{PERMISSION_KEYS, is_in_part, is_never_left_out, strictest};
+pub(crate) use patterns::is_pattern;
+use weight::{PERMISSION_KEYS, is, is_in_part, is_never_left_out, strictest};
 
 /// The findings of a check.
 pub(crate) struct Checked {
@@ -367,7 +368,8 @@ impl Checker<'_> {
     }
 
     /// Warns about a key that does not exist. In a thread's overrides, a misspelled permission is
-    /// an error: the thread would be allowed more than its client intends.
+    /// an error: the thread would be allowed more than its client intends. So is one in the network of a
+    /// permission profile: without its list of hosts, the network would be open.
     fn unknown(&mut self, node: &Node, section: &Section) {
         let (last, parents) = self.path.split_last().expect("an unknown key has a name");
         let renamed = RENAMED.iter().map(|renamed| renamed.old).filter(|_| parents.is_empty());
@@ -386,6 +388,17 @@ impl Checker<'_> {
             && intended.is_some_and(|key| PERMISSION_KEYS.contains(&key))
         {
             let message = format!("there is no such key; {hint}");
+            self.errors.push(Error::refused(&node.origin.at_key(), join(&self.path), message));
+            return;
+        }
+        if is(self.key(), "permissions.*.network.*") {
+            let hint = match last.as_str() {
+                "domains" => "list the hosts in `allowed_domains` and `denied_domains`",
+                "unix_sockets" => "list the sockets in `allow_unix_sockets`",
+                _ => hint.as_str(),
+            };
+            let message =
+                format!("there is no such key, and without it more could be allowed: {hint}");
             self.errors.push(Error::refused(&node.origin.at_key(), join(&self.path), message));
             return;
         }

@@ -5,6 +5,7 @@ use std::path::{Component, Path, PathBuf};
 
 use policy::{Location, ProfileFiles, ProfileRule, Reach};
 
+use crate::check::is_pattern;
 use crate::error::Error;
 use crate::key_path::join;
 use crate::kind::ReadContext;
@@ -87,7 +88,7 @@ impl RuleKey<'_> {
 
     /// Refuses a pattern: it would be taken for the name of one file, and restrict no other.
     fn refuse_pattern(&self, text: &str) -> Result<(), Error> {
-        if !text.contains(['*', '?']) {
+        if !is_pattern(text) {
             return Ok(());
         }
         Err(self.refused(format!(

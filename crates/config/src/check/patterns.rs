@@ -21,14 +21,29 @@ const NAMES: [(&str, &str); 15] = [
     ("skills.config.*.path", "the path of a folder"),
     ("notice.model_migrations.*", "the id of a model"),
 ];
+/// Those of these whose text is a path, in which brackets and braces are letters like others.
+const PATHS: [&str; 5] = [
+    "project_doc_fallback_filenames.*",
+    "project_root_markers.*",
+    "projects.*",
+    "sandbox_workspace_write.writable_roots.*",
+    "skills.config.*.path",
+];
 /// Keys whose text may have the wildcards `*` and `?`, but no others.
 const PLAIN_GLOBS: [&str; 2] =
     ["shell_environment_policy.exclude.*", "shell_environment_policy.include_only.*"];
 
+/// True if a text would be a pattern of some kind: `*.env`, `a?`, `[ab].env`, `{a,b}`, `!a`.
+pub(crate) fn is_pattern(text: &str) -> bool {
+    text.contains(['*', '?', '[', ']', '{', '}']) || text.starts_with('!')
+}
+
 /// The text that `key` needs instead of a pattern; `None` where `text` is no pattern, or acts as one.
 pub(crate) fn instead_of_pattern(key: &[String], text: &str) -> Option<String> {
-    if text.contains(['*', '?'])
+    let has_wildcard = text.contains(['*', '?']);
+    if is_pattern(text)
         && let Some((_, what)) = NAMES.iter().find(|(name, _)| is(key, name))
+        && (has_wildcard || !PATHS.iter().any(|path| is(key, path)))
     {
         return Some(format!("{what}, since patterns have no effect here"));
     }

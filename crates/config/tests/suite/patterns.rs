@@ -10,7 +10,18 @@ fn a_pattern_that_would_match_nothing_is_refused() {
     for (text, key) in [
         ("sandbox_workspace_write.writable_roots = ['/srv/*']", "writable_roots.0"),
         ("permissions.p.filesystem.'**/*.env' = 'none'", "permissions.p.filesystem"),
+        ("permissions.p.filesystem.'/a/[xy]' = 'none'", "permissions.p.filesystem"),
+        ("permissions.p.filesystem.'/a/{b,c}' = 'none'", "permissions.p.filesystem"),
+        (
+            "permissions.p.filesystem.':project_roots' = { '.' = 'write', '!a.env' = 'none' }",
+            "permissions.p.filesystem",
+        ),
         ("permissions.p.network.allow_unix_sockets = ['/run/*.sock']", "allow_unix_sockets.0"),
+        ("permissions.p.network.allow_unix_sockets = ['/run/{a,b}']", "allow_unix_sockets.0"),
+        (
+            "mcp_servers.m = { command = 'm', required = true, enabled_tools = ['[ab]'] }",
+            "mcp_servers.m.enabled_tools.0",
+        ),
         ("shell_environment_policy.exclude = ['AWS_[A-Z]*']", "exclude.0"),
         ("shell_environment_policy.include_only = ['{A,B}']", "include_only.0"),
         ("shell_environment_policy.set.'A*' = 'b'", "shell_environment_policy.set.\"A*\""),
@@ -56,4 +67,21 @@ fn a_pattern_that_acts_and_a_name_are_taken() {
         let warnings = TestHome::with(text).warnings();
         assert!(warnings.is_empty(), "{text}: {warnings:?}");
     }
+}
+
+/// Without its list of hosts, the network of a profile would be open.
+#[test]
+fn the_network_of_a_profile_has_no_unknown_keys() {
+    for (key, hint) in [
+        ("domains = { 'a.com' = 'allow' }", "`allowed_domains` and `denied_domains`"),
+        ("unix_sockets = { '/run/a' = 'allow' }", "`allow_unix_sockets`"),
+        ("allowed_domain = ['a.com']", "did you mean `permissions.p.network.allowed_domains`?"),
+        ("rules = []", "without it more could be allowed"),
+    ] {
+        let error =
+            TestHome::with(&format!("permissions.p.network = {{ enabled = true, {key} }}")).error();
+        assert!(error.contains(hint) && error.contains("permissions.p.network."), "{error}");
+    }
+    let others = "permissions.p = { description = 'x', network = { enabled = true } }";
+    assert_eq!(TestHome::with(others).warnings().len(), 1);
 }
