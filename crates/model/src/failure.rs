@@ -222,14 +222,19 @@ impl ProviderError {
     /// Reads a body `{"error": {"code", "type", "message", …}}`, or one with the same members at the
     /// top level, wherever it has its reason.
     fn read(body: &[u8]) -> Self {
+        let body = body.strip_prefix("\u{feff}".as_bytes()).unwrap_or(body);
         let value: Value = serde_json::from_slice(body).unwrap_or_default();
         match value.get("error") {
-            Some(error @ (Value::Object(_) | Value::String(_))) => {
+            Some(error @ Value::Object(_)) => {
                 let mut read = Self::from_value(error);
                 if read.message.is_none() {
                     read.message = Reason::of(&value).text;
                 }
                 read
+            }
+            // What a text lacks can stand next to it.
+            Some(error @ Value::String(_)) => {
+                Self { message: Reason::of(&value).text, ..Self::from_value(error) }
             }
             _ => Self::from_value(&value),
         }
@@ -300,6 +305,27 @@ mod tests {
     fn hidden_characters_of_an_excerpt_are_visible() {
         let text = "no\u{1b}[2J\n\u{7} \u{202e}way";
         assert_eq!(excerpt(text), "no\\u{1b}[2J \\u{7} \\u{202e}way");
+    }
+
+    #[test]
+    fn the_reason_stands_next_to_a_text_too() {
+        for (body, expect) in [
+            (r#"{"error":"bad","details":"too many images"}"#, "bad: too many images"),
+            (
+                r#"{"error":"invalid_request","error_description":"no scope"}"#,
+                "invalid_request: no scope",
+            ),
+            (r#"{"fault":{"faultstring":"no quota","detail":{"errorcode":"q"}}}"#, "no quota"),
+            ("\u{feff}{\"error\":{\"message\":\"marked\"}}", "marked"),
+            (r#"{"error":"alone"}"#, "alone"),
+        ] {
+            let read = ProviderError::read(body.as_bytes());
+            assert!(
+                read.message.as_deref().is_some_and(|text| text.starts_with(expect)),
+                "{:?}",
+                read.message
+            );
+        }
     }
 
     #[test]

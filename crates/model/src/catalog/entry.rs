@@ -86,14 +86,18 @@ impl Entry {
             Some(first) if !is_supported => first.effort.clone(),
             _ => default_effort,
         };
+        let context_window = self.context_window.unwrap_or(ModelInfo::CONTEXT_WINDOW);
         ModelInfo {
             display_name: self.display_name.unwrap_or_else(|| self.id.clone()),
             id: self.id,
             is_known,
             family: self.family,
             description: self.description.unwrap_or_default(),
-            context_window: self.context_window.unwrap_or(ModelInfo::CONTEXT_WINDOW),
-            max_output: self.max_output.unwrap_or(ModelInfo::MAX_OUTPUT),
+            context_window,
+            // Small models leave room for the input.
+            max_output: self
+                .max_output
+                .unwrap_or_else(|| ModelInfo::MAX_OUTPUT.min((context_window / 4).max(1))),
             supports_reasoning: self.supports_reasoning.unwrap_or(!efforts.is_empty()),
             supported_efforts: efforts,
             default_effort,

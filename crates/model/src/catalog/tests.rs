@@ -51,6 +51,10 @@ fn a_list_of_models_of_another_agent_is_read() {
     assert_eq!(first.instructions.as_deref(), Some("You are."));
     assert_eq!(first.input_modalities.len(), 2);
     assert!(!first.hidden && later.hidden);
+    let small =
+        r#"{"models":[{"slug":"llama3","context_window":8192,"supported_reasoning_levels":[]}]}"#;
+    let small = parse(small).unwrap();
+    assert_eq!((small.models()[0].max_output, small.models()[0].max_input()), (2048, 6144));
     // A mistake is named as in any catalog.
     let mixed = r#"[{ "slug": "a" }, { "id": "b" }]"#;
     assert!(parse(mixed).unwrap_err().contains("unknown field `slug`"));

@@ -26,12 +26,14 @@ impl Reason {
 }
 
 /// Members that have the text of an error, or an error inside it, the general ones first.
-const PLACES: [&str; 17] = [
+const PLACES: [&str; 19] = [
     "message",
     "msg",
     "description",
     "error",
     "error_description",
+    "fault",
+    "faultstring",
     "title",
     "detail",
     "details",

@@ -253,12 +253,16 @@ impl Refused {
             |item: &Value| matches!(item["role"].as_str(), Some("developer" | "system"));
         let names_role =
             self.says(&["system message", "system prompt", "system role", "developer"])
-                || (self.says(&["system"]) && self.says(&["role", "message"]))
+                || (self.says(&["system"]) && self.says(&["role", "message", "assistant"]))
                 || self.says(&[
                     "roles must alternate",
                     "unexpected role",
+                    "unexpected message role",
                     "invalid role",
+                    "invalid message role",
                     "unknown role",
+                    "unknown message role",
+                    "unsupported role",
                 ]);
         names_role && self.items.iter().any(is_of_role)
     }
@@ -272,7 +276,7 @@ impl Refused {
         let says = |words: &[&str]| words.iter().any(|words| text.contains(words));
         let is_named = others().any(|kind| text.contains(kind.as_str()));
         let is_general = says(&["tool type", "type of tool", "tools[", "tools."])
-            || (says(&["tool"]) && says(&["type", "support"]));
+            || (says(&["tool"]) && says(&["type", "support", "variant"]));
         others().next().is_some()
             && (is_general || (is_named && says(&["tool", "support", "unknown", "variant"])))
     }

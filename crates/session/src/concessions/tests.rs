@@ -73,6 +73,7 @@ const STRICT: &[Strict] = &[
             "Unsupported tool type: custom",
             "tools[0].type: Input should be 'function'",
             "unknown variant `web_search`, expected `function`",
+            "data did not match any variant of untagged enum ToolUnion",
         ],
     },
     Strict {
@@ -83,6 +84,8 @@ const STRICT: &[Strict] = &[
         says: &[
             "System message must be at the beginning.",
             "Unexpected role 'developer'",
+            "Unexpected message role.",
+            "Input should be 'user', 'assistant' or 'system'",
             "only one system message is allowed",
             "Invalid value: 'developer' | parameter `input[N].role`",
         ],
