@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from agentd_embed import Approval, AsyncAgent, AsyncTurn, ConnectionLost, TurnInterrupted, VersionMismatch
+from agentd_embed._connection import Connection
 from agentd_embed._program import find_program
 from conftest import Arguments, FakeSocket, Scripted
 from test_agent import ESCALATED, call, message
@@ -139,6 +140,36 @@ def test_a_stream_goes_on_after_losses_with_nothing_lost_or_doubled(scripted: Sc
             gate.cut()
             await asyncio.gather(lost, return_exceptions=True)
             assert (await thread.run("more")).text == "Next"
+
+    run(work)
+
+
+
+def test_threads_that_a_failed_attempt_resumed_are_resumed_again(
+    scripted: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = scripted([message(LONG, chunk_chars=8, chunk_delay_ms=5)])
+    resumed: list[str] = []
+
+    async def work() -> None:
+        async with gated(arguments, "unix") as gate, agent_of(arguments, gate.address) as agent:
+            plain = Connection.request
+
+            async def request(self: Connection, method: str, params: Any, *more: Any) -> Any:
+                if method == "thread/resume":
+                    resumed.append(params["threadId"])
+                    if len(resumed) == 2:
+                        gate.cut()
+                return await plain(self, method, params, *more)
+
+            monkeypatch.setattr(Connection, "request", request)
+            turns = [await (await agent.thread()).turn("go") for _ in range(2)]
+            for turn in turns:
+                await begun(turn)
+            gate.cut()
+            results = await asyncio.gather(*(turn.result() for turn in turns))
+            assert [result.text for result in results] == [LONG, LONG]
+            assert sorted(resumed[:2]) == sorted(resumed[2:4]), "each is resumed in each attempt"
 
     run(work)
 

@@ -262,7 +262,6 @@ export class Session {
 
   /** Connects again until it works or the time is over, and subscribes to the threads that are awaited. */
   async #return(lost: ConnectionLost): Promise<Connection> {
-    for (const thread of this.#cursors.keys()) this.#left.add(thread);
     const deadline = Date.now() + this.#options.reconnectTimeout;
     let failure: Error = lost;
     for (let delay = FIRST_DELAY; !this.#lost; delay = Math.min(delay * 2, LONGEST_DELAY)) {
@@ -271,13 +270,16 @@ export class Session {
         this.#end(new ConnectionLost(`${lost.message}; it was not made again: ${failure.message}`));
         break;
       }
+      // Of each attempt: the threads that one resumed before it failed are not subscribed to on the next.
+      for (const thread of this.#cursors.keys()) this.#left.add(thread);
       try {
         const connection = await this.#connect(Math.min(left, this.#options.startTimeout));
         await this.#resumeAwaited(connection);
+        // Until it is the connection of the session, its loss is not reported.
+        if (connection.isLost) throw new ConnectionLost("the connection was lost again");
         this.#connection = connection;
         this.#returning = undefined;
         connection.pause(this.#isPaused);
-        if (connection.isLost) throw new ConnectionLost("the connection was lost again");
         return connection;
       } catch (error) {
         failure = error as Error;

@@ -138,9 +138,15 @@ export async function proxy(context: TestContext, behind: string | number) {
 
 /**
  * A server behind a WebSocket that knows a thread and a turn, and writes `raw` once the turn has started. The user
- * agent of each connection is the next of `agents`, and the last of them from then on.
+ * agent of each connection is the next of `agents`, and the last of them from then on. What `answers` returns are the
+ * messages to send in place of its own; `"cut"` ends the connection.
  */
-export async function fakeSocket(context: TestContext, { agents = ["x/0.1.0 (linux)"], raw }: { agents?: string[]; raw?: Buffer }) {
+export async function fakeSocket(context: TestContext, options: {
+  agents?: string[];
+  raw?: Buffer;
+  answers?: (message: { id: number; method: string; params: Record<string, unknown> }) => unknown[] | "cut" | undefined;
+}) {
+  const { agents = ["x/0.1.0 (linux)"], raw, answers } = options;
   const open = new Set<Duplex>();
   let connections = 0;
   const server = createHttpServer();
@@ -162,7 +168,12 @@ export async function fakeSocket(context: TestContext, { agents = ["x/0.1.0 (lin
       held = Buffer.concat([held, bytes]);
       for (let read = unmasked(held); read; read = unmasked(held)) {
         held = held.subarray(read.size);
-        const { id, method } = read.opcode === 1 ? JSON.parse(read.payload.toString()) : { id: 0, method: "" };
+        const asked = read.opcode === 1 ? JSON.parse(read.payload.toString()) : { id: 0, method: "" };
+        const own = answers?.(asked);
+        if (own === "cut") return void socket.destroy();
+        for (const message of own ?? []) socket.write(short(JSON.stringify(message)));
+        if (own !== undefined) continue;
+        const { id, method } = asked;
         if (method in results) socket.write(short(JSON.stringify({ id, result: results[method] })));
         if (method === "turn/start" && raw) socket.write(raw);
       }

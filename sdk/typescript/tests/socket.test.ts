@@ -64,6 +64,34 @@ test("a stream goes on after losses, with nothing lost or doubled", within, asyn
   assert.equal((await thread.run("more")).text, "Next");
 });
 
+test("threads that a failed attempt resumed are resumed again", within, async (context) => {
+  const resumed: unknown[] = [];
+  let threads = 0;
+  const ended = (threadId: unknown) => ({
+    method: "turn/completed",
+    params: { threadId, turn: { id: "u", status: "completed", items: [], error: null } },
+    eventCursor: "3",
+  });
+  const server = await fakeSocket(context, {
+    answers: ({ id, method, params }) => {
+      if (method === "thread/start") return [{ id, result: { thread: { id: `t${++threads}` }, eventCursor: "1" } }];
+      if (method !== "thread/resume") return undefined;
+      const { threadId } = params;
+      if (resumed.push(threadId) === 2) return "cut";
+      const turns = [{ id: "u", status: "inProgress", items: [], error: null }];
+      const eventReplay = { type: "snapshot", reason: "tooOld", fromTurnId: null, isComplete: true, openRequestIds: [] };
+      const result = { thread: { id: threadId, turns }, eventCursor: "2", eventReplay };
+      return resumed.length < 2 ? [{ id, result }] : [{ id, result }, ended(threadId)];
+    },
+  });
+  const agent = await started(context, { address: server.address });
+  const turns = [await (await agent.thread()).turn("go"), await (await agent.thread()).turn("go")];
+  server.cut();
+  const results = await Promise.all(turns.map((turn) => turn.result()));
+  assert.deepEqual(results.map((result) => result.turn.status), ["completed", "completed"]);
+  assert.deepEqual(resumed, ["t1", "t2", "t1", "t2"]);
+});
+
 test("a question that is open during a loss is asked once", within, async (context) => {
   const escalated = { cmd: "touch made", sandbox_permissions: "require_escalated", justification: "to make it" };
   const home = scripted(context, [call("exec_command", escalated), message("Done")]);

@@ -345,7 +345,6 @@ class Session:
 
     async def _return(self, old: Connection, lost: ConnectionLost, returning: asyncio.Future[Connection]) -> None:
         """Connects again until it works or the time is over, and subscribes to the threads that are awaited."""
-        self._left.update(self._cursors)
         await old.close()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._reconnect_timeout
@@ -356,6 +355,8 @@ class Session:
             if left <= 0:
                 self._end(ConnectionLost(f"{lost}; it was not made again: {failure}"))
                 return
+            # Of each attempt: the threads that one resumed before it failed are not subscribed to on the next.
+            self._left.update(self._cursors)
             try:
                 connection = await self._return_once(min(left, self._start_timeout))
             except AgentdError as error:
