@@ -62,6 +62,7 @@ impl Tool {
         Self {
             spec: DynamicToolSpec {
                 namespace: None,
+                namespace_description: None,
                 name: name.to_owned(),
                 description: description.to_owned(),
                 input_schema: parameters.into(),

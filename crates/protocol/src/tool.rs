@@ -1,6 +1,7 @@
 //! Tools that the client provides, and questions for the user.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -24,6 +25,10 @@ server_requests! {
 pub struct DynamicToolSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
+    /// Begins the description of the tool. Shared by the tools of the namespace, because a client can give it as
+    /// many as fit into a message.
+    #[serde(skip)]
+    pub namespace_description: Option<Arc<str>>,
     pub name: String,
     pub description: String,
     /// JSON Schema of the arguments.
@@ -66,13 +71,13 @@ enum ToolEntryKind {
 }
 
 impl ToolEntry {
-    /// The tools of an entry; those of a namespace begin their description with its own.
+    /// The tools of an entry.
     fn tools<E: serde::de::Error>(self) -> Result<Vec<DynamicToolSpec>, E> {
         if self.kind == ToolEntryKind::Function {
             return self.tool().map(|tool| vec![tool]);
         }
         let tools = self.tools.ok_or_else(|| E::missing_field("tools"))?;
-        let about = self.description.filter(|text| !text.is_empty());
+        let about = self.description.filter(|text| !text.is_empty()).map(Arc::<str>::from);
         let in_namespace = |entry: Self| {
             if entry.kind == ToolEntryKind::Namespace {
                 return Err(E::custom(format!(
@@ -80,12 +85,8 @@ impl ToolEntry {
                     self.name, entry.name
                 )));
             }
-            let tool = entry.tool()?;
-            let description = match &about {
-                Some(about) => format!("{about}\n\n{}", tool.description),
-                None => tool.description,
-            };
-            Ok(DynamicToolSpec { namespace: Some(self.name.clone()), description, ..tool })
+            let (namespace, about) = (Some(self.name.clone()), about.clone());
+            Ok(DynamicToolSpec { namespace, namespace_description: about, ..entry.tool()? })
         };
         tools.into_iter().map(in_namespace).collect()
     }
@@ -93,6 +94,7 @@ impl ToolEntry {
     fn tool<E: serde::de::Error>(self) -> Result<DynamicToolSpec, E> {
         Ok(DynamicToolSpec {
             namespace: self.namespace,
+            namespace_description: None,
             name: self.name,
             description: self.description.ok_or_else(|| E::missing_field("description"))?,
             input_schema: self.input_schema.ok_or_else(|| E::missing_field("inputSchema"))?,

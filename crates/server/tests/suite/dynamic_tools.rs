@@ -211,6 +211,16 @@ async fn tools_come_as_functions_and_in_namespaces() {
             "missing field `inputSchema`",
         ),
         (json!([{ "type": "group", "name": "a" }]), "unknown variant `group`"),
+        (
+            json!([{ "type": "namespace", "name": "n", "description": "x".repeat(65 << 10),
+                "tools": [function("a")] }]),
+            "`description` and `inputSchema` must have at most 65536 bytes",
+        ),
+        (
+            json!([{ "type": "namespace", "name": "n", "description": "x".repeat(60 << 10),
+                "tools": (0..300).map(|at| function(&format!("t{at}"))).collect::<Vec<_>>() }]),
+            "of all tools must have at most",
+        ),
     ] {
         let fault = peer.refused("thread/start", json!({ "dynamicTools": tools })).await;
         assert!(fault.message.contains(expected), "{fault:?}");

@@ -16,6 +16,8 @@ const MAX_TOOLS: usize = 10_000;
 const MAX_TEXTS: usize = 16 * 1024 * 1024;
 /// Longest name that the model API takes, group included.
 const MAX_NAME: usize = 64;
+/// Between the description of a namespace and that of a tool in it.
+const GAP: &str = "\n\n";
 /// Longest description and schema, in bytes.
 const MAX_TEXT: usize = 64 * 1024;
 
@@ -31,27 +33,35 @@ pub(super) fn checked(specs: Vec<DynamicToolSpec>) -> Result<Arc<[DynamicTool]>,
     let mut names = BTreeSet::new();
     let mut tools = Vec::with_capacity(specs.len());
     let mut texts = 0;
-    for (at, spec) in specs.into_iter().enumerate() {
-        let bad = |error: Error| error.within(&format!("`dynamicTools[{at}]`"));
+    for spec in specs {
+        // By name: those of a namespace have no position of their own in the list.
+        let place = format!("`dynamicTools`, the tool `{}`", shown(&spec.name));
+        let bad = |error: Error| error.within(&place);
         for name in std::iter::once(&spec.name).chain(&spec.namespace) {
             check_name(name).map_err(bad)?;
         }
         let schema = object_schema(&spec.name, &spec.input_schema).map_err(bad)?;
-        if schema.len().max(spec.description.len()) > MAX_TEXT {
+        let about = spec.namespace_description.as_deref();
+        let described = spec.description.len() + about.map_or(0, |about| about.len() + GAP.len());
+        if schema.len().max(described) > MAX_TEXT {
             return Err(bad(Error::invalid_params(format!(
                 "`description` and `inputSchema` must have at most {MAX_TEXT} bytes"
             ))));
         }
-        texts += schema.len() + spec.description.len();
+        texts += schema.len() + described;
         if texts > MAX_TEXTS {
             return Err(bad(Error::invalid_params(format!(
                 "`description` and `inputSchema` of all tools must have at most {MAX_TEXTS} bytes"
             ))));
         }
+        let description = match about {
+            Some(about) => [about, GAP, &spec.description].concat(),
+            None => spec.description,
+        };
         let tool = DynamicTool {
             namespace: spec.namespace,
             name: spec.name,
-            description: spec.description,
+            description,
             schema,
             defer_loading: spec.defer_loading,
         };
