@@ -108,6 +108,11 @@ impl Pool {
         self.inner.lock().by_holder.get(holder).cloned().unwrap_or_default()
     }
 
+    /// The server of this definition, when a holder has it. Starts none.
+    pub fn find(&self, definition: &Definition) -> Option<Server> {
+        self.inner.lock().by_definition.get(definition).cloned()
+    }
+
     /// The servers that run.
     pub fn all(&self) -> Vec<Server> {
         self.inner.lock().by_definition.values().cloned().collect()

@@ -11,7 +11,7 @@ use crate::table::{methods, notifications};
 methods! {
     Mcp, McpMethods;
 
-    /// Lists the configured servers with their tools and resources.
+    /// Lists the configured servers, each with its state, tools and resources. Starts none and waits for none.
     McpServerStatusList = "mcpServerStatus/list",
         mcp_server_status_list(McpServerStatusListParams) -> McpServerStatusListResponse,
         Stable, Concurrent, ["threadId"];
@@ -72,6 +72,9 @@ pub struct McpServerStatusListParams {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-experimental" = true))]
     pub thread_id: Option<String>,
+    /// Starts the servers of the page that do not run, and waits until each is ready or has failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start: Option<bool>,
 }
 
 /// The amount of detail to request from the servers.
@@ -90,16 +93,32 @@ pub struct McpServerStatusListResponse {
     pub next_cursor: Option<String>,
 }
 
-/// A server with its tools and resources.
+/// A server with its state, tools and resources.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct McpServerStatus {
     pub name: String,
-    /// Tools by name.
+    pub status: McpServerState,
+    /// Why the server has failed, or what of it cannot be listed.
+    pub error: Option<String>,
+    /// Tools by name. Those of a server that is started again, or has failed, are those that it last had.
     pub tools: BTreeMap<String, McpTool>,
     pub resources: Vec<McpResource>,
     pub resource_templates: Vec<McpResourceTemplate>,
     pub auth_status: McpAuthStatus,
+}
+
+/// Where a server is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum McpServerState {
+    /// No loaded thread uses it. It starts with the first one that does, or when one of its tools is called.
+    NotStarted,
+    Starting,
+    Ready,
+    Failed,
+    /// It ends, because its configuration changed.
+    Cancelled,
 }
 
 /// The authentication of a server.
@@ -359,6 +378,17 @@ pub enum McpServerStartupState {
     Ready,
     Failed,
     Cancelled,
+}
+
+impl From<McpServerStartupState> for McpServerState {
+    fn from(state: McpServerStartupState) -> Self {
+        match state {
+            McpServerStartupState::Starting => Self::Starting,
+            McpServerStartupState::Ready => Self::Ready,
+            McpServerStartupState::Failed => Self::Failed,
+            McpServerStartupState::Cancelled => Self::Cancelled,
+        }
+    }
 }
 
 /// Payload of `mcpServer/oauthLogin/completed`.

@@ -38,6 +38,7 @@ use crate::server_skills::ServerSkills;
 use crate::thread_port::Command;
 use app_updates::{AppConfiguration, AppUpdates, Change};
 use audience::ThreadClients;
+pub use audience::startup_state;
 use definition::definitions;
 use keyring::OsKeyring;
 use launcher::SandboxLauncher;
@@ -67,6 +68,13 @@ pub struct McpServers {
     guests: AtomicU64,
     logins: Arc<Semaphore>,
     apps: Arc<AppUpdates>,
+}
+
+/// An enabled server of a configuration, whether it runs or not.
+pub struct ConfiguredServer {
+    pub definition: Definition,
+    /// `None` when no thread and no request holds it, so that it does not run.
+    pub server: Option<Server>,
 }
 
 /// The servers of a loaded thread; released when the thread is unloaded.
@@ -156,6 +164,14 @@ impl McpServers {
         Ok(())
     }
 
+    /// The enabled servers of a configuration. Starts none.
+    pub fn configured(&self, config: &Config) -> Vec<ConfiguredServer> {
+        let definitions = with_login_store(definitions(config, &self.options), config).into_iter();
+        definitions
+            .map(|definition| ConfiguredServer { server: self.pool.find(&definition), definition })
+            .collect()
+    }
+
     /// The servers of a loaded thread.
     pub fn servers(&self, thread: &str) -> Vec<Server> {
         self.pool.servers(thread)
@@ -208,8 +224,8 @@ impl McpServers {
     }
 
     /// Returns whether a login at a server is stored.
-    pub async fn has_login(&self, server: &Server) -> Result<bool, mcp::Error> {
-        match &server.definition().transport {
+    pub async fn has_login(&self, server: &Definition) -> Result<bool, mcp::Error> {
+        match &server.transport {
             Transport::Http(endpoint) => self.pool.has_login(endpoint).await,
             _ => Ok(false),
         }
@@ -291,6 +307,12 @@ fn endpoint_with_logins(server: &Server) -> Result<HttpServer, Error> {
     Ok(endpoint.clone())
 }
 
+impl From<Server> for ConfiguredServer {
+    fn from(server: Server) -> Self {
+        Self { definition: server.definition().clone(), server: Some(server) }
+    }
+}
+
 impl ThreadServers {
     /// Takes over a changed configuration or folder.
     pub fn update(&self, cwd: &Path, config: &Arc<Config>, origin: &ConfigurationOrigin) {
@@ -325,6 +347,11 @@ impl ThreadServers {
     /// The tools of the servers as they are known now, if they are others than before.
     pub fn refreshed_tools(&mut self, config: &Arc<Config>) -> Option<Arc<[ServerTool]>> {
         self.offered.refreshed(&self.held.servers(), config)
+    }
+
+    /// The servers whose tools are missing because they still start; each once.
+    pub fn late(&mut self) -> Vec<String> {
+        self.offered.late(&self.held.servers())
     }
 
     /// The skills of the servers whose tools are offered.

@@ -36,7 +36,7 @@ async fn a_server_of_the_client_is_used_with_permission() {
     let session = opened["sessionId"].as_str().unwrap().to_owned();
     // A server that becomes ready during a turn joins with the next one.
     let mut peer = bench.server.connect_with(json!({ "experimentalApi": true })).await;
-    peer.call("mcpServerStatus/list", json!({ "threadId": session })).await;
+    peer.call("mcpServerStatus/list", json!({ "threadId": session, "start": true })).await;
     editor.run(&session, "Get ready.").await;
 
     let prompt = editor.prompt(&session, "Greet.").await;

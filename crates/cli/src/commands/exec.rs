@@ -308,10 +308,18 @@ async fn open(
 /// Waits until each MCP server is ready or has failed: there is one turn, and its tools are those of the
 /// servers that are ready before it. Failures are reported as warnings.
 async fn await_servers(local: &mut LocalServer, report: &mut Report) -> anyhow::Result<()> {
-    let detail = Some(McpServerStatusDetail::ToolsAndAuthOnly);
-    let mut params = McpServerStatusListParams { detail, ..McpServerStatusListParams::default() };
+    let mut params = McpServerStatusListParams {
+        detail: Some(McpServerStatusDetail::ToolsAndAuthOnly),
+        start: Some(true),
+        ..McpServerStatusListParams::default()
+    };
     loop {
         let page = local.call::<protocol::McpServerStatusList>(&params, report).await?;
+        for row in page.data {
+            if let Some(error) = row.error {
+                report.warn(&format!("the MCP server `{}`: {error}", row.name))?;
+            }
+        }
         params.cursor = page.next_cursor;
         if params.cursor.is_none() {
             return Ok(());

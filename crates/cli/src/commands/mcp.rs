@@ -295,7 +295,8 @@ async fn log_in(
 async fn test(environment: Environment, name: Option<&str>) -> anyhow::Result<ExitCode> {
     let mut server = LocalServer::start(environment, "cli").await?;
     let mut reports = Reports::default();
-    let mut params = McpServerStatusListParams::default();
+    let mut params =
+        McpServerStatusListParams { start: Some(true), ..McpServerStatusListParams::default() };
     let mut rows = Vec::new();
     loop {
         let page = server.call::<protocol::McpServerStatusList>(&params, &mut reports).await?;
@@ -313,20 +314,21 @@ async fn test(environment: Environment, name: Option<&str>) -> anyhow::Result<Ex
     let mut has_failed = false;
     for row in rows {
         let shown = visible::text(&row.name);
-        let place = format!("the MCP server `{}`: ", row.name);
-        let problems = reports.warnings.iter().filter_map(|one| one.strip_prefix(&place));
-        let problems: Vec<&str> = problems.collect();
         let count = row.tools.len();
         // What is left out of a list that can be read.
         let lists = format!("the server `{}` lists ", row.name);
-        let mut notes: Vec<&String> =
-            reports.warnings.iter().filter(|one| one.starts_with(&lists)).collect();
+        let place = format!("the MCP server `{}`: ", row.name);
+        let mut notes: Vec<&String> = reports
+            .warnings
+            .iter()
+            .filter(|one| one.starts_with(&lists) || one.starts_with(&place))
+            .collect();
         notes.dedup();
-        match problems.as_slice() {
-            [] => print(format_args!("{shown}  ok, {count} tools"))?,
-            problems => {
+        match row.error {
+            None => print(format_args!("{shown}  ok, {count} tools"))?,
+            Some(error) => {
                 has_failed = true;
-                print(format_args!("{shown}  failed: {}", problems.join("; ")))?;
+                print(format_args!("{shown}  failed: {error}"))?;
             }
         }
         for note in notes {

@@ -12,22 +12,26 @@ use serde_json::{Map, Value};
 use crate::handlers::page::PAGE;
 use crate::server::Server;
 use services::error::Error;
-use services::mcp_servers::{McpServers, ThreadServers};
+use services::mcp_servers::{ConfiguredServer, McpServers, ThreadServers, startup_state};
 use services::peer::{Caller, Peer};
 use services::warnings;
 
+/// Time that a server has to list its resources for a row.
+const LIST_TIMEOUT: Duration = Duration::from_secs(5);
+
 impl McpMethods<Caller> for Server {
-    /// The enabled servers of a thread, or of the working folder's configuration, by name. Waits for those
-    /// that start.
+    /// The enabled servers of a thread, or of the working folder's configuration, by name, as they are now.
     async fn mcp_server_status_list(
         &self,
         caller: Caller,
         params: McpServerStatusListParams,
     ) -> Result<McpServerStatusListResponse, Error> {
-        let (_held, mut servers) = self.servers(params.thread_id.as_deref()).await?;
-        servers.sort_by(|one, other| one.name().cmp(other.name()));
+        let starts = params.start == Some(true);
+        let thread = params.thread_id.as_deref();
+        let (_held, mut servers) = self.listed_servers(thread, starts).await?;
+        servers.sort_by(|one, other| one.definition.name.cmp(&other.definition.name));
         if let Some(cursor) = &params.cursor {
-            let at = servers.iter().position(|server| server.name() == cursor);
+            let at = servers.iter().position(|server| server.definition.name == *cursor);
             let last = at.ok_or_else(|| {
                 Error::invalid_params("`cursor` is not a cursor of this list")
                     .next_step("begin the list without a cursor")
@@ -37,14 +41,20 @@ impl McpMethods<Caller> for Server {
         let rows = PAGE.rows(params.limit) as usize;
         let has_more = servers.len() > rows;
         servers.truncate(rows);
-        let next_cursor =
-            servers.last().filter(|_| has_more).map(|server| server.name().to_owned());
+        let last = servers.last().filter(|_| has_more);
+        let next_cursor = last.map(|server| server.definition.name.clone());
         let is_full = params.detail != Some(McpServerStatusDetail::ToolsAndAuthOnly);
         let mut rows = tokio::task::JoinSet::new();
         for server in servers {
             let peer = caller.peer.clone();
             let mcp = self.services.mcp.clone();
-            rows.spawn(async move { status(&mcp, &server, is_full, &peer).await });
+            rows.spawn(async move {
+                if let (true, Some(server)) = (starts, &server.server) {
+                    // The row has the reason of a failure.
+                    let _ = server.ready().await;
+                }
+                status(&mcp, &server, is_full, &peer).await
+            });
         }
         let mut data = rows.join_all().await;
         data.sort_by(|one, other| one.name.cmp(&other.name));
@@ -117,7 +127,7 @@ impl McpMethods<Caller> for Server {
         let (_held, found) = self.ready_server(thread_id.as_deref(), &server).await?;
         let listed = found.prompts().await.map_err(|error| failed(&server, &error))?;
         let mut problems = Vec::new();
-        let data = entries(Ok(listed), &mut problems);
+        let data = entries(listed, &mut problems);
         warn(&caller.peer, &server, problems);
         Ok(McpServerPromptListResponse { data })
     }
@@ -171,6 +181,22 @@ impl Server {
         }
     }
 
+    /// The servers of a list: those of a thread, or those of the configuration where the server works, of
+    /// which only `starts` has more run than do already.
+    async fn listed_servers(
+        &self,
+        thread: Option<&str>,
+        starts: bool,
+    ) -> Result<(Option<ThreadServers>, Vec<ConfiguredServer>), Error> {
+        if thread.is_some() || starts {
+            let (held, servers) = self.servers(thread).await?;
+            return Ok((held, servers.into_iter().map(ConfiguredServer::from).collect()));
+        }
+        let cwd = &self.services.options.cwd;
+        let loaded = self.services.configurations.in_folder(cwd, None).await?;
+        Ok((None, self.services.mcp.configured(&loaded.resolved.config)))
+    }
+
     /// As [`Server::servers`], the one of that name, when it is ready.
     async fn ready_server(
         &self,
@@ -195,47 +221,59 @@ fn named(servers: Vec<McpServer>, name: &str) -> Result<McpServer, Error> {
     })
 }
 
-/// The row of a server. What it cannot list is reported to the client.
+/// The row of a server as it is now. Entries that have no valid form are left out, with a warning.
 async fn status(
     servers: &Arc<McpServers>,
-    server: &McpServer,
+    listed: &ConfiguredServer,
     is_full: bool,
     peer: &Peer,
 ) -> McpServerStatus {
-    let name = server.name().to_owned();
-    let mut problems = Vec::new();
-    let catalog = match server.ready().await {
-        Ok(catalog) => Some(catalog),
-        Err(error) => {
-            problems.push(error.to_string());
-            None
-        }
+    let definition = &listed.definition;
+    let state = listed.server.as_ref().map(McpServer::state);
+    let (status, error) = match state.as_ref().map(startup_state) {
+        None => (McpServerState::NotStarted, None),
+        Some((state, error)) => (McpServerState::from(state), error),
     };
-    let has_login = servers.has_login(server).await.unwrap_or_else(|error| {
-        problems.push(error.to_string());
+    let mut errors: Vec<String> = error.into_iter().collect();
+    let has_login = servers.has_login(definition).await.unwrap_or_else(|error| {
+        errors.push(error.to_string());
         false
     });
-    let mut row = McpServerStatus {
-        name,
-        tools: Default::default(),
-        resources: Vec::new(),
-        resource_templates: Vec::new(),
-        auth_status: auth_status(server, has_login),
-    };
-    if let Some(catalog) = &catalog {
-        let tools =
-            catalog.tools.iter().filter_map(|tool| parsed(tool.json.clone(), &mut problems));
-        row.tools = tools.map(|tool: McpTool| (tool.name.clone(), tool)).collect();
+    let mut problems = Vec::new();
+    let (mut resources, mut resource_templates) = (Vec::new(), Vec::new());
+    if let (true, Some(State::Ready(_)), Some(server)) = (is_full, &state, &listed.server) {
+        let lists = async { tokio::join!(server.resources(), server.resource_templates()) };
+        match tokio::time::timeout(LIST_TIMEOUT, lists).await {
+            Ok((listed, templates)) => {
+                errors.extend(listed.as_ref().err().map(ToString::to_string));
+                errors.extend(templates.as_ref().err().map(ToString::to_string));
+                resources = entries(listed.unwrap_or_default(), &mut problems);
+                resource_templates = entries(templates.unwrap_or_default(), &mut problems);
+            }
+            Err(_) => errors.push(format!(
+                "it did not list its resources within {} seconds",
+                LIST_TIMEOUT.as_secs()
+            )),
+        }
     }
-    if catalog.is_some() && is_full {
-        row.resources = entries(server.resources().await, &mut problems);
-        row.resource_templates = entries(server.resource_templates().await, &mut problems);
+    let catalog = listed.server.as_ref().and_then(McpServer::catalog);
+    let tools = catalog.iter().flat_map(|catalog| &catalog.tools);
+    let tools = entries(tools.map(|tool| tool.json.clone()), &mut problems).into_iter();
+    let tools = tools.map(|tool: McpTool| (tool.name.clone(), tool)).collect();
+    for warning in catalog.iter().flat_map(|catalog| &catalog.warnings) {
+        warnings::send_warning(peer, warning.clone());
     }
-    if let Some(catalog) = &catalog {
-        catalog.warnings.iter().for_each(|warning| warnings::send_warning(peer, warning.clone()));
+    warn(peer, &definition.name, problems);
+    errors.dedup();
+    McpServerStatus {
+        name: definition.name.clone(),
+        status,
+        error: (!errors.is_empty()).then(|| errors.join("; ")),
+        tools,
+        resources,
+        resource_templates,
+        auth_status: auth_status(definition, state.as_ref(), has_login),
     }
-    warn(peer, &row.name, problems);
-    row
 }
 
 fn warn(peer: &Peer, server: &str, problems: Vec<String>) {
@@ -245,30 +283,30 @@ fn warn(peer: &Peer, server: &str, problems: Vec<String>) {
 }
 
 fn entries<T: DeserializeOwned>(
-    listed: Result<Vec<Value>, mcp::Error>,
+    listed: impl IntoIterator<Item = Value>,
     problems: &mut Vec<String>,
 ) -> Vec<T> {
-    match listed {
-        Ok(listed) => listed.into_iter().filter_map(|entry| parsed(entry, problems)).collect(),
+    let parsed = listed.into_iter().filter_map(|entry| match serde_json::from_value(entry) {
+        Ok(entry) => Some(entry),
         Err(error) => {
-            problems.push(error.to_string());
-            Vec::new()
+            problems.push(format!("it lists an entry that has no valid form: {error}"));
+            None
         }
-    }
+    });
+    parsed.collect()
 }
 
-fn parsed<T: DeserializeOwned>(entry: Value, problems: &mut Vec<String>) -> Option<T> {
-    let parsed = serde_json::from_value(entry);
-    parsed.map_err(|error| problems.push(format!("it lists what has no valid form: {error}"))).ok()
-}
-
-fn auth_status(server: &McpServer, has_login: bool) -> McpAuthStatus {
-    let Transport::Http(endpoint) = &server.definition().transport else {
+fn auth_status(
+    definition: &mcp::Definition,
+    state: Option<&State>,
+    has_login: bool,
+) -> McpAuthStatus {
+    let Transport::Http(endpoint) = &definition.transport else {
         return McpAuthStatus::Unsupported;
     };
-    match server.state() {
+    match state {
         _ if endpoint.has_credentials() => McpAuthStatus::BearerToken,
-        State::Failed(error) if error.kind == McpErrorKind::Unauthorized => {
+        Some(State::Failed(error)) if error.kind == McpErrorKind::Unauthorized => {
             McpAuthStatus::NotLoggedIn
         }
         _ if has_login => McpAuthStatus::OAuth,

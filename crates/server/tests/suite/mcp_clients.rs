@@ -21,7 +21,7 @@ async fn the_servers_of_a_threads_own_configuration_are_listed() {
         rows.map(|row| row["name"].as_str().unwrap().to_owned()).collect()
     };
     assert_eq!(names(&peer.call("mcpServerStatus/list", json!({})).await), ["one"]);
-    let of_thread = json!({ "threadId": thread });
+    let of_thread = json!({ "threadId": thread, "start": true });
     let listed = peer.call("mcpServerStatus/list", of_thread.clone()).await;
     assert_eq!(names(&listed), ["one", "own"]);
     assert!(listed["data"][1]["tools"]["echo"].is_object(), "{listed}");

@@ -136,7 +136,7 @@ async fn environment(config: &str) -> TestEnvironment {
 }
 
 async fn status(peer: &mut Peer) -> Value {
-    let mut listed = peer.call("mcpServerStatus/list", json!({})).await;
+    let mut listed = peer.call("mcpServerStatus/list", json!({ "start": true })).await;
     listed["data"][0].take()
 }
 

@@ -121,8 +121,9 @@ async fn tools_and_resources_are_listed_called_and_read() {
     .await;
     let server = bench.env.start();
     let mut peer = server.connect().await;
-    let listed = peer.call("mcpServerStatus/list", json!({})).await;
+    let listed = peer.call("mcpServerStatus/list", json!({ "start": true })).await;
     let row = &listed["data"][0];
+    assert_eq!((&row["status"], &row["error"]), (&json!("ready"), &Value::Null));
     assert_eq!((&row["name"], &row["authStatus"]), (&json!("one"), &json!("unsupported")));
     let tools: Vec<&String> = row["tools"].as_object().unwrap().keys().collect();
     assert_eq!(tools, ["ask", "echo", "never"]);
@@ -227,6 +228,55 @@ async fn a_granular_policy_says_whether_servers_may_ask() {
         let said = done["content"][0]["text"].as_str().unwrap();
         assert!(said.contains(expected), "{lets}: {said}");
     }
+}
+
+#[tokio::test]
+async fn a_list_of_servers_shows_what_is_and_starts_nothing() {
+    let bench = Bench::new(
+        "[mcp_servers.broken]\ncommand = \"false\"\n\
+         [mcp_servers.slow]\ncommand = \"sleep\"\nargs = [\"60\"]",
+    )
+    .await;
+    let server = bench.env.start();
+    let mut peer = server.connect().await;
+    let rows = |listed: &Value| -> Vec<(String, String, usize, bool)> {
+        let rows = listed["data"].as_array().unwrap().iter();
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        rows.map(|row| {
+            let tools = row["tools"].as_object().unwrap().len();
+            (text(&row["name"]), text(&row["status"]), tools, row["error"].is_string())
+        })
+        .collect()
+    };
+    let row = |name: &str, status: &str, tools: usize, has_error: bool| {
+        (name.to_owned(), status.to_owned(), tools, has_error)
+    };
+    let listed = peer.call("mcpServerStatus/list", json!({})).await;
+    let idle = ["broken", "one", "slow"].map(|name| row(name, "notStarted", 0, false));
+    assert_eq!(rows(&listed), idle);
+    assert_eq!(bench.log(), "", "a list started the server");
+
+    let thread = peer.start_thread(json!({})).await;
+    for (name, status) in [("one", "ready"), ("broken", "failed")] {
+        let reached = |it: &Value| it["name"] == name && it["status"] == status;
+        peer.expect_where("mcpServer/startupStatus/updated", reached).await;
+    }
+    let listed = peer.call("mcpServerStatus/list", json!({})).await;
+    let now = [
+        row("broken", "failed", 0, true),
+        row("one", "ready", 7, false),
+        row("slow", "starting", 0, false),
+    ];
+    assert_eq!(rows(&listed), now);
+    assert!(listed["data"][0]["error"].as_str().unwrap().contains("exit code 1"), "{listed}");
+    assert_eq!(listed["data"][1]["resources"][0]["uri"], "test://r");
+
+    // The turn does not wait for the slow one, and says so once.
+    peer.run_turn(&thread, "Go.").await;
+    let warning = peer.expect("warning").await;
+    let message = warning["message"].as_str().unwrap();
+    assert!(message.starts_with("the MCP server `slow` still starts"), "{message}");
+    assert_eq!(warning["threadId"], json!(thread));
 }
 
 // Effect of `mcp_servers.<id>.required`, `mcp_servers.<id>.startup_timeout_ms`.

@@ -112,13 +112,18 @@ pub(super) fn send_warnings(peer: &Peer, state: &State) {
 
 /// The notification about a server's state.
 pub(super) fn status(server: &str, state: &State) -> McpServerStartupStatusUpdatedNotification {
-    let (status, error) = match state {
+    let (status, error) = startup_state(state);
+    McpServerStartupStatusUpdatedNotification { name: server.to_owned(), status, error }
+}
+
+/// A server's state as clients get it, with the reason of a failure.
+pub fn startup_state(state: &State) -> (McpServerStartupState, Option<String>) {
+    match state {
         State::Starting => (McpServerStartupState::Starting, None),
         State::Ready(_) => (McpServerStartupState::Ready, None),
         State::Failed(error) => (McpServerStartupState::Failed, Some(error.to_string())),
         State::Cancelled => (McpServerStartupState::Cancelled, None),
-    };
-    McpServerStartupStatusUpdatedNotification { name: server.to_owned(), status, error }
+    }
 }
 
 /// A question that a thread was given. Dropped before it has its answer, it is withdrawn.

@@ -32,6 +32,8 @@ pub(crate) struct Offered {
     servers: Vec<mcp::Server>,
     /// Where a tool stands since it was first offered: those that come later follow.
     places: BTreeMap<String, usize>,
+    /// The servers that were named as late.
+    late: BTreeSet<String>,
 }
 
 /// The servers whose tools are known, each with the generation of its list; and the configuration.
@@ -74,6 +76,17 @@ impl Offered {
         let is_changed = *self.tools != *tools;
         self.tools = tools.into();
         is_changed.then(|| self.tools.clone())
+    }
+
+    /// Of these servers those that still start for the first time, so that their tools are missing. Each is
+    /// returned once.
+    pub(super) fn late(&mut self, servers: &[mcp::Server]) -> Vec<String> {
+        let late = servers.iter().filter(|server| {
+            server.catalog().is_none() && matches!(server.state(), mcp::State::Starting)
+        });
+        late.map(|server| server.name().to_owned())
+            .filter(|name| self.late.insert(name.clone()))
+            .collect()
     }
 
     /// The skills of the servers, as they are known now.

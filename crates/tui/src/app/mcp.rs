@@ -2,6 +2,7 @@
 
 use protocol::{
     McpAuthStatus, McpServerOauthLoginCompletedNotification, McpServerOauthLoginParams,
+    McpServerStartupStatusUpdatedNotification, McpServerState, McpServerStatus,
     McpServerStatusListParams, McpServerStatusListResponse,
 };
 
@@ -27,27 +28,39 @@ fn show_servers(app: &mut App) {
             app.info("No MCP servers are configured: agentd mcp add");
         }
         Ok(McpServerStatusListResponse { data, .. }) => {
-            let lines: Vec<String> = data
-                .iter()
-                .map(|server| {
-                    let name = &server.name;
-                    let login = match server.auth_status {
-                        McpAuthStatus::NotLoggedIn => {
-                            format!("  not logged in: /mcp login {name}")
-                        }
-                        McpAuthStatus::OAuth => "  logged in".to_owned(),
-                        McpAuthStatus::BearerToken => "  with a token".to_owned(),
-                        McpAuthStatus::Unsupported => String::new(),
-                    };
-                    format!("{name}  {} tools{login}", server.tools.len())
-                })
-                .collect();
+            let lines: Vec<String> = data.iter().map(line).collect();
             app.info(&lines.join("\n"));
         }
         Err(error) => {
             app.error(&format!("The MCP servers cannot be listed: {}", error.message));
         }
     });
+}
+
+/// The line of a server.
+fn line(server: &McpServerStatus) -> String {
+    let name = &server.name;
+    let state = match server.status {
+        McpServerState::NotStarted => "  not started".to_owned(),
+        McpServerState::Starting => "  starting".to_owned(),
+        McpServerState::Ready => format!("  {} tools", server.tools.len()),
+        McpServerState::Failed => "  failed".to_owned(),
+        McpServerState::Cancelled => "  ends".to_owned(),
+    };
+    let login = match server.auth_status {
+        McpAuthStatus::NotLoggedIn => format!("  not logged in: /mcp login {name}"),
+        McpAuthStatus::OAuth => "  logged in".to_owned(),
+        McpAuthStatus::BearerToken => "  with a token".to_owned(),
+        McpAuthStatus::Unsupported => String::new(),
+    };
+    let error = server.error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
+    format!("{name}{state}{login}{error}")
+}
+
+pub(super) fn mcp_server_status(app: &mut App, it: McpServerStartupStatusUpdatedNotification) {
+    if let Some(error) = it.error {
+        app.notice(format!("The MCP server {} did not start: {error}", it.name));
+    }
 }
 
 fn log_in_at(app: &mut App, name: &str) {

@@ -144,6 +144,11 @@ fn route_account(app: &mut App, method: &str, params: &RawValue) -> serde_json::
             let it = read::<protocol::AccountRateLimitsUpdated>(params)?;
             Ok(notices::limits_updated(app, it.rate_limits))
         }
+        protocol::McpServerStartupStatusUpdated::NAME => {
+            let it = read::<protocol::McpServerStartupStatusUpdated>(params)?;
+            mcp::mcp_server_status(app, it);
+            Ok(true)
+        }
         protocol::McpServerOauthLoginCompleted::NAME => {
             let it = read::<protocol::McpServerOauthLoginCompleted>(params)?;
             mcp::mcp_login_completed(app, it);

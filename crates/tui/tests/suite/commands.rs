@@ -181,13 +181,26 @@ fn the_account_its_limits_and_the_context_are_shown() {
 fn a_login_at_an_mcp_server_opens_its_page() {
     let mut bench = Bench::open(80, 24);
     bench.send("/mcp");
-    let server = json!({ "name": "docs", "tools": {}, "resources": [], "resourceTemplates": [], "authStatus": "notLoggedIn" });
-    bench.answer("mcpServerStatus/list", json!({ "data": [server], "nextCursor": null }));
-    assert!(
-        bench.printed.contains("docs  0 tools  not logged in: /mcp login docs"),
-        "{}",
-        bench.printed
-    );
+    let row = |name: &str, status: &str, error: Option<&str>, login: &str| {
+        json!({ "name": name, "status": status, "error": error, "tools": {}, "resources": [],
+            "resourceTemplates": [], "authStatus": login })
+    };
+    let rows = [
+        row("docs", "failed", Some("401"), "notLoggedIn"),
+        row("slow", "starting", None, "unsupported"),
+        row("web", "ready", None, "oAuth"),
+    ];
+    bench.answer("mcpServerStatus/list", json!({ "data": rows, "nextCursor": null }));
+    for line in [
+        "docs  failed  not logged in: /mcp login docs: 401",
+        "slow  starting",
+        "web  0 tools  logged in",
+    ] {
+        assert!(bench.printed.contains(line), "{line}: {}", bench.printed);
+    }
+    let failed = json!({ "name": "docs", "status": "failed", "error": "401" });
+    bench.notify("mcpServer/startupStatus/updated", failed);
+    assert!(bench.printed.contains("The MCP server docs did not start: 401"), "{}", bench.printed);
     bench.send("/mcp login docs");
     let params = bench.answer(
         "mcpServer/oauth/login",

@@ -7,6 +7,7 @@ use jsonrpc::Notification;
 use protocol::describe::ItemStatus;
 use protocol::{
     AgentMessageItem, ItemCompletedNotification, MessagePhase, ThreadItem, ThreadStartResponse,
+    WarningNotification,
 };
 use serde_json::value::RawValue;
 
@@ -72,6 +73,16 @@ impl Report {
             let _ = text.block(Style::Dim, label, &value);
         }
         Ok(())
+    }
+
+    /// Shows people a warning of the program itself. The server's own messages stay as they are.
+    pub(super) fn warn(&mut self, message: &str) -> io::Result<()> {
+        if matches!(self.progress, Progress::Json(_)) {
+            return Ok(());
+        }
+        let warning = WarningNotification { thread_id: None, message: message.to_owned() };
+        let params = serde_json::value::to_raw_value(&warning)?;
+        self.notified(protocol::Warning::NAME, &params)
     }
 
     fn note(&mut self, item: ThreadItem) {

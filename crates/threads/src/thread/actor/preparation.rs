@@ -72,8 +72,16 @@ impl Actor {
         self.ensure_history(steps).await
     }
 
-    /// Takes over the tools of MCP servers as they are now; they stay so for the turn.
+    /// Takes over the tools of MCP servers as they are now; they stay so for the turn. Clients learn which
+    /// servers are late for it.
     pub(super) async fn offer_server_tools(&mut self, steps: &mut Vec<Step>) {
+        for name in self.mcp.late() {
+            self.broadcast.warn_about_thread(&format!(
+                "the MCP server `{name}` still starts, so this turn has none of its tools: they come with the \
+                 first turn that begins when it is ready. With `mcp_servers.{name}.required = true` threads \
+                 wait for it."
+            ));
+        }
         let refreshed = self.mcp.refreshed_tools(self.configuration.config());
         let has_new_mode = self.memories.take_new_mode();
         let kept = || has_new_mode.then(|| self.configuration.server_tools());
