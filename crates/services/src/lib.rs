@@ -46,6 +46,7 @@ pub mod provider;
 pub mod recovery;
 pub mod rules;
 pub mod salvage_report;
+pub mod seen_warnings;
 pub mod server_skills;
 pub mod skills;
 pub mod snapshots;

@@ -27,6 +27,7 @@ use crate::memories;
 use crate::models::Models;
 use crate::options::Options;
 use crate::project_doc::{self, ProjectDoc};
+use crate::seen_warnings::SeenWarnings;
 use crate::thread_port::Extra;
 
 /// A model of a provider.
@@ -47,6 +48,7 @@ pub struct ThreadDefaults {
     options: Arc<Options>,
     models: Arc<Models>,
     files: Pool,
+    seen_warnings: SeenWarnings,
     /// Tools that threads offer, with their definitions written once.
     offers: Arc<Mutex<OfferCache>>,
 }
@@ -65,7 +67,8 @@ pub(crate) const MAX_INSTRUCTIONS_BYTES: u64 = 1 << 20;
 
 impl ThreadDefaults {
     pub fn new(options: Arc<Options>, models: Arc<Models>, files: Pool) -> Self {
-        Self { options, models, files, offers: Arc::default() }
+        let seen_warnings = SeenWarnings::new(options.clone(), files.clone());
+        Self { options, models, files, seen_warnings, offers: Arc::default() }
     }
 
     /// The settings of a thread in `cwd` whose client chooses none.
@@ -174,9 +177,9 @@ impl ThreadDefaults {
         self.files.run(&cwd, read).await?
     }
 
-    /// Returns a client's warnings about a model before a turn with it: that the model is unknown,
-    /// or lacks the requested effort.
-    pub fn model_warnings(
+    /// Returns the warnings about a model before a turn with it that no client of this home was sent: that
+    /// the model is unknown, or lacks the requested effort.
+    pub async fn new_model_warnings(
         &self,
         config: &Config,
         model: &ModelName,
@@ -196,7 +199,13 @@ impl ThreadDefaults {
                 info.id
             ));
         }
-        warnings
+        let mut new = Vec::new();
+        for warning in warnings {
+            if self.seen_warnings.is_first(&warning).await {
+                new.push(warning);
+            }
+        }
+        new
     }
 }
 

@@ -190,9 +190,18 @@ async fn an_unknown_model_works_with_stated_defaults_and_one_warning() {
     let known = peer.start_thread(json!({ "model": "gpt-5-2025-08-07" })).await;
     assert_eq!(peer.run_turn(&known, "Hi.").await["status"], "completed");
     assert_eq!(warnings(&peer).len(), 1);
+    // Neither a further thread nor a later program of the home says it again.
     let second = peer.start_thread(json!({ "model": "llama-4" })).await;
     assert_eq!(peer.run_turn(&second, "Hi.").await["status"], "completed");
-    assert_eq!(warnings(&peer).len(), 2, "one for each thread");
+    assert_eq!(warnings(&peer).len(), 1);
+    let mut later = env.start().connect().await;
+    let third = later.start_thread(json!({ "model": "llama-4" })).await;
+    assert_eq!(later.run_turn(&third, "Hi.").await["status"], "completed");
+    assert_eq!(warnings(&later), [] as [&str; 0]);
+    // Another cause is another warning.
+    let other = later.start_thread(json!({ "model": "llama-5" })).await;
+    assert_eq!(later.run_turn(&other, "Hi.").await["status"], "completed");
+    assert_eq!(warnings(&later).len(), 1);
 }
 
 #[tokio::test]

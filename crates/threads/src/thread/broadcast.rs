@@ -177,6 +177,10 @@ impl Broadcast {
         }
     }
 
+    pub(super) fn has_subscribers(&self) -> bool {
+        !self.subscribers.is_empty()
+    }
+
     /// Sends the subscribers a warning that is no event of the thread; each gets it once.
     pub(super) fn warn(&self, summary: &str) {
         for peer in self.subscribers.iter() {

@@ -186,8 +186,9 @@ impl ThreadConfiguration {
             model: overrides.model.as_ref().unwrap_or(&settings.model).clone(),
         };
         let effort = overrides.effort.as_deref().or(settings.effort.as_deref());
-        for warning in self.defaults.model_warnings(&self.config, &model, effort) {
-            broadcast.warn_about_thread(&warning);
+        if broadcast.has_subscribers() {
+            let warnings = self.defaults.new_model_warnings(&self.config, &model, effort).await;
+            warnings.iter().for_each(|warning| broadcast.warn_about_thread(warning));
         }
         if model == self.model {
             return None;
