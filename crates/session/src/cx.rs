@@ -19,12 +19,15 @@ pub(crate) struct Cx {
     effects: Vec<Effect>,
     /// Of running items.
     pub(crate) unstored: UnstoredTexts,
+    /// Items that began and of which nothing is stored, in the order in which they began.
+    begun: Vec<(Id, Item)>,
 }
 
 impl Cx {
     pub(crate) fn new(ids: Box<dyn Ids>, limits: Limits, status: Status) -> Self {
         let unstored = UnstoredTexts::default();
-        Self { now: 0, limits, ids, next_number: 1, status, effects: Vec::new(), unstored }
+        let (effects, begun) = (Vec::new(), Vec::new());
+        Self { now: 0, limits, ids, next_number: 1, status, effects, unstored, begun }
     }
 
     /// A new turn id.
@@ -84,9 +87,29 @@ impl Cx {
         self.push(Effect::Emit(event));
     }
 
-    /// Stores a record.
+    /// Stores a record. The first record of an item decides its place in the thread, so the items of the turn
+    /// that began before it are stored first.
     pub(crate) fn persist(&mut self, record: Record) {
+        match &record {
+            Record::Item { turn, item } if !self.begun.is_empty() => self.store_begun(turn, item),
+            Record::TurnFinished { view, .. } => self.begun.retain(|(turn, _)| *turn != view.id),
+            _ => {}
+        }
         self.push(Effect::Persist(record));
+    }
+
+    /// Stores the items of the turn that began before `next`, which is about to be stored.
+    fn store_begun(&mut self, of_turn: &Id, next: &Item) {
+        let before = self.begun.iter().position(|(_, item)| item.id() == next.id());
+        let before = before.unwrap_or(self.begun.len());
+        let mut place = 0;
+        let earlier = self.begun.extract_if(.., |(turn, _)| {
+            place += 1;
+            place <= before && turn == of_turn
+        });
+        let earlier = earlier.map(|(turn, item)| Effect::Persist(Record::Item { turn, item }));
+        self.effects.extend(earlier);
+        self.begun.retain(|(_, item)| item.id() != next.id());
     }
 
     /// Answers the caller that waits for `reply`.
@@ -101,6 +124,11 @@ impl Cx {
 
     /// Reports that work on an item began.
     pub(crate) fn item_started(&mut self, turn: &Id, item: Item) {
+        self.begun.push((turn.clone(), item.clone()));
+        self.report_start(turn, item);
+    }
+
+    fn report_start(&mut self, turn: &Id, item: Item) {
         let at = self.now;
         self.emit(Event::ItemStarted { turn: turn.clone(), item, at });
     }
@@ -109,7 +137,7 @@ impl Cx {
     /// hide that a command ran or a file changed.
     pub(crate) fn stored_item_started(&mut self, turn: &Id, item: Item) {
         self.persist(Record::Item { turn: turn.clone(), item: item.clone() });
-        self.item_started(turn, item);
+        self.report_start(turn, item);
     }
 
     /// Stores the final item, then reports it.
@@ -121,13 +149,13 @@ impl Cx {
 
     /// Reports an item that begins and completes at once.
     pub(crate) fn whole_item(&mut self, turn: &Id, item: Item) {
-        self.item_started(turn, item.clone());
+        self.report_start(turn, item.clone());
         self.item_completed(turn, item);
     }
 
     /// Reports an item that begins and fails at once.
     pub(crate) fn failed_item(&mut self, turn: &Id, item: Item, reason: &str) {
-        self.item_started(turn, item.clone());
+        self.report_start(turn, item.clone());
         self.item_completed(turn, item.closed(ItemStatus::Failed, Some(reason)));
     }
 

@@ -108,17 +108,7 @@ impl Turn {
         if !self.submit(author, &content, &message, thread) {
             self.add_pending(message, thread);
         }
-        self.store_streaming(thread);
         show_user_message(turn, content, thread);
-    }
-
-    /// Stores what is being streamed as far as it has come. Its place in the thread is before the message that
-    /// came meanwhile, as it is in the model's history.
-    fn store_streaming(&self, thread: &mut Thread) {
-        let Request::Streaming(sample) = &self.request else { return };
-        for item in sample.items() {
-            thread.cx.persist(Record::Item { turn: self.view.id.clone(), item });
-        }
     }
 
     /// Stores what is being streamed and has text that is not stored.

@@ -19,6 +19,13 @@ struct StartedItem {
     completed: bool,
 }
 
+/// The items of a turn, in the order in which they began, and in that of their first records.
+#[derive(Default)]
+struct ItemOrder {
+    began: Vec<Id>,
+    stored: Vec<Id>,
+}
+
 /// A turn that was started.
 #[derive(Default)]
 struct Turn {
@@ -36,6 +43,7 @@ pub(crate) struct Checker {
     turns: BTreeMap<Id, Turn>,
     items: BTreeMap<Id, StartedItem>,
     stored_items: BTreeMap<Id, Option<ItemStatus>>,
+    order: BTreeMap<Id, ItemOrder>,
     stored_starts: BTreeSet<Id>,
     stored_ends: BTreeSet<Id>,
     /// Open requests, with the item that they are about.
@@ -81,6 +89,7 @@ impl Checker {
             turns: BTreeMap::new(),
             items: BTreeMap::new(),
             stored_items: BTreeMap::new(),
+            order: BTreeMap::new(),
             stored_starts: BTreeSet::new(),
             stored_ends: BTreeSet::new(),
             asks: BTreeMap::new(),
@@ -190,7 +199,9 @@ impl Checker {
             }
             Record::Item { turn, item } => {
                 assert!(self.stored_starts.contains(turn), "{item:?} of an unknown turn");
-                self.stored_items.insert(item.id().clone(), item.status());
+                if self.stored_items.insert(item.id().clone(), item.status()).is_none() {
+                    self.order.entry(turn.clone()).or_default().stored.push(item.id().clone());
+                }
                 if let Item::Command(command) = item
                     && command.source == CommandSource::User
                 {
@@ -209,6 +220,12 @@ impl Checker {
             Record::TurnFinished { view, status } => {
                 assert_eq!(view.status, *status);
                 self.prompts.turn_finished();
+                if let Some(ItemOrder { began, stored }) = self.order.get(&view.id) {
+                    let began: Vec<_> = began.iter().filter(|id| stored.contains(id)).collect();
+                    // The last one is perhaps not reported yet.
+                    let stored: Vec<_> = stored.iter().filter(|id| began.contains(id)).collect();
+                    assert_eq!(stored, began, "read in another order");
+                }
                 assert!(self.stored_ends.insert(view.id.clone()), "{} ended twice", view.id);
             }
             Record::Settings(_)
@@ -467,6 +484,7 @@ impl Checker {
 
     fn item_started(&mut self, turn: &Id, item: &Item) {
         self.assert_running(turn);
+        self.order.entry(turn.clone()).or_default().began.push(item.id().clone());
         let seen = StartedItem {
             turn: turn.clone(),
             command: matches!(item, Item::Command(_)),
