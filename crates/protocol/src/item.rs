@@ -1,9 +1,12 @@
 //! Items, the parts of a turn. Their streamed deltas are in `item_event`.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::common::AbsolutePath;
 use crate::input::UserInput;
@@ -13,15 +16,39 @@ use crate::review_finding::ReviewFinding;
 use crate::tool::DynamicToolCallOutputContentItem;
 use crate::wire;
 
+/// The `type` of an item.
+#[derive(Deserialize)]
+struct Type<'t> {
+    #[serde(rename = "type", borrow)]
+    name: Cow<'t, str>,
+}
+
+fn read<'t, T: Deserialize<'t>, E: serde::de::Error>(text: &'t RawValue) -> Result<T, E> {
+    serde_json::from_str(text.get()).map_err(E::custom)
+}
+
 /// Declares the kinds of items: the variants with what they hold, each of which has an `id`, and their `type`
 /// on the wire.
 macro_rules! kinds {
     ($($kind:ident($item:ty) = $name:literal,)*) => {
         /// A unit of input or output (specification, "Items").
-        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+        #[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
         #[serde(tag = "type")]
         pub enum ThreadItem {
             $(#[serde(rename = $name)] $kind($item),)*
+        }
+
+        /// Reads the text of an item: what serde derives for enums reads values, which have lost the digits of
+        /// long numbers.
+        impl<'de> Deserialize<'de> for ThreadItem {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = Box::<RawValue>::deserialize(deserializer)?;
+                let Type { name } = read(&text)?;
+                match &*name {
+                    $($name => read(&text).map(Self::$kind),)*
+                    other => Err(D::Error::unknown_variant(other, &[$($name,)*])),
+                }
+            }
         }
 
         /// The kind of an item.
@@ -332,7 +359,6 @@ pub struct McpToolCallItem {
     pub server: String,
     pub tool: String,
     pub status: McpToolCallStatus,
-    #[serde(deserialize_with = "JsonText::of_value")]
     pub arguments: JsonText,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mcp_app_resource_uri: Option<String>,
@@ -378,7 +404,6 @@ pub struct DynamicToolCallItem {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     pub tool: String,
-    #[serde(deserialize_with = "JsonText::of_value")]
     pub arguments: JsonText,
     pub status: DynamicToolCallStatus,
     #[serde(skip_serializing_if = "Option::is_none")]

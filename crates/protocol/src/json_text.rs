@@ -49,14 +49,6 @@ impl JsonText {
     pub fn is_null(&self) -> bool {
         self.as_str() == "null"
     }
-
-    /// Decodes a member of a type that serde buffers to find its variant, which no longer has its text.
-    ///
-    /// # Errors
-    /// The member is no JSON.
-    pub(crate) fn of_value<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Value::deserialize(deserializer).map(Self::from)
-    }
 }
 
 /// Null.
@@ -181,9 +173,8 @@ mod tests {
         let value = json!({ "b": 1, "a": [null] });
         let read: JsonText = serde_json::from_value(value.clone()).unwrap();
         assert_eq!(read.as_str(), r#"{"b":1,"a":[null]}"#);
-        assert_eq!((read.value().unwrap(), JsonText::from(value.clone())), (value.clone(), read));
-        let buffered = JsonText::of_value(value).unwrap();
-        assert!(buffered.is_object() && !buffered.is_null() && JsonText::default().is_null());
+        assert_eq!((read.value().unwrap(), JsonText::from(value.clone())), (value, read.clone()));
+        assert!(read.is_object() && !read.is_null() && JsonText::default().is_null());
     }
 
     proptest! {

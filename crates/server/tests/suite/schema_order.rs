@@ -216,4 +216,13 @@ async fn numbers_keep_their_digits_and_texts_their_escapes() {
     let lines = peer.raw_lines();
     let shown = |kind: &str| lines.iter().any(|it| it.contains(kind) && it.contains(ARGUMENTS));
     assert!(shown("item/tool/call") && shown("item/completed"), "{lines:?}");
+    // Also as they are stored.
+    server.stop().await;
+    let mut later = env.start().connect().await;
+    later.call("thread/read", json!({ "threadId": thread, "includeTurns": true })).await;
+    assert!(
+        later.raw_lines().iter().any(|line| line.contains(ARGUMENTS)),
+        "{:?}",
+        later.raw_lines()
+    );
 }
