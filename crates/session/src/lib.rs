@@ -80,7 +80,7 @@ pub use port::model::{
 };
 pub use port::permission::{Grant, GrantScope, Permissions};
 pub use port::prompt::{Prompt, PromptInput};
-pub use port::question::{QuestionOption, UserAnswers, UserQuestion};
+pub use port::question::{QuestionOption, UserAnswers, UserQuestion, not_answered};
 pub use port::review::{ReviewFinding, ReviewFindings, ReviewLocation};
 pub use port::server_tool::{
     Connector, ServerAnswer, ServerCall, ServerResult, ServerTool, ToolApproval, ToolEffect,

@@ -19,10 +19,18 @@ fn number_or_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::
     #[serde(untagged, expecting = "`protocolVersion` must be a number")]
     enum Version {
         Number(i64),
+        Fraction(f64),
         Text(String),
     }
     match Version::deserialize(deserializer)? {
         Version::Number(version) => Ok(version),
+        // Some languages write whole numbers with a fraction of zero.
+        Version::Fraction(version) if version.fract() == 0.0 && version.abs() < 1e9 => {
+            Ok(version as i64)
+        }
+        Version::Fraction(version) => Err(de::Error::custom(format!(
+            "`protocolVersion` must be a whole number, not {version}"
+        ))),
         Version::Text(text) => text.trim().parse().map_err(|_| {
             de::Error::custom(format!("`protocolVersion` must be a number, not {text:?}"))
         }),

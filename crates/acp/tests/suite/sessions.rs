@@ -37,12 +37,15 @@ async fn the_handshake_comes_first_and_once() {
     let mut editor = bench.connect();
     let error = editor.refused("session/list", json!({})).await;
     assert_eq!((error.code, &error.message[..]), (-32600, "session/list: send `initialize` first"));
-    for wrong in [json!("one"), json!(null), json!([1])] {
+    for wrong in [json!("one"), json!(null), json!([1]), json!(1.5), json!(1e300)] {
         let id = editor.send_unchecked("initialize", json!({ "protocolVersion": wrong })).await;
         let error = editor.answer_to(id).await.unwrap_err();
         assert!(error.code == -32602 && error.message.contains("`protocolVersion`"), "{error:?}");
     }
-    // The text of a number is good, too.
+    // The text of a number is good, too, and so is one that is written as a fraction.
+    let mut other = bench.connect();
+    let id = other.send_unchecked("initialize", json!({ "protocolVersion": 1.0 })).await;
+    assert_eq!(other.answer_to(id).await.unwrap()["protocolVersion"], 1);
     let id = editor.send_unchecked("initialize", json!({ "protocolVersion": "1" })).await;
     assert_eq!(editor.answer_to(id).await.unwrap()["protocolVersion"], 1);
     assert_eq!(editor.refused("initialize", json!({ "protocolVersion": 1 })).await.code, -32600);

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::port::tool_error::ToolError;
+
 /// A question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UserQuestion {
@@ -30,3 +32,10 @@ pub struct QuestionOption {
 
 /// The user's answers by question id. A question that the user skipped has none.
 pub type UserAnswers = BTreeMap<String, Vec<String>>;
+
+/// The outcome of questions that the user leaves to the model, for the reason `why`.
+pub fn not_answered(why: &str) -> ToolError {
+    ToolError::new(format!(
+        "not answered: {why}; decide yourself, and state the assumption in your final message"
+    ))
+}

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use jsonrpc::{Notification, encode_notification, encode_request};
 use protocol::JsonText;
 use protocol::tool::DynamicToolCallParams;
-use session::{Ask, DynamicCall, Id, Millis, ToolError, UserQuestion};
+use session::{Ask, DynamicCall, Id, Millis, UserQuestion, not_answered};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::requests::{
@@ -320,8 +320,5 @@ impl Questions {
 }
 
 fn unattended_input(request: u64, why: &str) -> MachineInput {
-    let message = format!(
-        "not answered: {why}; decide yourself, and state the assumption in your final message"
-    );
-    MachineInput::UserAnswered { request, outcome: Err(ToolError::new(message)) }
+    MachineInput::UserAnswered { request, outcome: Err(not_answered(why)) }
 }
