@@ -18,8 +18,10 @@ mod preparation;
 mod requests;
 
 use std::path::PathBuf;
+use std::sync::LazyLock;
 use std::time::Duration;
 
+use tokio::time::Instant;
 use tracing::Instrument;
 
 use crate::thread::agent_calls::AgentCalls;
@@ -55,7 +57,9 @@ const BATCH: usize = 64;
 const BATCH_TEXT: usize = 128 * 1024;
 
 /// Time for which text that clients have received may not be stored.
-const STORE_TEXTS_AFTER: Duration = Duration::from_secs(1);
+const STORE_TEXTS_EVERY: Duration = Duration::from_secs(1);
+/// All threads store such text in the same moments, so that they share a transaction.
+static STORE_TEXTS_SINCE: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 /// A loaded thread's actor. Each field owns a part of the thread's state.
 pub struct Actor {
@@ -261,7 +265,9 @@ impl Actor {
     fn store_texts_later(&mut self) {
         let has_text = self.machine.has_unstored_text() && !self.journal.is_ephemeral();
         if has_text && !std::mem::replace(&mut self.stores_texts, true) {
-            self.mailbox.deliver_after(STORE_TEXTS_AFTER, MachineInput::StoreTexts {});
+            let into = STORE_TEXTS_SINCE.elapsed().subsec_nanos();
+            let wait = STORE_TEXTS_EVERY - Duration::from_nanos(into.into());
+            self.mailbox.deliver_after(wait, MachineInput::StoreTexts {});
         }
     }
 
