@@ -49,7 +49,15 @@ pub struct Meter {
     pub scope: Scope,
     /// Units per window; for spend the monthly maximum, `u64::MAX` without a limit.
     pub limit: u64,
+    /// The limits that it belongs to: see [`Draw::set`].
+    set: u8,
 }
+
+/// The limits that a meter belongs to: those of a model, of its shared group, of a project, of a vector store.
+const OF_MODEL: u8 = 0;
+const OF_GROUP: u8 = 1;
+const OF_PROJECT: u8 = 2;
+const OF_STORE: u8 = 3;
 
 /// The meters of a caller's requests for one model.
 #[derive(Clone, Debug)]
@@ -106,10 +114,11 @@ impl Plan {
             has_hard_limit: organization.spend.hard.is_some() || project.spend.hard.is_some(),
         };
         let tier = organization.tier;
-        plan.add_limits(Scope::Organization, &format!("m:{}", model.name), &model.limits(tier));
+        let prefix = format!("m:{}", model.name);
+        plan.add_limits(OF_MODEL, &prefix, &model.limits(tier));
         if let Some(group) = &model.shared_limit {
             let limits = model.group_limits(tier);
-            plan.add_limits(Scope::Organization, &format!("g:{group}"), &limits);
+            plan.add_limits(OF_GROUP, &format!("g:{group}"), &limits);
         }
         let names = std::iter::once(&model.name).chain(&model.aliases);
         if let Some(limits) = names.into_iter().find_map(|name| project.limits.get(name)) {
@@ -122,15 +131,15 @@ impl Plan {
                 audio_minutes_per_minute: limits.max_audio_minutes_per_1_minute,
                 ..Default::default()
             };
-            plan.add_limits(Scope::Project, &prefix, &limits);
+            plan.add_limits(OF_PROJECT, &prefix, &limits);
         }
         if model.price.is_some() || model.batch_price.is_some() {
             let tier = settings.tier(tier).monthly_limit;
             let most = organization.spend.hard.unwrap_or(u64::MAX).min(tier);
-            plan.add(Scope::Organization, ORGANIZATION_SPEND, Dimension::Spend, Some(most));
+            plan.add(OF_MODEL, ORGANIZATION_SPEND, Dimension::Spend, Some(most));
             let most = project.spend.hard.unwrap_or(u64::MAX);
             let name = spend_meter(&project.id);
-            plan.add(Scope::Project, &name, Dimension::Spend, Some(most));
+            plan.add(OF_PROJECT, &name, Dimension::Spend, Some(most));
         }
         plan
     }
@@ -148,8 +157,7 @@ impl Plan {
     pub fn with_ingestion(&self, store: &str) -> Self {
         let mut plan = self.clone();
         let name = format!("vs:{store}");
-        let scope = Scope::Organization;
-        plan.add(scope, &name, Dimension::IngestionPerMinute, Some(INGESTION));
+        plan.add(OF_STORE, &name, Dimension::IngestionPerMinute, Some(INGESTION));
         plan
     }
 
@@ -164,7 +172,7 @@ impl Plan {
         }
     }
 
-    fn add_limits(&mut self, scope: Scope, prefix: &str, limits: &crate::settings::LimitSet) {
+    fn add_limits(&mut self, set: u8, prefix: &str, limits: &crate::settings::LimitSet) {
         use Dimension as D;
         let all = [
             (D::RequestsPerMinute, "rpm", limits.rpm),
@@ -176,18 +184,19 @@ impl Plan {
             (D::AudioPerMinute, "apm", limits.audio_minutes_per_minute.map(|m| m * 60_000)),
         ];
         for (dimension, suffix, limit) in all {
-            self.add(scope, &format!("{prefix}:{suffix}"), dimension, limit);
+            self.add(set, &format!("{prefix}:{suffix}"), dimension, limit);
         }
     }
 
-    fn add(&mut self, scope: Scope, name: &str, dimension: Dimension, limit: Option<u64>) {
+    fn add(&mut self, set: u8, name: &str, dimension: Dimension, limit: Option<u64>) {
         let Some(limit) = limit else { return };
+        let scope = if set == OF_PROJECT { Scope::Project } else { Scope::Organization };
         for (long, most) in [false, true].into_iter().zip(&mut self.most_tokens) {
             if is_tokens(dimension) && applies(dimension, scope, long) {
                 *most = limit.min(*most);
             }
         }
-        self.meters.push(Meter { name: name.into(), dimension, scope, limit });
+        self.meters.push(Meter { name: name.into(), dimension, scope, limit, set });
     }
 
     /// The smallest token limit for such a request.
@@ -289,7 +298,7 @@ impl Meter {
     }
 
     fn draw(&self, amount: u64, month: u32) -> Draw<'_> {
-        Draw { meter: &self.name, bound: self.bound(month), amount }
+        Draw { meter: &self.name, bound: self.bound(month), amount, set: self.set }
     }
 
     /// Its bound for a draw in `month`.

@@ -85,7 +85,8 @@ impl Spend {
         let month = dates::month(now);
         let project = spend_meter(&caller.project.id);
         let bound = Bound::Spend { most: None, month };
-        let draws = [ORGANIZATION_SPEND, &project].map(|meter| Draw { meter, bound, amount: 0 });
+        let draws =
+            [ORGANIZATION_SPEND, &project].map(|meter| Draw { meter, bound, amount: 0, set: 0 });
         let organization = &*caller.organization.id;
         // After an error the next request checks again.
         let Ok(states) = self.limits.look(organization, &draws, now).await else { return };

@@ -18,10 +18,10 @@ const METERS: [(&str, u64, u64); 6] = [
 fn draws() -> Vec<Draw<'static>> {
     let rates = METERS.iter().map(|(meter, amount, window)| {
         let limit = Limit { amount: *amount, window: *window };
-        Draw { meter, bound: Bound::Rate { limit, counts_refusals: false }, amount: 1 }
+        Draw { meter, bound: Bound::Rate { limit, counts_refusals: false }, amount: 1, set: 0 }
     });
     let bound = Bound::Spend { most: Some(u64::MAX / 2), month: 1 };
-    rates.chain([Draw { meter: "spend", bound, amount: 100 }]).collect()
+    rates.chain([Draw { meter: "spend", bound, amount: 100, set: 0 }]).collect()
 }
 
 fn resident() -> u64 {
@@ -75,7 +75,7 @@ fn many(path: &std::path::Path) {
         for (at, name) in names.iter().enumerate() {
             let limit = Limit { amount: 1000, window: DAY };
             let bound = Bound::Rate { limit, counts_refusals: false };
-            let draw = Draw { meter: name, bound, amount: 10 };
+            let draw = Draw { meter: name, bound, amount: 10, set: 0 };
             let request = u128::from(number * 20 + at as u64);
             memory.reserve(&organization, request, &[draw], 0).unwrap();
             memory.settle(&organization, request, &[], 0);

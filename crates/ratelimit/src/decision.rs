@@ -15,6 +15,9 @@ pub struct Draw<'a> {
     pub bound: Bound,
     /// The amount.
     pub amount: u64,
+    /// Names the draws of a request that belong together, such as the limits of one project: a refusal counts
+    /// only where a draw of the same set was refused.
+    pub set: u8,
 }
 
 /// The kind of a meter, and its maximum.
@@ -24,7 +27,7 @@ pub enum Bound {
     Rate {
         /// The limit.
         limit: Limit,
-        /// True if a refused request counts as one unit here, whatever the reason of the refusal.
+        /// True if a request that a rate of the same set refuses counts as one unit here.
         counts_refusals: bool,
     },
     /// Spend of one month, in any sufficiently small unit.
@@ -39,6 +42,18 @@ pub enum Bound {
         /// The maximum held at a time.
         most: u64,
     },
+}
+
+impl Draw<'_> {
+    /// Returns whether a refusal by these draws counts here. One for the lack of money counts nowhere, and one by
+    /// a rate only in the set of that rate: a project that exceeds its own limits uses up none of its
+    /// organization's.
+    pub(crate) fn counts_refusal_by(&self, refusing: &[Draw<'_>]) -> bool {
+        let is_rate = |draw: &Draw<'_>| matches!(draw.bound, Bound::Rate { .. });
+        matches!(self.bound, Bound::Rate { counts_refusals: true, .. })
+            && refusing.iter().all(is_rate)
+            && refusing.iter().any(|draw| draw.set == self.set)
+    }
 }
 
 /// The state of a meter.

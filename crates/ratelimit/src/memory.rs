@@ -149,7 +149,7 @@ impl Memory {
             return Ok(());
         }
         let mut shard = self.shard(organization);
-        let draw = Draw { meter, bound, amount: 0 };
+        let draw = Draw { meter, bound, amount: 0, set: 0 };
         let place = self.place(&mut shard, organization, &draw, 0)?;
         shard.raise(place, bound, at_least);
         shard.keep(place, self.file.as_ref())

@@ -11,16 +11,16 @@ const SECOND: u64 = 1_000_000;
 
 fn rate(meter: &str, amount: u64, limit: u64) -> Draw<'_> {
     let limit = Limit { amount: limit, window: MINUTE };
-    Draw { meter, bound: Bound::Rate { limit, counts_refusals: false }, amount }
+    Draw { meter, bound: Bound::Rate { limit, counts_refusals: false }, amount, set: 0 }
 }
 
 fn requests(meter: &str, limit: u64) -> Draw<'_> {
     let limit = Limit { amount: limit, window: MINUTE };
-    Draw { meter, bound: Bound::Rate { limit, counts_refusals: true }, amount: 1 }
+    Draw { meter, bound: Bound::Rate { limit, counts_refusals: true }, amount: 1, set: 0 }
 }
 
 fn spend(amount: u64, most: u64, month: u32) -> Draw<'static> {
-    Draw { meter: "usd", bound: Bound::Spend { most: Some(most), month }, amount }
+    Draw { meter: "usd", bound: Bound::Spend { most: Some(most), month }, amount, set: 0 }
 }
 
 fn reserve(
@@ -93,6 +93,44 @@ fn settling_is_idempotent() {
     assert_eq!(remedy, Remedy::Wait(21 * MINUTE / 100));
 }
 
+/// The draws of a request on the limits of its organization and its project, of which `exceeded` is refused; and
+/// the units that both count of a refusal.
+const REFUSALS: [(&str, [u64; 2]); 6] = [
+    ("org rpm", [1, 0]),
+    ("org tpm", [1, 0]),
+    ("project rpm", [0, 1]),
+    ("project tpm", [0, 1]),
+    ("spend", [0, 0]),
+    ("spend and project tpm", [0, 0]),
+];
+
+fn of_both(exceeded: &str) -> [Draw<'static>; 5] {
+    let limit = |meter: &str| if exceeded.contains(meter) { 1 } else { 1000 };
+    let in_set = |set, draw: Draw<'static>| Draw { set, ..draw };
+    // Two units exceed a limit of one, and a refusal still has room in it.
+    let twice = |draw: Draw<'static>| Draw { amount: 2, ..draw };
+    [
+        twice(in_set(0, requests("org rpm", limit("org rpm")))),
+        in_set(0, rate("org tpm", 50, limit("org tpm") * 10)),
+        twice(in_set(2, requests("project rpm", limit("project rpm")))),
+        in_set(2, rate("project tpm", 50, limit("project tpm") * 10)),
+        spend(50, limit("spend") * 10, 1),
+    ]
+}
+
+#[test]
+fn a_refusal_counts_only_where_a_limit_of_the_same_owner_refused() {
+    for (exceeded, expected) in REFUSALS {
+        let memory = Memory::default();
+        let draws = of_both(exceeded);
+        let refused = reserve(&memory, "org", 1, &draws, 0);
+        assert!(matches!(refused, Decision::Refused { .. }), "{exceeded}: {refused:?}");
+        let used = used(&memory, &draws, 0);
+        assert_eq!([used[0], used[2]], expected, "{exceeded}");
+        assert_eq!([used[1], used[3], used[4]], [0, 0, 0], "{exceeded}");
+    }
+}
+
 #[test]
 fn one_pool_has_one_bucket() {
     let memory = Memory::default();
@@ -124,7 +162,8 @@ fn spend_is_counted_per_month_and_never_exceeds_its_limit() {
 #[test]
 fn held_slots_are_released() {
     let memory = Memory::default();
-    let queue = |amount| [Draw { meter: "queue", bound: Bound::Held { most: 100 }, amount }];
+    let queue =
+        |amount| [Draw { meter: "queue", bound: Bound::Held { most: 100 }, amount, set: 0 }];
     assert!(matches!(reserve(&memory, "org", 1, &queue(70), 0), Decision::Admitted(_)));
     let remedy = |amount| match reserve(&memory, "org", 2, &queue(amount), 0) {
         Decision::Refused { remedy, .. } => remedy,
@@ -182,7 +221,7 @@ fn threads_admit_no_more_than_the_limit() {
 #[test]
 fn open_requests_are_bounded_and_lost_ones_expire() {
     let memory = Memory { most_open: 3, ..Memory::default() };
-    let held = |amount| Draw { meter: "queue", bound: Bound::Held { most: 100 }, amount };
+    let held = |amount| Draw { meter: "queue", bound: Bound::Held { most: 100 }, amount, set: 0 };
     memory.reserve("org", 0, &[held(7)], 0).unwrap();
     for request in 1..3 {
         memory.reserve("org", request, &[rate("tpm", 10, 100)], 0).unwrap();

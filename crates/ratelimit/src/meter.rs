@@ -80,11 +80,9 @@ impl Meter {
         }
     }
 
-    /// Counts a refusal, if the bound counts refusals.
-    pub(crate) fn count_refusal(&mut self, bound: Bound) {
-        if let (Self::Rate { bucket, limit }, Bound::Rate { counts_refusals: true, .. }) =
-            (self, bound)
-        {
+    /// Counts a refusal on a rate.
+    pub(crate) fn count_refusal(&mut self) {
+        if let Self::Rate { bucket, limit } = self {
             bucket.count_refusal(*limit);
         }
     }

@@ -160,8 +160,12 @@ impl Shard {
         if (0..draws.len()).all(fits) {
             return self.admit(places, draws, now);
         }
+        let refusing: Vec<Draw<'_>> =
+            (0..draws.len()).filter(|at| !fits(*at)).map(|at| draws[at]).collect();
         for (place, draw) in places.iter().zip(draws) {
-            self.entry_mut(*place).meter.count_refusal(draw.bound);
+            if draw.counts_refusal_by(&refusing) {
+                self.entry_mut(*place).meter.count_refusal();
+            }
         }
         let mut worst = (0, Remedy::Wait(0));
         for (at, draw) in draws.iter().enumerate() {

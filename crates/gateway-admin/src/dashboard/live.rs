@@ -34,7 +34,7 @@ pub(super) async fn read(
     for part in meters.chunks(TOGETHER) {
         let draws: Vec<_> = part
             .iter()
-            .map(|meter| Draw { meter: &meter.name, bound: meter.bound(month), amount: 0 })
+            .map(|meter| Draw { meter: &meter.name, bound: meter.bound(month), amount: 0, set: 0 })
             .collect();
         let read = services.limits.look(organization, &draws, now).await?;
         if read.len() != draws.len() {

@@ -321,7 +321,8 @@ local function read_draws(args, from)
     draws[#draws + 1] = {
       kind = tonumber(args[at]), name = args[at + 1],
       limit = tonumber(args[at + 2]), window = tonumber(args[at + 3]),
-      amount = tonumber(args[at + 4]), counts = args[at + 5] == '1',
+      amount = tonumber(args[at + 4]), set = math.abs(tonumber(args[at + 5])),
+      counts = tonumber(args[at + 5]) > 0,
       lease = args[at + 6], back = tonumber(args[at + 7]),
       want = tonumber(args[at + 8]), least = tonumber(args[at + 9]),
     }
@@ -376,8 +377,16 @@ local function reserve(keys, args)
     for _, d in ipairs(draws) do d.granted = grant(d.at.m, d.lease, d.want, d.least, ends) end
     redis.call('SET', keys[3], '1', 'PX', args[3])
   else
+    -- A refusal for the lack of money counts nowhere, and one by a rate only in the set of that rate.
+    local refusing, rates = {}, true
     for _, d in ipairs(draws) do
-      if d.counts then count_refusal(d.at.m) end
+      if d.at.sum > room(d.at.m) then
+        refusing[d.set] = true
+        rates = rates and d.kind == RATE
+      end
+    end
+    for _, d in ipairs(draws) do
+      if d.counts and rates and refusing[d.set] then count_refusal(d.at.m) end
     end
     for _, d in ipairs(draws) do d.helps = helps(d) end
   end

@@ -20,7 +20,9 @@ pub(super) const PATIENCE: Duration = Duration::from_millis(500);
 /// Shortest and longest pause between two attempts to connect.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(25), Duration::from_millis(500));
 /// The library's name; each version of its code or its data has its own.
-const LIBRARY: &str = "limits_1";
+const LIBRARY: &str = "limits_2";
+/// The library of earlier versions, which counts in the same data.
+const EARLIER: &str = "limits_1";
 const TEXT: &str = include_str!("limits.lua");
 
 /// The connection to the store.
@@ -181,14 +183,12 @@ impl Link {
         if !known.is_empty() {
             return Ok(());
         }
-        let info: String = redis::cmd("INFO").arg("server").query_async(connection).await?;
-        let run = info.lines().find_map(|line| line.strip_prefix("run_id:")).unwrap_or_default();
-        let entries: u64 = redis::cmd("DBSIZE").query_async(connection).await?;
-        let (seconds, micros): (u64, u64) = redis::cmd("TIME").query_async(connection).await?;
-        let is_new = entries == 0 && self.may_be_new.load(Ordering::Acquire);
-        let born = if is_new { 0 } else { seconds * 1_000_000 + micros };
-        let text = TEXT.replace("@NAME@", LIBRARY).replace("@RUN@", run.trim());
-        let text = text.replace("@BORN@", &born.to_string());
+        let (run, born) = match earlier_birth(connection).await? {
+            Some(birth) => birth,
+            None => self.birth(connection).await?,
+        };
+        let text = TEXT.replace("@NAME@", LIBRARY).replace("@RUN@", &run);
+        let text = text.replace("@BORN@", &born);
         let mut load = redis::cmd("FUNCTION");
         load.arg("LOAD").arg(text);
         match load.query_async::<String>(connection).await {
@@ -198,7 +198,41 @@ impl Link {
         }
     }
 
+    /// The id of the store's run, and the time since which the store's data is complete.
+    async fn birth(
+        &self,
+        connection: &mut MultiplexedConnection,
+    ) -> Result<(String, String), RedisError> {
+        let info: String = redis::cmd("INFO").arg("server").query_async(connection).await?;
+        let run = info.lines().find_map(|line| line.strip_prefix("run_id:")).unwrap_or_default();
+        let entries: u64 = redis::cmd("DBSIZE").query_async(connection).await?;
+        let (seconds, micros): (u64, u64) = redis::cmd("TIME").query_async(connection).await?;
+        let is_new = entries == 0 && self.may_be_new.load(Ordering::Acquire);
+        let born = if is_new { 0 } else { seconds * 1_000_000 + micros };
+        Ok((run.trim().to_owned(), born.to_string()))
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<MultiplexedConnection>> {
         self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What the library of an earlier version says of the store's birth. Without it, a new version would take all
+/// limits as used up.
+async fn earlier_birth(
+    connection: &mut MultiplexedConnection,
+) -> Result<Option<(String, String)>, RedisError> {
+    let mut list = redis::cmd("FUNCTION");
+    list.arg("LIST").arg("LIBRARYNAME").arg(EARLIER).arg("WITHCODE");
+    let known: redis::Value = list.query_async(connection).await?;
+    Ok(birth_of(&format!("{known:?}")))
+}
+
+/// The run and the birth in the code of a library.
+fn birth_of(code: &str) -> Option<(String, String)> {
+    let (_, rest) = code.split_once("LOADED_RUN, LOADED_BORN = '")?;
+    let (run, rest) = rest.split_once("', ")?;
+    let digits = rest.find(|c: char| !c.is_ascii_digit())?;
+    let is_run = run.bytes().all(|byte| byte.is_ascii_hexdigit());
+    (is_run && digits > 0).then(|| (run.to_owned(), rest[..digits].to_owned()))
 }

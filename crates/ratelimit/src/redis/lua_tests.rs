@@ -20,7 +20,7 @@ fn load(connection: &mut redis::Connection) {
     let real = "local time = redis.call('TIME')\n";
     assert!(text.contains(real));
     let set = "local time = { 0, redis.call('GET', 'clock') }\n";
-    let text = text.replace(real, set).replace("@NAME@", "limits_1").replace("@BORN@", "0");
+    let text = text.replace(real, set).replace("@NAME@", "limits").replace("@BORN@", "0");
     let mut info = redis::cmd("INFO");
     let info: String = info.arg("server").query(connection).unwrap();
     let run = info.lines().find_map(|line| line.strip_prefix("run_id:")).unwrap().trim();
@@ -36,7 +36,7 @@ struct Remote<'c> {
 impl Remote<'_> {
     fn call(&mut self, function: &str, third: &str, args: &[Vec<u8>]) -> Vec<i64> {
         let mut command = redis::cmd("FCALL");
-        command.arg(format!("limits_1_{function}")).arg(3).arg("rates").arg("money").arg(third);
+        command.arg(format!("limits_{function}")).arg(3).arg("rates").arg("money").arg(third);
         command.arg(args).query(self.connection).unwrap()
     }
 
@@ -47,7 +47,7 @@ impl Remote<'_> {
     fn reserve(&mut self, limit: Limit, amount: u64) -> wire::MeterReply {
         let mut args = vec![b"1000".to_vec(), b"1".to_vec(), b"60000".to_vec()];
         let bound = Bound::Rate { limit, counts_refusals: true };
-        let draw = Draw { meter: "m", bound, amount };
+        let draw = Draw { meter: "m", bound, amount, set: 0 };
         wire::push_draw(&mut args, 1, &draw, Terms::default());
         self.requests += 1;
         let third = format!("r{}", self.requests);

@@ -83,9 +83,11 @@ pub(super) fn check(bound: Bound) -> Result<(), Error> {
 /// Appends the ten arguments of a draw.
 pub(super) fn push_draw(args: &mut Vec<Vec<u8>>, node: u64, draw: &Draw<'_>, terms: Terms) {
     push_bound(args, draw.meter, draw.bound);
+    // The number of the set, negative where refusals do not count.
+    let set = i64::from(draw.set) + 1;
     let counts = matches!(draw.bound, Bound::Rate { counts_refusals: true, .. });
     push(args, draw.amount.min(LARGEST));
-    push(args, u64::from(counts));
+    args.push(if counts { set } else { -set }.to_string().into_bytes());
     args.push(lease(node, terms.id));
     push(args, terms.back);
     push(args, terms.want);

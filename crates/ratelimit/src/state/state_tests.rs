@@ -9,13 +9,13 @@ fn draws(amount: u64) -> [Draw<'static>; 3] {
     let limit = |amount, window| Limit { amount, window };
     let rate = |meter, limit| {
         let bound = Bound::Rate { limit, counts_refusals: false };
-        Draw { meter, bound, amount }
+        Draw { meter, bound, amount, set: 0 }
     };
     let bound = Bound::Spend { most: Some(1000), month: 3 };
     [
         rate("tpm", limit(100, MINUTE)),
         rate("tpd", limit(1000, DAY)),
-        Draw { meter: "usd", bound, amount },
+        Draw { meter: "usd", bound, amount, set: 0 },
     ]
 }
 
@@ -31,7 +31,7 @@ fn the_use_survives_a_restart() {
     memory.reserve("org", 1, &draws(60), 0).unwrap();
     memory.reserve("org", 2, &draws(40), 0).unwrap();
     memory.settle("org", 2, &[Some(10); 3], 0);
-    let held = Draw { meter: "queue", bound: Bound::Held { most: 5 }, amount: 5 };
+    let held = Draw { meter: "queue", bound: Bound::Held { most: 5 }, amount: 5, set: 0 };
     memory.reserve("org", 3, &[held], 0).unwrap();
     assert_eq!(used(&memory, 0), [70, 70, 70]);
     drop(memory);

@@ -20,13 +20,14 @@ fn draws(amount: u64) -> [Draw<'static>; 4] {
         meter,
         bound: Bound::Rate { limit, counts_refusals },
         amount,
+        set: 0,
     };
     [
         rate("rpm", RPM, true, 1),
         rate("tpm", TPM, false, amount),
         // The same meter, as of a shared group.
         rate("tpm", TPM, false, amount / 2),
-        Draw { meter: "usd", bound: Bound::Spend { most: Some(MOST), month: 1 }, amount },
+        Draw { meter: "usd", bound: Bound::Spend { most: Some(MOST), month: 1 }, amount, set: 0 },
     ]
 }
 
@@ -83,11 +84,13 @@ impl Reference {
                 }
                 let both = amount + amount / 2;
                 let fits = self.level(0) + scaled(1) <= scaled(RPM.amount)
-                    && self.level(1) + scaled(both) <= scaled(TPM.amount)
-                    && self.spent + amount <= MOST;
-                if !fits {
+                    && self.level(1) + scaled(both) <= scaled(TPM.amount);
+                let has_money = self.spent + amount <= MOST;
+                if !fits && has_money {
                     let more = (scaled(RPM.amount).saturating_sub(self.level(0))).min(scaled(1));
                     self.rates[0].push((self.at, more));
+                }
+                if !fits || !has_money {
                     return Answer::Decision { admitted: false, used: self.used() };
                 }
                 let mut places = Vec::new();
@@ -222,9 +225,9 @@ fn counted(amount: u64) -> Vec<Draw<'static>> {
     const NAMES: [&str; 3] = ["a", "b", "c"];
     let limit = Limit { amount: u64::MAX, window: MINUTE };
     let bound = Bound::Rate { limit, counts_refusals: false };
-    let rates = NAMES.map(|meter| Draw { meter, bound, amount });
+    let rates = NAMES.map(|meter| Draw { meter, bound, amount, set: 0 });
     let bound = Bound::Spend { most: None, month: 1 };
-    rates.into_iter().chain([Draw { meter: "usd", bound, amount }]).collect()
+    rates.into_iter().chain([Draw { meter: "usd", bound, amount, set: 0 }]).collect()
 }
 
 /// Not a test of its own: the child process that the next test kills.

@@ -11,16 +11,16 @@ const SECOND: u64 = 1_000_000;
 
 fn rate(meter: &str, amount: u64, limit: u64, window: u64) -> Draw<'_> {
     let limit = Limit { amount: limit, window };
-    Draw { meter, bound: Bound::Rate { limit, counts_refusals: false }, amount }
+    Draw { meter, bound: Bound::Rate { limit, counts_refusals: false }, amount, set: 0 }
 }
 
 fn requests(meter: &str, limit: u64) -> Draw<'_> {
     let limit = Limit { amount: limit, window: MINUTE };
-    Draw { meter, bound: Bound::Rate { limit, counts_refusals: true }, amount: 1 }
+    Draw { meter, bound: Bound::Rate { limit, counts_refusals: true }, amount: 1, set: 0 }
 }
 
 fn spend(amount: u64, most: u64, month: u32) -> Draw<'static> {
-    Draw { meter: "usd", bound: Bound::Spend { most: Some(most), month }, amount }
+    Draw { meter: "usd", bound: Bound::Spend { most: Some(most), month }, amount, set: 0 }
 }
 
 async fn node(store: &Store, node: u64) -> Redis {
@@ -52,6 +52,62 @@ async fn until(redis: &Redis, draws: &[Draw<'_>], expected: &[u64]) {
 
 fn admitted(decision: &Decision) -> bool {
     matches!(decision, Decision::Admitted(_))
+}
+
+/// The draws of a request on the limits of its organization and its project, of which `exceeded` is refused; and
+/// the units that both count of a refusal.
+const REFUSALS: [(&str, [u64; 2]); 6] = [
+    ("org rpm", [1, 0]),
+    ("org tpm", [1, 0]),
+    ("project rpm", [0, 1]),
+    ("project tpm", [0, 1]),
+    ("spend", [0, 0]),
+    ("spend and project tpm", [0, 0]),
+];
+
+fn of_both(exceeded: &str) -> [Draw<'static>; 5] {
+    let limit = |meter: &str| if exceeded.contains(meter) { 1 } else { 1000 };
+    let in_set = |set, draw: Draw<'static>| Draw { set, ..draw };
+    // Two units exceed a limit of one, and a refusal still has room in it.
+    let twice = |draw: Draw<'static>| Draw { amount: 2, ..draw };
+    [
+        twice(in_set(0, requests("org rpm", limit("org rpm")))),
+        in_set(0, rate("org tpm", 50, limit("org tpm") * 10, MINUTE)),
+        twice(in_set(2, requests("project rpm", limit("project rpm")))),
+        in_set(2, rate("project tpm", 50, limit("project tpm") * 10, MINUTE)),
+        spend(50, limit("spend") * 10, 1),
+    ]
+}
+
+#[tokio::test]
+async fn a_refusal_counts_only_where_a_limit_of_the_same_owner_refused() {
+    let store = Store::start();
+    let redis = node(&store, 1).await;
+    for (number, (exceeded, expected)) in (1..).zip(REFUSALS) {
+        let (draws, organization) = (of_both(exceeded), format!("org {number}"));
+        let refused = redis.reserve(&organization, number, &draws).await.unwrap();
+        assert!(!admitted(&refused), "{exceeded}: {refused:?}");
+        let states = redis.look(&organization, &draws).await.unwrap();
+        let used: Vec<u64> = states.iter().map(|state| state.used).collect();
+        assert_eq!([used[0], used[2]], expected, "{exceeded}");
+        assert_eq!([used[1], used[3], used[4]], [0, 0, 0], "{exceeded}");
+    }
+}
+
+#[tokio::test]
+async fn a_new_version_of_the_library_goes_on_with_the_data_of_the_earlier_one() {
+    let store = Store::start();
+    // As an earlier version left it: loaded into a new store, in this run.
+    let mut connection = redis::Client::open(store.url()).unwrap().get_connection().unwrap();
+    let info: String = redis::cmd("INFO").arg("server").query(&mut connection).unwrap();
+    let run = info.lines().find_map(|line| line.strip_prefix("run_id:")).unwrap().trim();
+    let text = include_str!("../../src/redis/limits.lua").replace("@NAME@", "limits_1");
+    let text = text.replace("@RUN@", run).replace("@BORN@", "0");
+    redis::cmd("FUNCTION").arg("LOAD").arg(text).exec(&mut connection).unwrap();
+    redis::cmd("SET").arg("other").arg("data").exec(&mut connection).unwrap();
+    let redis = node(&store, 1).await;
+    let draws = [rate("tpd", 60, 100, ratelimit::DAY)];
+    assert!(admitted(&redis.reserve("org", 1, &draws).await.unwrap()), "the limit is used up");
 }
 
 #[tokio::test]
@@ -117,7 +173,7 @@ async fn spend_and_held_slots_are_shared() {
     redis.seed("org", "usd", bound, 990).await.unwrap();
     redis.seed("org", "usd", bound, 10).await.unwrap();
     assert_eq!(used(&redis, &[spend(0, 1000, 3)]).await, [990]);
-    let queue = |amount| Draw { meter: "queue", bound: Bound::Held { most: 100 }, amount };
+    let queue = |amount| Draw { meter: "queue", bound: Bound::Held { most: 100 }, amount, set: 0 };
     assert!(admitted(&reserve(10, queue(70)).await));
     let refused = reserve(11, queue(31)).await;
     assert!(matches!(refused, Decision::Refused { remedy: Remedy::GiveBack, .. }));

@@ -227,14 +227,44 @@ async fn a_refusal_counts_one_request_and_nothing_else() {
         assert_eq!(answer.status, 429);
         assert_eq!((answer.limits("requests")[1], answer.limits("tokens")[1]), (left, "40"));
     }
-    // The counter is at its limit: a request fits as soon as one is refilled, also for the project
-    // (an eighth of a minute); days and tokens were not drawn on.
-    gateway.clock.advance(7_500_000);
+    // The organization's counter is at its limit: a request fits as soon as one is refilled. Neither the
+    // project's own limit nor days and tokens were drawn on.
+    gateway.clock.advance(6_000_000);
     assert_eq!(gateway.chat(&tenant).await.status, 200);
     assert_eq!(
         gateway.metric("gateway_tokens_total{model=\"big-2026-08-01\",kind=\"output\"}").await,
         52
     );
+}
+
+/// One team that exceeds its own limits, or has no money left, takes nothing from another one.
+#[tokio::test]
+async fn a_refused_project_costs_its_neighbours_nothing() {
+    let tier = "[tiers.free.limits.big]\nrpm = 20\ntpm = 100000\n";
+    let limits = [
+        ("requests", json!({ "max_requests_per_1_minute": 1 })),
+        ("tokens", json!({ "max_tokens_per_1_minute": 100 })),
+        ("money", Value::Null),
+    ];
+    for (name, limits) in limits {
+        let (gateway, upstream, loud) = limited(tier).await;
+        let quiet = gateway.project(&loud.organization, Value::Null).await;
+        match limits.is_null() {
+            true => gateway.hard_limit(&loud, true, 0).await,
+            false => gateway.project_limits(&loud, "big", limits).await,
+        }
+        let body = chat_with(json!({ "max_tokens": 90 }));
+        let mut passed = 0;
+        for _ in 0..40 {
+            passed += usize::from(gateway.post(&loud, CHAT, &body).await.status == 200);
+        }
+        assert_eq!(passed, upstream.count(), "{name}");
+        assert!(passed <= 1, "{name}: {passed}");
+        for _ in passed..20 {
+            assert_eq!(gateway.chat(&quiet).await.status, 200, "{name}");
+        }
+        assert_eq!(gateway.chat(&quiet).await.status, 429, "{name}: the organization's own limit");
+    }
 }
 
 #[tokio::test]
