@@ -1813,11 +1813,14 @@ class McpServerStartupStatusUpdatedNotification(TypedDict):
 
 
 class McpServerStatus(TypedDict):
-    """A server with its tools and resources."""
+    """A server with its state, tools and resources."""
 
     name: str
+    status: McpServerState
+    error: Union[str, None]
+    """Why the server has failed, or what of it cannot be listed."""
     tools: dict[str, McpTool]
-    """Tools by name."""
+    """Tools by name. Those of a server that is started again, or has failed, are those that it last had."""
     resources: list[McpResource]
     resourceTemplates: list[McpResourceTemplate]
     authStatus: McpAuthStatus
@@ -1832,6 +1835,8 @@ class McpServerStatusListParams(TypedDict, total=False):
     """`full` when absent."""
     threadId: Union[str, None]
     """Lists the servers of this loaded thread. Experimental."""
+    start: Union[bool, None]
+    """Starts the servers of the page that do not run, and waits until each is ready or has failed."""
 
 
 class McpServerStatusListResponse(TypedDict):
@@ -4352,7 +4357,7 @@ class _ClientRequestMcpServerStatuslistRequired(TypedDict):
 
 
 class ClientRequestMcpServerStatuslist(_ClientRequestMcpServerStatuslistRequired, total=False):
-    """Lists the configured servers with their tools and resources."""
+    """Lists the configured servers, each with its state, tools and resources. Starts none and waits for none."""
 
     params: McpServerStatusListParams
 
@@ -6864,6 +6869,9 @@ McpServerElicitationRequestParams: TypeAlias = 'Union[McpServerElicitationReques
 
 McpServerStartupState: TypeAlias = 'Literal["starting", "ready", "failed", "cancelled"]'
 """Progress of a server's startup."""
+
+McpServerState: TypeAlias = 'Union[Literal["starting", "ready", "failed"], Literal["notStarted"], Literal["cancelled"]]'
+"""Where a server is in its life."""
 
 McpServerStatusDetail: TypeAlias = 'Literal["full", "toolsAndAuthOnly"]'
 """The amount of detail to request from the servers."""
