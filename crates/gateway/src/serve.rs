@@ -6,5 +6,6 @@ mod connections;
 mod idle_timeout;
 mod pages;
 mod service;
+mod slots;
 
 pub use connections::{Ending, serve};

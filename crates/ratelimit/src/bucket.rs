@@ -7,10 +7,6 @@
 
 use crate::{Limit, Micros};
 
-/// Refusals within this time, and within half of the refill time of a unit, count as of the first
-/// of them.
-const BURST: Micros = 1_000_000;
-
 /// A token bucket. It does not store its limit, which may change: callers pass it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bucket {
@@ -22,15 +18,15 @@ pub struct Bucket {
     minima: Minima,
     /// Deadline of the last promised wait.
     promised: Micros,
-    /// Start of the burst of refusals that count as of one moment.
-    refused: Micros,
+    /// The clients that wait.
+    waiting: Waiting,
 }
 
 impl Bucket {
     /// Restores a bucket from its level, the moment of the level, and the deadline of promised
     /// waits. Draws from before the restoration cannot be refunded.
     pub(crate) fn restored(level: u128, at: Micros, promised: Micros) -> Self {
-        Self { level, at, minima: Minima::default(), promised, refused: 0 }
+        Self { level, at, promised, ..Self::default() }
     }
 
     /// The arguments of [`Bucket::restored`].
@@ -57,22 +53,11 @@ impl Bucket {
         self.level += scaled(limit, amount);
     }
 
-    /// Uses one more unit for a refused request, but never exceeds the limit: a client that is
-    /// refused again and again waits for no more than one unit.
-    ///
-    /// Refusals in a burst fill the bucket as of the first of them: otherwise the second one would
-    /// use what has been refilled in between, and the wait promised to the first would not suffice.
+    /// Uses one unit for a refused request, if it fits and no client waits: refusals never take what is refilled
+    /// for one that does, so that it is served when it was told.
     pub fn count_refusal(&mut self, limit: Limit) {
-        let half = limit.window.checked_div(limit.amount.saturating_mul(2)).unwrap_or(0);
-        let burst = half.min(BURST);
-        if self.at - self.refused >= burst {
-            self.refused = self.at;
-        }
-        let refilled = u128::from(self.at - self.refused) * u128::from(limit.amount);
-        let most = scaled(limit, limit.amount).saturating_sub(refilled);
-        if self.level < most {
-            self.minima.note(self.at, self.level);
-            self.level = most.min(self.level + scaled(limit, 1));
+        if self.promised <= self.at && self.fits(limit, 1) {
+            self.take(limit, 1);
         }
     }
 
@@ -122,15 +107,19 @@ impl Bucket {
     }
 
     /// Promises a wait to a client that was refused `amount`: after the pending promises to
-    /// earlier clients, but within one window.
+    /// earlier clients, but within one window. A client that asks again before its time gets no later one.
     #[must_use]
-    pub fn promise(&mut self, limit: Limit, amount: u64) -> Option<Micros> {
+    pub fn promise(&mut self, limit: Limit, amount: u64, client: u64) -> Option<Micros> {
         let alone = self.at.saturating_add(self.wait(limit, amount)?);
         let behind = self.promised.saturating_add(time_for(scaled(limit, amount), limit)?);
-        let is_waited_for = self.promised > self.at;
-        let due = if is_waited_for { alone.max(behind) } else { alone };
-        let due = due.min(self.at.saturating_add(limit.window)).max(alone);
-        self.promised = due;
+        let due = match self.waiting.due(client).filter(|due| *due > self.at) {
+            Some(due) => due,
+            None if self.promised > self.at => behind.min(self.at.saturating_add(limit.window)),
+            None => alone,
+        };
+        let due = due.max(alone);
+        self.waiting.set(client, due);
+        self.promised = self.promised.max(due);
         Some(due - self.at)
     }
 }
@@ -226,6 +215,32 @@ impl Minima {
             lowest = lowest.min(low.level().saturating_sub(less));
             low.set(lowest);
         }
+    }
+}
+
+/// The clients that were promised a wait last, each with its deadline.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Waiting {
+    /// Allocated with the first promise, because most meters refuse rarely.
+    entries: Option<Box<[(u64, Micros); MAX_WAITING]>>,
+}
+
+/// Clients that a bucket knows by their deadlines; a further one replaces the one whose deadline is first.
+const MAX_WAITING: usize = 8;
+
+impl Waiting {
+    fn due(&self, client: u64) -> Option<Micros> {
+        let entries = self.entries.as_ref()?;
+        entries.iter().find(|(known, _)| *known == client).map(|(_, due)| *due)
+    }
+
+    fn set(&mut self, client: u64, due: Micros) {
+        let entries = self.entries.get_or_insert_default();
+        let place = entries
+            .iter()
+            .position(|(known, _)| *known == client)
+            .or_else(|| (0..MAX_WAITING).min_by_key(|place| entries[*place].1));
+        entries[place.unwrap_or(0)] = (client, due);
     }
 }
 

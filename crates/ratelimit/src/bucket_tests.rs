@@ -56,9 +56,9 @@ fn every_caller_that_waits_as_promised_is_served() {
     let (limit, mut bucket) = (MINUTE_OF_60, Bucket::default());
     bucket.take(limit, 60);
     let mut promised = Vec::new();
-    for _ in 0..30 {
+    for client in 0..30 {
         bucket.count_refusal(limit);
-        promised.push(bucket.promise(limit, 1).unwrap());
+        promised.push(bucket.promise(limit, 1, client).unwrap());
     }
     assert_eq!(promised[..3], [SECOND, 2 * SECOND, 3 * SECOND]);
     for due in promised {
@@ -67,8 +67,8 @@ fn every_caller_that_waits_as_promised_is_served() {
         bucket.take(limit, 1);
     }
     // No promised wait is longer than a window.
-    for _ in 0..1000 {
-        assert!(bucket.promise(limit, 1).unwrap() <= MINUTE);
+    for client in 0..1000 {
+        assert!(bucket.promise(limit, 1, client).unwrap() <= MINUTE);
     }
 }
 
@@ -83,7 +83,7 @@ fn callers_refused_in_a_burst_are_served_by_their_deadline() {
         let now = number * 10_000;
         bucket.advance(limit, now);
         bucket.count_refusal(limit);
-        due.push(now + bucket.promise(limit, 1).unwrap());
+        due.push(now + bucket.promise(limit, 1, number).unwrap());
     }
     assert_eq!(due[..3], [SECOND, 2 * SECOND, 3 * SECOND]);
     for due in due {
@@ -93,16 +93,60 @@ fn callers_refused_in_a_burst_are_served_by_their_deadline() {
     }
 }
 
-/// A client that retries immediately is refused every time.
+/// A client that is refused and asks again, whatever it was told: it gets what the limit has, and never a longer
+/// wait than before.
 #[test]
-fn an_immediate_retry_is_refused() {
+fn a_client_that_asks_too_often_gets_the_limit_and_no_longer_waits() {
+    for (limit, every) in [
+        (MINUTE_OF_60, SECOND / 2),
+        (MINUTE_OF_60, SECOND / 10),
+        (Limit { amount: 3, window: MINUTE }, 7 * SECOND),
+        (Limit { amount: 7, window: DAY }, MINUTE),
+    ] {
+        let mut bucket = Bucket::default();
+        bucket.take(limit, limit.amount);
+        let (mut admitted, mut now, mut deadline) = (0, 0, Micros::MAX);
+        while now < 5 * limit.window {
+            now += every;
+            bucket.advance(limit, now);
+            if bucket.fits(limit, 1) {
+                bucket.take(limit, 1);
+                (admitted, deadline) = (admitted + 1, Micros::MAX);
+                continue;
+            }
+            bucket.count_refusal(limit);
+            let due = now + bucket.promise(limit, 1, 1).unwrap();
+            assert!(due <= deadline, "{limit:?} every {every}: {due} after {deadline}");
+            deadline = due;
+        }
+        let most = 5 * limit.amount;
+        assert!((most * 8 / 10..=most).contains(&admitted), "{limit:?} every {every}: {admitted}");
+    }
+}
+
+/// Refusals of others do not take what a client waits for.
+#[test]
+fn a_promise_holds_however_many_others_are_refused() {
     let (limit, mut bucket) = (MINUTE_OF_60, Bucket::default());
     bucket.take(limit, 60);
-    for number in 0..1000 {
-        bucket.advance(limit, number * 100_000);
-        assert!(!bucket.fits(limit, 1), "at the {number}th time");
-        bucket.count_refusal(limit);
+    let due: Vec<_> = (0..20).map(|client| bucket.promise(limit, 1, client).unwrap()).collect();
+    let mut served = 0;
+    for step in 1..=2000 {
+        let now = step * SECOND / 100;
+        bucket.advance(limit, now);
+        match due.get(served) {
+            Some(due) if now >= *due => {
+                assert!(bucket.fits(limit, 1), "at {now}");
+                bucket.take(limit, 1);
+                served += 1;
+            }
+            _ => {
+                bucket.count_refusal(limit);
+                let _ = bucket.promise(limit, 1, 1000 + step);
+            }
+        }
     }
+    assert_eq!(served, 20);
 }
 
 #[test]
@@ -148,12 +192,12 @@ fn no_limit_is_too_large() {
     assert_eq!(bucket.used(limit), u64::MAX);
     let hardly = Limit { amount: 1, window: DAY };
     bucket.advance(hardly, 5);
-    assert_eq!(bucket.promise(hardly, 1), Some(u64::MAX - 5), "and no time too long");
+    assert_eq!(bucket.promise(hardly, 1, 1), Some(u64::MAX - 5), "and no time too long");
     let none = Limit { amount: 0, window: MINUTE };
     let mut bucket = Bucket::default();
     assert!(!bucket.fits(none, 1) && bucket.fits(none, 0));
     bucket.count_refusal(none);
-    assert_eq!((bucket.wait(none, 1), bucket.promise(none, 1)), (None, None));
+    assert_eq!((bucket.wait(none, 1), bucket.promise(none, 1, 1)), (None, None));
 }
 
 /// An operation on a bucket: time passes, a request draws, or a request settles.

@@ -18,18 +18,19 @@ pub enum Limits {
 impl Limits {
     /// Takes all of `draws`, or none. `now` is this node's clock, in microseconds of Unix time; a
     /// shared store uses its own clock. A request that is reserved and not settled gets the same
-    /// decision again. Waits only for a shared store, at most a second.
+    /// decision again. `client` tells apart who waits for a limit: a client that asks again before its time
+    /// gets no longer wait. Waits only for a shared store, at most a second.
     pub async fn reserve(
         &self,
         organization: &str,
-        request: RequestId,
+        request: (RequestId, u64),
         draws: &[Draw<'_>],
         now: Micros,
     ) -> Result<Decision, Error> {
         match self {
             Self::Off => Ok(Decision::Admitted(unused(draws))),
-            Self::Memory(memory) => memory.reserve(organization, request, draws, now),
-            Self::Redis(redis) => redis.reserve(organization, request, draws).await,
+            Self::Memory(memory) => memory.reserve_for(organization, request, draws, now),
+            Self::Redis(redis) => redis.reserve_for(organization, request, draws).await,
         }
     }
 

@@ -70,6 +70,17 @@ impl Memory {
         draws: &[Draw<'_>],
         now: Micros,
     ) -> Result<Decision, Error> {
+        self.reserve_for(organization, (request, request as u64), draws, now)
+    }
+
+    /// As [`Memory::reserve`], where each request is of a client of its own, for a client.
+    pub fn reserve_for(
+        &self,
+        organization: &str,
+        (request, client): (RequestId, u64),
+        draws: &[Draw<'_>],
+        now: Micros,
+    ) -> Result<Decision, Error> {
         let mut shard = self.shard(organization);
         let now = shard.turn(now);
         if let Some(open) = shard.open.get(&request) {
@@ -84,7 +95,7 @@ impl Memory {
         for draw in draws {
             places.push(self.place(&mut shard, organization, draw, now)?);
         }
-        let (decision, open) = shard.decide(&places, draws, now);
+        let (decision, open) = shard.decide(&places, draws, client, now);
         for place in &places {
             shard.keep(*place, self.file.as_ref())?;
         }

@@ -88,13 +88,13 @@ impl Meter {
     }
 
     /// The remedy when `more` does not fit; `None` when it fits.
-    pub(crate) fn remedy(&mut self, bound: Bound, more: u64) -> Option<Remedy> {
+    pub(crate) fn remedy(&mut self, bound: Bound, more: u64, client: u64) -> Option<Remedy> {
         if self.fits(bound, more) {
             return None;
         }
         Some(match (self, bound) {
             (Self::Rate { bucket, limit }, _) => {
-                bucket.promise(*limit, more).map_or(Remedy::AskForLess, Remedy::Wait)
+                bucket.promise(*limit, more, client).map_or(Remedy::AskForLess, Remedy::Wait)
             }
             (Self::Held { .. }, Bound::Held { most }) if more <= most => Remedy::GiveBack,
             (Self::Held { .. }, _) => Remedy::AskForLess,

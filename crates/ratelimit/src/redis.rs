@@ -100,6 +100,16 @@ impl Redis {
         request: RequestId,
         draws: &[Draw<'_>],
     ) -> Result<Decision, Error> {
+        self.reserve_for(organization, (request, request as u64), draws).await
+    }
+
+    /// As [`Redis::reserve`], where each request is of a client of its own, for a client.
+    pub async fn reserve_for(
+        &self,
+        organization: &str,
+        (request, client): (RequestId, u64),
+        draws: &[Draw<'_>],
+    ) -> Result<Decision, Error> {
         for draw in draws {
             wire::check(draw.bound)?;
         }
@@ -119,7 +129,7 @@ impl Redis {
         let (shared, organization) = (shared.clone(), organization.to_owned());
         // Process the reply even if the caller is cancelled.
         tokio::spawn(async move {
-            let decision = shared.ask(&organization, request, &asked, &bounds).await;
+            let decision = shared.ask(&organization, (request, client), &asked, &bounds).await;
             if let Err(Ok(Decision::Admitted(_))) = answer.send(decision) {
                 let nothing = vec![Some(0); bounds.len()];
                 shared.table.settle(&organization, request, &nothing, shared.now());
@@ -229,7 +239,7 @@ impl Shared {
     async fn ask(
         &self,
         organization: &str,
-        request: RequestId,
+        (request, client): (RequestId, u64),
         asked: &PendingCall,
         bounds: &[(Bound, u64)],
     ) -> Result<Decision, Error> {
@@ -239,6 +249,7 @@ impl Shared {
         keys.push(wire::key(organization, &format!("request:{request:x}")));
         let mut args = vec![self.lease_ms(), self.durable()];
         wire::push(&mut args, known.as_millis() as u64);
+        wire::push(&mut args, client % wire::LARGEST);
         args.extend_from_slice(&asked.args);
         let reply = match self.link.call("reserve", &keys, &args).await {
             Ok(reply) => reply,

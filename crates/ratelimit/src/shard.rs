@@ -149,6 +149,7 @@ impl Shard {
         &mut self,
         places: &[usize],
         draws: &[Draw<'_>],
+        client: u64,
         now: Micros,
     ) -> (Decision, Option<Open>) {
         // Draws on one meter are checked together.
@@ -170,7 +171,7 @@ impl Shard {
         let mut worst = (0, Remedy::Wait(0));
         for (at, draw) in draws.iter().enumerate() {
             let more = on_same(at);
-            if let Some(remedy) = self.entry_mut(places[at]).meter.remedy(draw.bound, more)
+            if let Some(remedy) = self.entry_mut(places[at]).meter.remedy(draw.bound, more, client)
                 && remedy.severity() > worst.1.severity()
             {
                 worst = (at, remedy);

@@ -1,6 +1,7 @@
 //! One request of a client: its caller, its model, and the headers of its response, whether it
 //! succeeds or fails.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use hyper::HeaderMap;
@@ -28,6 +29,8 @@ pub(crate) struct Exchange {
     pub(crate) caller: Arc<Caller>,
     /// Its id.
     pub(crate) request: RequestId,
+    /// The number of its connection among those of its address.
+    pub(crate) slot: u32,
     /// When it was received, in microseconds of Unix time.
     pub(crate) now: ratelimit::Micros,
     /// The region in its host name.
@@ -164,7 +167,8 @@ impl Exchange {
         let (gateway, organization) = (&self.gateway, &*self.caller.organization.id);
         gateway.spend.seed(&self.caller, self.now).await?;
         let draws = plan.draws(demand, self.now);
-        let reserve = || gateway.limits.reserve(organization, self.request, &draws, self.now);
+        let (request, client) = (self.request, self.client());
+        let reserve = || gateway.limits.reserve(organization, (request, client), &draws, self.now);
         match reserve().await {
             Err(error) if error.kind() == ratelimit::ErrorKind::Unseeded => {
                 gateway.spend.seed_again(&self.caller, self.now).await?;
@@ -172,6 +176,13 @@ impl Exchange {
             }
             decision => decision.map_err(|error| self.unavailable(&error)),
         }
+    }
+
+    /// Tells clients apart that wait for a limit: the same key on another connection is another one.
+    fn client(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (&self.caller.key, self.slot).hash(&mut hasher);
+        hasher.finish()
     }
 
     fn unavailable(&self, error: &ratelimit::Error) -> ApiError {

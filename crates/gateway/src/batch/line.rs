@@ -91,6 +91,7 @@ async fn ask(job: &Job) -> Attempted {
             gateway: Arc::clone(&job.gateway),
             caller: Arc::clone(&job.caller),
             request: job.gateway.ids.next(),
+            slot: 0,
             now: job.gateway.clock.now(),
             region: None,
             model: None,

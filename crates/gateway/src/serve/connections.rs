@@ -18,6 +18,7 @@ use tokio::sync::Semaphore;
 use super::idle_timeout::{IdleTimeout, OpenRequest, OpenRequests};
 use super::pages::Pages;
 use super::service;
+use super::slots::{Slot, Slots};
 use crate::answer::AnswerBody;
 use crate::state::Gateway;
 
@@ -47,6 +48,7 @@ pub async fn serve(
 ) -> io::Result<Ending> {
     let graceful = GracefulShutdown::new();
     let pages = Pages::new(&gateway);
+    let slots = Arc::<Slots>::default();
     let room = Arc::new(Semaphore::new(MOST));
     let mut stop = std::pin::pin!(stop);
     loop {
@@ -60,7 +62,9 @@ pub async fn serve(
         };
         match accepted {
             Ok((stream, address)) => {
-                let connection = connection(&gateway, stream, pages.for_client(address.ip()));
+                let slot = slots.take(address.ip());
+                let pages = pages.for_client(address.ip());
+                let connection = connection(&gateway, stream, pages, slot);
                 let connection = graceful.watch(connection);
                 tokio::spawn(async move {
                     // A broken connection affects no other.
@@ -87,6 +91,7 @@ fn connection(
     gateway: &Arc<Gateway>,
     stream: TcpStream,
     pages: Pages,
+    slot: Slot,
 ) -> http1::Connection<TokioIo<IdleTimeout<TcpStream>>, impl Answering> {
     // Small responses should be sent without delay; the connection works even if this fails.
     let _ = stream.set_nodelay(true);
@@ -96,7 +101,7 @@ fn connection(
     let stream = IdleTimeout::new(stream, open_requests.clone(), header_timeout);
     let answer = service_fn(move |request| {
         let open_request = open_requests.begin();
-        let answer = service::answer(Arc::clone(&gateway), pages.clone(), request);
+        let answer = service::answer(Arc::clone(&gateway), pages.clone(), request, slot.number());
         async move {
             let answer = answer.await.map(|body| Held { body, _open_request: open_request });
             Ok::<_, std::convert::Infallible>(answer)

@@ -29,6 +29,7 @@ pub(super) async fn answer(
     gateway: Arc<Gateway>,
     pages: Pages,
     request: Request<Incoming>,
+    slot: u32,
 ) -> Response<AnswerBody> {
     let path = request.uri().path().to_owned();
     let mut segments = Vec::new();
@@ -37,7 +38,7 @@ pub(super) async fn answer(
         Ok(Route::Ready) => ready(&gateway).await,
         Ok(Route::Metrics) => metrics(&gateway),
         Ok(Route::Dashboard) => pages.answer(request).await,
-        route => answer_api(gateway, pages, request, route).await,
+        route => answer_api(gateway, pages, request, route, slot).await,
     }
 }
 
@@ -46,13 +47,14 @@ async fn answer_api(
     pages: Pages,
     request: Request<Incoming>,
     route: Result<Route<'_>, ApiError>,
+    slot: u32,
 ) -> Response<AnswerBody> {
     let began = gateway.clock.now();
     let method = request.method().clone();
     let path = tracing::enabled!(tracing::Level::DEBUG).then(|| request.uri().path().to_owned());
     let number = gateway.ids.next();
     let mut seen = Seen::default();
-    let answered = dispatch(&gateway, pages, request, route, (number, began), &mut seen);
+    let answered = dispatch(&gateway, pages, request, route, (number, began, slot), &mut seen);
     let answered = Box::pin(answered).await;
     let mut response = answered.unwrap_or_else(ApiError::into_response);
     let headers = response.headers_mut();
@@ -89,7 +91,7 @@ async fn dispatch(
     pages: Pages,
     request: Request<Incoming>,
     route: Result<Route<'_>, ApiError>,
-    (number, now): (ratelimit::RequestId, ratelimit::Micros),
+    (number, now, slot): (ratelimit::RequestId, ratelimit::Micros, u32),
     seen: &mut Seen,
 ) -> api::Answered {
     let Route::Api(api) = route? else { return Ok(pages.answer(request).await) };
@@ -104,6 +106,7 @@ async fn dispatch(
         settings,
         caller,
         request: number,
+        slot,
         now,
         region,
         model: None,

@@ -9,8 +9,7 @@ local LOADED_RUN, LOADED_BORN = '@RUN@', @BORN@
 local MOST = 2 ^ 52
 local MINIMA = 8
 local LEASES = 32
--- Refusals within this time, and within half of the refill time of a unit, count as of the first.
-local BURST = 1000000
+local WAITING = 8
 local RATE, SPEND, HELD = 0, 1, 2
 
 -- The time since which the data is complete: 0 for always. Earlier data may lack acknowledged
@@ -110,7 +109,7 @@ end
 
 local function fresh(kind, limit, window, now)
   local m = { kind = kind, u = 0, r = 0, at = now, limit = limit, window = window }
-  m.promised, m.refused, m.minima, m.leases, m.run = 0, 0, {}, {}, -1
+  m.promised, m.minima, m.leases, m.waiting, m.run = 0, {}, {}, {}, -1
   if kind == RATE and born > 0 then
     m.u, m.at = limit, born
     advance(m, now)
@@ -123,7 +122,7 @@ local function load(key, name)
   if not packed then return nil end
   local p = cmsgpack.unpack(packed)
   local m = { kind = p[1], u = p[2], r = p[3], at = p[4], limit = p[5], window = p[6] }
-  m.promised, m.run, m.refused, m.minima, m.leases = p[7], p[8], p[9], {}, {}
+  m.promised, m.run, m.minima, m.leases, m.waiting = p[7], p[8], {}, {}, {}
   local at = 11
   for n = 1, p[10] do
     m.minima[n] = { at = p[at], u = p[at + 1], r = p[at + 2] }
@@ -133,11 +132,17 @@ local function load(key, name)
     m.leases[n] = { id = p[at + 1], amount = p[at + 2], ends = p[at + 3] }
     at = at + 3
   end
+  -- Earlier versions end here.
+  for n = 1, p[at + 1] or 0 do
+    m.waiting[n] = { client = p[at + 2], due = p[at + 3] }
+    at = at + 2
+  end
   return m
 end
 
 local function save(key, name, m)
-  local p = { m.kind, m.u, m.r, m.at, m.limit, m.window, m.promised, m.run, m.refused, #m.minima }
+  -- The ninth is of earlier versions.
+  local p = { m.kind, m.u, m.r, m.at, m.limit, m.window, m.promised, m.run, 0, #m.minima }
   for _, one in ipairs(m.minima) do
     p[#p + 1] = one.at
     p[#p + 1] = one.u
@@ -148,6 +153,11 @@ local function save(key, name, m)
     p[#p + 1] = lease.id
     p[#p + 1] = lease.amount
     p[#p + 1] = lease.ends
+  end
+  p[#p + 1] = #m.waiting
+  for _, one in ipairs(m.waiting) do
+    p[#p + 1] = one.client
+    p[#p + 1] = one.due
   end
   redis.call('HSET', key, name, cmsgpack.pack(p))
 end
@@ -185,29 +195,42 @@ local function time_for(m, units, parts)
   return math.min(math.ceil(time), MOST)
 end
 
--- Uses one unit for a refused request, within the limit, as of the first refusal of a burst.
+-- Uses one unit for a refused request, if it fits and no client waits.
 local function count_refusal(m)
-  local full = m.limit - leased(m)
-  local burst = m.limit > 0 and math.min(BURST, math.floor(m.window / (2 * m.limit))) or 0
-  if m.at - m.refused >= burst then m.refused = m.at end
-  local units, parts = refilled(m.limit, m.at - m.refused, m.window)
-  local u, r = minus(math.max(full, 0), 0, units, parts, m.window)
-  if not less(m.u, m.r, u, r) then return end
-  note(m)
-  if less(m.u + 1, m.r, u, r) then m.u = m.u + 1 else m.u, m.r = u, r end
+  if m.promised <= m.at and room(m) >= 1 then use(m, 1) end
 end
 
--- Promises a wait for `amount`, behind the pending promises to other clients; -1: it never fits.
-local function promise(m, amount)
+-- Notes the deadline of a client that waits, in place of the first deadline where there is no room.
+local function await(m, client, due)
+  local place = #m.waiting + 1
+  if place > WAITING then
+    place = 1
+    for n = 2, WAITING do
+      if m.waiting[n].due < m.waiting[place].due then place = n end
+    end
+  end
+  for n, one in ipairs(m.waiting) do
+    if one.client == client then place = n end
+  end
+  m.waiting[place] = { client = client, due = due }
+end
+
+-- Promises a wait for `amount`, behind the pending promises to other clients; -1: it never fits. A client
+-- that asks again before its time gets no later one.
+local function promise(m, amount, client)
   if amount > m.limit then return -1 end
   local held, ends = leased(m)
   local alone = time_for(m, m.u + held + amount - m.limit, m.r)
   if held > 0 then alone = alone + math.max(0, ends - m.at) end
   alone = m.at + alone
   local due = alone
-  if m.promised > m.at then due = math.max(due, m.promised + time_for(m, amount, 0)) end
-  due = math.max(math.min(due, m.at + m.window), alone)
-  m.promised = due
+  if m.promised > m.at then due = math.min(m.promised + time_for(m, amount, 0), m.at + m.window) end
+  for _, one in ipairs(m.waiting) do
+    if one.client == client and one.due > m.at then due = one.due end
+  end
+  due = math.max(due, alone)
+  await(m, client, due)
+  m.promised = math.max(m.promised, due)
   return due - m.at
 end
 
@@ -343,11 +366,11 @@ local function answer(verdict, now, draws)
   return reply
 end
 
-local function helps(d)
+local function helps(d, client)
   local m, sum = d.at.m, d.at.sum
   if sum <= room(m) then return -3 end
   if m.kind == RATE then
-    local wait = promise(m, sum)
+    local wait = promise(m, sum, client)
     return wait < 0 and -4 or wait
   end
   if m.kind == HELD then return sum <= m.limit and -2 or -4 end
@@ -355,12 +378,12 @@ local function helps(d)
 end
 
 -- KEYS: rates, spend, this request. ARGV: lease in ms, durable, how long to remember the request in
--- ms, then ten per draw.
+-- ms, the client, then ten per draw.
 -- Verdicts: 1 admitted, 0 refused, 2 known already, 3 not seeded.
 local function reserve(keys, args)
   local now = clock()
   begin(args[2] == '1', now)
-  local draws = read_draws(args, 4)
+  local draws, client = read_draws(args, 5), tonumber(args[4])
   local known = meters(keys, draws, now)
   if redis.call('EXISTS', keys[3]) == 1 then return answer(2, now, draws) end
   local fits = true
@@ -388,7 +411,7 @@ local function reserve(keys, args)
     for _, d in ipairs(draws) do
       if d.counts and rates and refusing[d.set] then count_refusal(d.at.m) end
     end
-    for _, d in ipairs(draws) do d.helps = helps(d) end
+    for _, d in ipairs(draws) do d.helps = helps(d, client) end
   end
   for _, one in pairs(known) do keep(keys, one.m, one.name) end
   return answer(fits and 1 or 0, now, draws)

@@ -44,8 +44,9 @@ impl Remote<'_> {
         redis::cmd("SET").arg("clock").arg(now).exec(self.connection).unwrap();
     }
 
-    fn reserve(&mut self, limit: Limit, amount: u64) -> wire::MeterReply {
+    fn reserve(&mut self, limit: Limit, amount: u64, client: u64) -> wire::MeterReply {
         let mut args = vec![b"1000".to_vec(), b"1".to_vec(), b"60000".to_vec()];
+        wire::push(&mut args, client);
         let bound = Bound::Rate { limit, counts_refusals: true };
         let draw = Draw { meter: "m", bound, amount, set: 0 };
         wire::push_draw(&mut args, 1, &draw, Terms::default());
@@ -67,7 +68,7 @@ impl Remote<'_> {
 #[derive(Clone, Debug)]
 enum Operation {
     Pass(u64),
-    Reserve(f64),
+    Reserve(f64, u64),
     Settle(usize, f64),
     Limit(u64),
 }
@@ -76,7 +77,7 @@ fn history() -> impl Strategy<Value = (u64, u64, Vec<Operation>)> {
     let amounts = prop_oneof![1..1000u64, Just(1_000_000_000), Just(1_000_000_000_000)];
     let one = prop_oneof![
         prop_oneof![0..100u64, 0..30_000_000u64, 0..DAY].prop_map(Operation::Pass),
-        (0.0..1.0).prop_map(Operation::Reserve),
+        (0.0..1.0, 0..12u64).prop_map(|(part, client)| Operation::Reserve(part, client)),
         (any::<usize>(), 0.0..1.5).prop_map(|(which, part)| Operation::Settle(which, part)),
         amounts.clone().prop_map(Operation::Limit),
     ];
@@ -100,7 +101,7 @@ fn the_lua_script_agrees_with_the_bucket() {
         let mut limit = Limit { amount, window };
         let (mut bucket, mut now, mut taken) = (Bucket::default(), 1_800_000_000_000_000, vec![]);
         bucket.advance(limit, now);
-        let mut rate = limit;
+        let (began, mut rate) = (now, limit);
         for operation in all {
             let reply = match operation {
                 Operation::Pass(time) => {
@@ -111,10 +112,10 @@ fn the_lua_script_agrees_with_the_bucket() {
                     limit.amount = amount;
                     continue;
                 }
-                Operation::Reserve(part) => {
+                Operation::Reserve(part, client) => {
                     let amount = (part * limit.amount as f64) as u64;
                     remote.clock(now);
-                    let reply = remote.reserve(limit, amount);
+                    let reply = remote.reserve(limit, amount, client);
                     bucket.advance(rate, now);
                     if bucket.fits(limit, amount) {
                         bucket.take(limit, amount);
@@ -122,11 +123,15 @@ fn the_lua_script_agrees_with_the_bucket() {
                         prop_assert_eq!(reply.helps, -3);
                     } else {
                         bucket.count_refusal(limit);
-                        let wait = bucket.promise(limit, amount).unwrap();
+                        let wait = bucket.promise(limit, amount, client).unwrap();
                         let wait = wait.min(LONGEST).cast_signed();
                         // Two for each client with an earlier promise.
                         let most = wait + 80 + (wait >> 44);
-                        prop_assert!((wait..=most).contains(&reply.helps), "{wait} {reply:?}");
+                        // The longest time is counted from its promise.
+                        let is_longest = wait == LONGEST.cast_signed();
+                        let least =
+                            if is_longest { wait - (now - began).cast_signed() } else { wait };
+                        prop_assert!((least..=most).contains(&reply.helps), "{wait} {reply:?}");
                     }
                     reply
                 }

@@ -367,6 +367,17 @@ impl TestGateway {
         Ok(StreamingResponse { status, headers, body, _connection: connection })
     }
 
+    /// A connection for several requests.
+    pub(crate) async fn connect(&self) -> OpenConnection {
+        let stream = TcpStream::connect(self.address).await.expect("a connection");
+        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.expect("HTTP");
+        let connection = Connection(tokio::spawn(async {
+            // Errors show in the response.
+            let _ = connection.await;
+        }));
+        OpenConnection { sender, _connection: connection }
+    }
+
     /// Starts a streaming chat.
     pub(crate) async fn stream(&self, tenant: &Tenant, body: &Value) -> StreamingResponse {
         self.stream_from(tenant, "/v1/chat/completions", body).await
@@ -473,6 +484,30 @@ impl StreamingResponse {
             body.extend_from_slice(&piece.expect("a whole answer"));
         }
         Answer { status: self.status, headers: self.headers, body: body.into() }
+    }
+}
+
+/// A connection that stays open between requests.
+pub(crate) struct OpenConnection {
+    sender: http1::SendRequest<Full<Bytes>>,
+    _connection: Connection,
+}
+
+impl OpenConnection {
+    /// As [`TestGateway::chat`].
+    pub(crate) async fn chat(&mut self, tenant: &Tenant) -> Answer {
+        let request = Request::builder()
+            .method(Method::POST)
+            .uri("/v1/chat/completions")
+            .header("host", "gateway")
+            .header("authorization", format!("Bearer {}", tenant.key))
+            .header("content-type", "application/json")
+            .body(Full::new(Bytes::from(chat_request().to_string())))
+            .expect("a request");
+        let response = self.sender.send_request(request).await.expect("an answer");
+        let (head, body) = response.into_parts();
+        let body = body.collect().await.expect("a whole answer").to_bytes();
+        Answer { status: head.status, headers: head.headers, body }
     }
 }
 

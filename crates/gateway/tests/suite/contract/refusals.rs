@@ -47,15 +47,22 @@ async fn requests_a_minute() {
             tenant.organization
         )
     };
-    // Each refusal with a pending wait is one more in the queue.
-    refused(&gateway.chat(&tenant).await, "requests", &message("20s"), 20_000);
-    refused(&gateway.chat(&tenant).await, "requests", &message("40s"), 40_000);
-    refused(&gateway.chat(&tenant).await, "requests", &message("60s"), 60_000);
-    gateway.clock.advance(20 * SECOND);
-    assert_eq!(gateway.chat(&tenant).await.status, 200);
+    // Clients that wait at once are served one after the other.
+    let mut clients = Vec::new();
+    for (wait, ms) in [("20s", 20_000), ("40s", 40_000), ("60s", 60_000)] {
+        let mut client = gateway.connect().await;
+        refused(&client.chat(&tenant).await, "requests", &message(wait), ms);
+        clients.push(client);
+    }
+    // One that asks again too early waits no longer for that.
+    gateway.clock.advance(SECOND);
+    refused(&clients[0].chat(&tenant).await, "requests", &message("19s"), 19_000);
+    refused(&clients[1].chat(&tenant).await, "requests", &message("39s"), 39_000);
+    gateway.clock.advance(19 * SECOND);
+    assert_eq!(clients[0].chat(&tenant).await.status, 200);
     assert_eq!(
         gateway.metric("gateway_rejected_total{dimension=\"rpm\",scope=\"organization\"}").await,
-        3
+        5
     );
 }
 
