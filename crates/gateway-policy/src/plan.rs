@@ -265,6 +265,13 @@ fn is_tokens(dimension: Dimension) -> bool {
 }
 
 impl Meter {
+    /// The meter of a spend without a limit, to look at.
+    #[must_use]
+    pub fn of_spend(name: &str, scope: Scope) -> Self {
+        let set = if scope == Scope::Project { OF_PROJECT } else { OF_MODEL };
+        Self { name: name.into(), dimension: Dimension::Spend, scope, limit: u64::MAX, set }
+    }
+
     fn is_drawn_on(&self, demand: &Demand) -> bool {
         match self.dimension {
             Dimension::ImagesPerMinute => demand.images > 0,

@@ -172,7 +172,8 @@ fn request(outgoing: Outgoing<'_>) -> Result<Request<OutBody>, Failure> {
 
 /// `/v1/chat/completions?x` at `https://host/api/v1` is `https://host/api/v1/chat/completions?x`.
 fn uri(base: &Base, path: &str) -> Result<Uri, hyper::http::Error> {
-    let rest = path.strip_prefix("/v1").unwrap_or(path);
+    let path = headers::path_for_upstream(path);
+    let rest = path.strip_prefix("/v1").unwrap_or(&path);
     let path: PathAndQuery = match &*base.path {
         "/v1" => path.parse()?,
         prefix => format!("{prefix}{rest}").parse()?,

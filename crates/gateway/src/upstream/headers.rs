@@ -1,6 +1,8 @@
 //! Filters headers. A client's headers are forwarded except those about its connection and its key;
 //! of a response's headers only harmless ones pass, so that host names and our account stay hidden.
 
+use std::borrow::Cow;
+
 use hyper::HeaderMap;
 use hyper::header::{self, HeaderName};
 
@@ -47,7 +49,51 @@ fn stays_here(name: &HeaderName) -> bool {
                 "keep-alive" | "proxy-connection" | "openai-organization" | "openai-project"
             ) || name.starts_with("x-forwarded-")
                 || name.starts_with("x-real-ip")
+                || is_credential(name)
         }
+    }
+}
+
+/// Returns whether a header or a parameter of this name holds a key of the caller, whatever the provider that
+/// reads it: by the words of the name, in lower case.
+fn is_credential(name: &str) -> bool {
+    let words: Vec<&str> = name.split(['-', '_', '.']).collect();
+    let is_secret = |word: &&str| {
+        matches!(
+            *word,
+            "apikey"
+                | "auth"
+                | "authorization"
+                | "cookie"
+                | "credential"
+                | "credentials"
+                | "password"
+                | "secret"
+                | "signature"
+                | "token"
+        )
+    };
+    let is_key = |pair: &[&str]| matches!(*pair, ["api" | "subscription" | "access", "key"]);
+    words.iter().any(is_secret) || words.windows(2).any(is_key)
+}
+
+/// A path with its query as it is forwarded: without parameters that hold a key of the caller.
+#[must_use]
+pub(crate) fn path_for_upstream(path: &str) -> Cow<'_, str> {
+    let Some((before, query)) = path.split_once('?') else { return Cow::Borrowed(path) };
+    let is_kept = |parameter: &&str| {
+        let name = parameter.split('=').next().unwrap_or_default();
+        let name = percent_encoding::percent_decode_str(name).decode_utf8_lossy();
+        let name = name.to_ascii_lowercase();
+        name != "key" && !is_credential(&name)
+    };
+    if query.split('&').all(|parameter| is_kept(&parameter)) {
+        return Cow::Borrowed(path);
+    }
+    let kept: Vec<&str> = query.split('&').filter(is_kept).collect();
+    match kept.is_empty() {
+        true => Cow::Borrowed(before),
+        false => Cow::Owned(format!("{before}?{}", kept.join("&"))),
     }
 }
 
@@ -76,5 +122,55 @@ fn comes_back(name: &HeaderName) -> bool {
         | header::ETAG
         | header::LAST_MODIFIED => true,
         _ => matches!(name.as_str(), "openai-model" | "openai-version"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_stay_here_and_all_else_travels() {
+        for name in [
+            "x-api-key",
+            "api-key",
+            "x-goog-api-key",
+            "apikey",
+            "ocp-apim-subscription-key",
+            "x-auth-token",
+            "helicone-auth",
+            "x-amz-security-token",
+            "set-cookie",
+            "x-client-secret",
+            "x-access-key",
+        ] {
+            assert!(stays_here(&HeaderName::from_static(name)), "{name}");
+        }
+        for name in [
+            "idempotency-key",
+            "openai-beta",
+            "user-agent",
+            "x-stainless-retry-count",
+            "anthropic-version",
+            "x-request-id",
+            "x-monkey",
+            "author",
+        ] {
+            assert!(!stays_here(&HeaderName::from_static(name)), "{name}");
+        }
+    }
+
+    #[test]
+    fn keys_in_a_query_stay_here() {
+        for (path, expected) in [
+            ("/v1/models", "/v1/models"),
+            ("/v1/files?limit=2&after=file-1", "/v1/files?limit=2&after=file-1"),
+            ("/v1/files?key=sk-1", "/v1/files"),
+            ("/v1/files?limit=2&KEY=sk-1&order=asc", "/v1/files?limit=2&order=asc"),
+            ("/v1/files?api%5Fkey=sk-1&a", "/v1/files?a"),
+            ("/v1/files?access_token=x&keys=1", "/v1/files?keys=1"),
+        ] {
+            assert_eq!(path_for_upstream(path), expected);
+        }
     }
 }

@@ -11,7 +11,7 @@ use super::super::{live, page::Failure};
 use super::view::{Notice, View, tier_name};
 use crate::Services;
 use gateway_policy::dates;
-use gateway_policy::plan::{Dimension, Meter, ORGANIZATION_SPEND, Scope, spend_meter};
+use gateway_policy::plan::{Meter, ORGANIZATION_SPEND, Scope, spend_meter};
 use gateway_policy::tenants::{MicroDollars, Organization, SpendLimits, Tier};
 use gateway_store::ledger;
 
@@ -48,12 +48,7 @@ pub(crate) async fn spent(
             Some(project) => drop(spent.projects.insert(project, sum.cost)),
         }
     }
-    let meter = Meter {
-        name: ORGANIZATION_SPEND.into(),
-        dimension: Dimension::Spend,
-        scope: Scope::Organization,
-        limit: u64::MAX,
-    };
+    let meter = Meter::of_spend(ORGANIZATION_SPEND, Scope::Organization);
     if let Ok(readings) = live::read(services, &organization.id, vec![meter], now).await {
         let used = readings.first().map_or(0, |reading| reading.state.used);
         spent.organization = spent.organization.max(used);
@@ -70,12 +65,7 @@ impl Spent {
         projects: &[&str],
         now: Micros,
     ) -> Vec<MicroDollars> {
-        let meter = |project: &&str| Meter {
-            name: spend_meter(project).into(),
-            dimension: Dimension::Spend,
-            scope: Scope::Project,
-            limit: u64::MAX,
-        };
+        let meter = |project: &&str| Meter::of_spend(&spend_meter(project), Scope::Project);
         let meters = projects.iter().map(meter).collect();
         let known = projects.iter().map(|project| self.of_project(project));
         match live::read(services, organization, meters, now).await {

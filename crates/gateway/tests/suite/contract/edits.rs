@@ -203,6 +203,9 @@ async fn client_headers_about_the_upstream_are_not_forwarded() {
         ("openai-project", &*tenant.project),
         ("openai-beta", "x=v2"),
         ("idempotency-key", "abc"),
+        ("x-api-key", &*tenant.key),
+        ("x-goog-api-key", &*tenant.key),
+        ("x-amz-security-token", "secret"),
     ];
     upstream.script([Script::json(&chat(&usage(1, 1)))]);
     let post = hyper::Method::POST;
@@ -225,6 +228,9 @@ async fn client_headers_about_the_upstream_are_not_forwarded() {
         "te",
         "openai-organization",
         "openai-project",
+        "x-api-key",
+        "x-goog-api-key",
+        "x-amz-security-token",
     ] {
         assert!(!got.contains_key(name), "{name}");
     }

@@ -31,6 +31,21 @@ async fn requests_without_a_valid_key_are_refused() {
         assert_eq!(answer.header("www-authenticate"), "Bearer");
         assert!(!answer.text().contains("sk-"), "{}", answer.text());
     }
+    // Clients of other providers send their key in other headers. Two different ones are none.
+    for name in ["x-api-key", "api-key", "x-goog-api-key"] {
+        let models = |headers: Vec<(&'static str, String)>| {
+            let gateway = &gateway;
+            async move {
+                let headers: Vec<_> = headers.iter().map(|(name, key)| (*name, &**key)).collect();
+                gateway.send(Method::GET, "/v1/models", &headers, "").await.status
+            }
+        };
+        let (key, bearer) = (tenant.key.clone(), bearer.clone());
+        assert_eq!(models(vec![(name, key.clone())]).await, 200, "{name}");
+        assert_eq!(models(vec![(name, key), ("authorization", bearer.clone())]).await, 200);
+        assert_eq!(models(vec![(name, "x".into()), ("authorization", bearer)]).await, 401);
+        assert_eq!(models(vec![(name, String::new())]).await, 401);
+    }
     let twice = [("authorization", &*bearer), ("authorization", "Bearer x")];
     assert_eq!(gateway.send(Method::GET, "/v1/models", &twice, "").await.status, 401);
     assert_eq!(
