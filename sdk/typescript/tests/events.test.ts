@@ -6,7 +6,7 @@ import { type TestContext, test } from "node:test";
 
 import { Agent, type ThreadEvent, ThreadBusy } from "@agentd-embed/sdk";
 
-import { IDLE, type Response, listen, message, proxy, scripted, started } from "./servers.js";
+import { IDLE, type Response, fake, listen, message, proxy, scripted, started } from "./servers.js";
 
 const within = { timeout: 60_000 };
 const LONG = Array.from({ length: 300 }, (_, at) => `word ${at} of it `).join("");
@@ -189,4 +189,38 @@ test("an iteration of events ends by its signal and with the agent", within, asy
   await agent.close();
   await assert.rejects(second, /connection was closed/);
   assert.throws(() => thread.events(5 as never), /TypeError.*`cursor`/);
+});
+
+// Of the events that are counted, the server leaves out one: the client cannot know which.
+test("a new event among those of an unknown number reaches every reader", within, async (context) => {
+  const body = `await hello();
+    let now = 3;
+    const event = (at) => send({ method: "x", params: { threadId: "t", at }, eventCursor: String(at) });
+    const answer = ({ id, params }, events) => {
+      const replay = events === undefined ? {} : { eventReplay: { type: "replayed", events, openRequestIds: [] } };
+      send({ id, result: { thread: { id: "t", turns: [] }, eventCursor: String(now), ...replay } });
+      return params.eventCursor;
+    };
+    answer(await receive());
+    const asked = [answer(await receive(), 2)];
+    event(2); now = 4; event(4);
+    asked.push(answer(await receive()), answer(await receive(), 1));
+    event(4);
+    asked.push(answer(await receive()));
+    send({ id: (await receive()).id, result: { data: asked } });
+    await forever();`;
+  const capabilities = { optOutNotificationMethods: ["turn/diff/updated" as const] };
+  const agent = await started(context, { ...fake(context, body), capabilities });
+  const thread = await agent.thread();
+  const numbers = async (cursor?: string) => {
+    const taken: unknown[] = [];
+    for await (const event of thread.events(cursor)) {
+      const { at } = event.params as { at?: number };
+      taken.push(at);
+      if (at === 4) return taken;
+    }
+    return taken;
+  };
+  assert.deepEqual(await Promise.all([numbers(), numbers("1")]), [[4], [2, 4]]);
+  assert.deepEqual(await agent.requestUntyped("thread/list"), { data: ["1", null, "3", null] });
 });
