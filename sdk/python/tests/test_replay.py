@@ -107,6 +107,7 @@ def test_a_new_event_among_those_of_an_unknown_number_reaches_every_reader(fake:
         "replay = {'type': 'replayed', 'events': 1, 'openRequestIds': []}\n"
         "send(id=asked['id'], result={**thread(), 'eventReplay': replay})\n"
         "event(4)\n"
+        "answer(turns=[ended])\n"
         "sys.stdin.read()\n"
     )
 

@@ -106,6 +106,8 @@ class Session:
         self._order = 0
         #: What the server sends again, by thread.
         self._replays: dict[str, Replay] = {}
+        #: Held by a replay of an unknown number of events. Made in the loop, to which Python before 3.10 binds it.
+        self._bounding: asyncio.Lock | None = None
         #: Threads that this connection is not subscribed to, but the one before was.
         self._left: set[str] = set()
         self._connection: Connection | None = None
@@ -157,6 +159,8 @@ class Session:
         Where they are gone, `put` gets an event `replaced` in their place. It must not be cancelled: what the server
         sends after the answer would go to the other readers, which have it.
         """
+        expected: list[Replay] = []
+
         def taken(result: Any) -> None:
             self.id_of("thread", "thread/resume", result)
             replay = result.get("eventReplay")
@@ -165,7 +169,8 @@ class Session:
                 self._listener.still_open(thread, replay["openRequestIds"])
             if kind == "replayed" and isinstance(replay.get("events"), int):
                 if replay["events"]:
-                    self._expect(thread, Replay(replay["events"], result.get("eventCursor"), put, done))
+                    expected.append(Replay(replay["events"], result.get("eventCursor"), put, done))
+                    self._expect(thread, expected[0])
                 else:
                     done()
             elif kind == "snapshot":
@@ -177,7 +182,15 @@ class Session:
             self._keep_cursor(thread, result)
             self._left.discard(thread)
 
-        await self.request("thread/resume", {"threadId": thread, "eventCursor": cursor}, taken)
+        params = {"threadId": thread, "eventCursor": cursor}
+        if not self._has_opt_outs:
+            await self.request("thread/resume", params, taken)
+            return
+        self._bounding = self._bounding or asyncio.Lock()
+        async with self._bounding:
+            await self.request("thread/resume", params, taken)
+            for replay in expected:
+                await self._bound(thread, replay)
 
     @property
     def is_over(self) -> bool:
@@ -261,11 +274,9 @@ class Session:
         """The next events of a thread are those of a replay."""
         earlier = self._replays.get(thread)
         if earlier is not None:
-            # All of its events came before this answer: those that are missing were left out.
+            # All of its events came before this answer.
             self._end_replay(thread, earlier)
         self._replays[thread] = replay
-        if self._has_opt_outs:
-            self.begin(self._bound(thread, replay))
 
     def _send_again(self, thread: str, replay: Replay, event: AnyEvent) -> None:
         replay.put(event)
@@ -295,7 +306,8 @@ class Session:
         try:
             await self.request("thread/resume", {"threadId": thread}, taken)
         except AgentdError as error:
-            if self._replays.pop(thread, None) is replay:
+            if self._replays.get(thread) is replay:
+                del self._replays[thread]
                 replay.put(error)
                 self._listener.gone(thread, error)
 
