@@ -60,8 +60,10 @@ class Bot:
             for (user,) in self.database.execute("SELECT DISTINCT user FROM messages WHERE NOT is_answered").fetchall():
                 task = self.busy.get(user)
                 if task is None or task.done():
-                    if task is not None:
-                        task.result()  # What failed ends the bot.
+                    error = None if task is None else task.exception()
+                    # The server was killed, which ends what ran: this round sees how far it came.
+                    if error is not None and not isinstance(error, (ConnectionLost, TurnInterrupted)):
+                        raise error
                     self.busy[user] = asyncio.ensure_future(self.answer(user))
             await asyncio.sleep(0.05)
 
@@ -90,22 +92,18 @@ class Bot:
     async def reply(self, thread: AsyncThread, user: str, text: str) -> tuple[str, Reply]:
         """The answer of the turn that answers it, which may have begun or ended before the bot was killed."""
         (answered,) = self.database.execute("SELECT turn FROM users WHERE name = ?", [user]).fetchone()
-        while True:
-            try:
-                # In this order: a turn that runs now may have ended in the next moment.
-                turn: AsyncTurn[Any] | None = await thread.running()
-                if turn is None:
-                    for last in (await thread.read())["thread"]["turns"][-1:]:
-                        if last["id"] != answered and last["status"] == "completed":
-                            says = [item["text"] for item in last["items"] if item["type"] == "agentMessage"]
-                            return last["id"], Reply(**json.loads(says[-1]))
-                    turn = await thread.turn(text, output=Reply)
-                await turn.result()
-            except TurnFailed as error:
-                return error.turn_id or "", Reply(f"There is no answer: {error}")
-            except (ConnectionLost, TurnInterrupted):
-                # The server was killed, which ends what ran: the next round sees how far it came.
-                continue
+        # In this order: a turn that runs now may have ended in the next moment.
+        turn: AsyncTurn[Any] | None = await thread.running()
+        if turn is None:
+            for last in (await thread.read())["thread"]["turns"][-1:]:
+                if last["id"] != answered and last["status"] == "completed":
+                    says = [item["text"] for item in last["items"] if item["type"] == "agentMessage"]
+                    return last["id"], Reply(**json.loads(says[-1]))
+            turn = await thread.turn(text, output=Reply)
+        try:
+            return turn.id, Reply(**json.loads((await turn.result()).text))
+        except TurnFailed as error:
+            return turn.id, Reply(f"There is no answer: {error}")
 
 
 async def main() -> None:
