@@ -114,7 +114,7 @@ export class Hub {
 
   unsubscribe(threadId: string, queue: EventQueue): void {
     this.readers.remove(threadId, queue);
-    queue.close();
+    queue.end();
   }
 
   /** Gets what a queue lacks after its position. Rejects when the thread cannot be resumed. */
