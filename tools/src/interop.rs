@@ -34,11 +34,13 @@ const STEPS: &[Step] = &[
     Step { name: "packages", when: InTurn, check: packages::check },
 ];
 
-/// Run only by name: one compiles the program again, for another target, and one downloads two programs of
-/// 100 MB each.
+/// Run only by name: one compiles the program again, for another target, two download hundreds of packages or two
+/// programs of 100 MB each, and one takes minutes.
 const BY_NAME: &[Step] = &[
     Step { name: "static program", when: InTurn, check: packages::check_static },
     Step { name: "terminals", when: InTurn, check: clients::check_terminals },
+    Step { name: "frameworks", when: InTurn, check: clients::check_frameworks },
+    Step { name: "sdk kills", when: InTurn, check: clients::check_sdk_kills },
 ];
 
 /// A step's name, and what writes its page.
@@ -46,10 +48,14 @@ type Writer = (&'static str, fn(&Path) -> Result<()>);
 
 const WRITERS: &[Writer] = &[("patches", patches::write), ("gateway clients", clients::write)];
 
+/// As [`BY_NAME`].
+const WRITERS_BY_NAME: &[Writer] = &[("frameworks", clients::write_frameworks)];
+
 pub(crate) fn run(root: &Path, options: &Options) -> ExitCode {
     if options.write {
-        let chosen = WRITERS.iter().filter(|(name, _)| options.includes(name));
-        for (name, write) in chosen {
+        let by_default = WRITERS.iter().filter(|(name, _)| options.includes(name));
+        let by_name = WRITERS_BY_NAME.iter().filter(|(name, _)| options.names(name));
+        for (name, write) in by_default.chain(by_name) {
             if let Err(error) = write(root) {
                 eprintln!("error: {name}: {error:#}");
                 return ExitCode::FAILURE;

@@ -1,6 +1,7 @@
 """The types and the tests of the package against `agentd`: one line for each check, and a count at the end.
 
-Environment: AGENTD (the program). Ends with 1 when a check failed.
+Environment: AGENTD (the program); with SOAK_KILLS, the soak with so many kills in place of them. Ends with 1 when a check
+failed.
 """
 
 from __future__ import annotations
@@ -42,6 +43,13 @@ def main() -> int:
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     sys.dont_write_bytecode = True
     sys.path.insert(0, str(ROOT / "src"))
+    kills = os.environ.get("SOAK_KILLS")
+    if kills is not None:
+        from soak import main as soak
+
+        sys.argv[1:] = [kills]
+        report(f"python sdk: {kills} kills of a bot and its server", "see the lines above" if soak() else None)
+        return end()
     for mode in ("src", "tests", "examples"):
         environment = {**os.environ, "MYPYPATH": "src:tests"}
         command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", os.devnull, mode]
@@ -53,6 +61,11 @@ def main() -> int:
     checked = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     report("python sdk: types by pyright", checked.stdout + checked.stderr if checked.returncode else None)
     pytest.main(["-p", "no:terminal", "-p", "no:cacheprovider", str(ROOT / "tests")], plugins=[Reporter()])
+    return end()
+
+
+def end() -> int:
+    """The count, and the exit code."""
     print(f"{passed} passed, {failed} failed", flush=True)
     return 1 if failed or not passed else 0
 

@@ -153,6 +153,44 @@ def test_a_tool_ends_with_its_turn(scripted: Scripted) -> None:
     asyncio.run(work())
 
 
+def test_a_sub_agent_s_callbacks_get_the_context_of_the_turn_that_gave_it_work(scripted: Scripted) -> None:
+    seen: list[Any] = []
+
+    @tool
+    def whose(ctx: ToolContext) -> str:
+        """The user."""
+        seen.append(ctx.user)
+        return "known"
+
+    def of(conversation: int, *responses: dict[str, Any]) -> list[dict[str, Any]]:
+        return [{**it, "conversation": conversation} for it in responses]
+
+    wait = call("wait_agent", targets=["Ada"], timeout_ms=20_000)
+    begins = [call("spawn_agent", message="look"), wait, message("Done")]
+    goes_on = [call("send_input", target="Ada", message="again"), wait, message("Done")]
+    below = [call("spawn_agent", message="look"), call("wait_agent", targets=["Basil"], timeout_ms=20_000), call("whose"), message("Seen")]
+    again = [call("whose"), message("Seen")]
+    arguments = scripted([
+        *of(0, *begins, *goes_on, *goes_on),
+        *of(1, *below, *again, *again),
+        *of(2, call("whose"), message("Seen")),
+    ])  # fmt: skip
+
+    async def work() -> None:
+        async with gated(arguments, "unix") as gate:
+            async with agent_of(arguments, gate.address, tools=[whose]) as agent:
+                thread = await agent.thread(context="the thread's", config={"agents.max_depth": 2})
+                await thread.run("go", context="Ada")
+                await thread.run("on", context="Grace")
+            # In another process the turns of the thread say who its agents are.
+            async with agent_of(arguments, gate.address, tools=[whose]) as agent:
+                thread = await agent.resume(thread.id, context="resumed")
+                await thread.run("on")
+
+    run(work)
+    assert seen == ["Ada", "Ada", "Grace", "resumed"]
+
+
 def test_callbacks_get_the_context_of_their_user(scripted: Scripted) -> None:
     seen: list[Any] = []
 

@@ -80,7 +80,7 @@ export class Agent {
     check(options);
     if (options.token !== undefined) checkToken(options.token);
     this.#options = options;
-    this.#answerer = new Answerer(options, (threadId, turnId) => this.#hub.states.peek(threadId)?.contextOf(turnId));
+    this.#answerer = new Answerer(options, (threadId, turnId) => this.#hub.subAgents.userOf(threadId, turnId));
     const clientName = options.clientName ?? "agentd-embed-typescript";
     const capabilities = capabilitiesOf(options.capabilities);
     this.#session = new Session(way, { clientName, startTimeout, reconnectTimeout, overloadRetries, capabilities }, {
@@ -213,11 +213,12 @@ export class Agent {
     let state: ThreadState | undefined;
     const id = await this.#session.open(method, { ...defaults, ...params }, (threadId, turns) => {
       state = this.#hub.states.of(threadId);
+      if (context !== undefined) state.context = context;
       state.replaced(turns);
       state.cursor ??= this.#session.cursorOf(threadId);
+      this.#hub.subAgents.opened(turns);
     });
     state ??= this.#hub.states.of(id);
-    if (context !== undefined) state.context = context;
     return new Thread(this.#host, state);
   }
 

@@ -49,7 +49,10 @@ export interface CallbackContext {
   turnId: string | undefined;
   /** The item or the call that it is about. */
   callId: string | undefined;
-  /** The application's own value: `context` of the turn or, without one, of the thread. */
+  /**
+   * The application's own value: `context` of the turn or, without one, of the thread; of a sub-agent, that of the turn
+   * that gave it its work.
+   */
   user: unknown;
   /** Aborted when the answer is no longer needed: another client gave it, or the turn has ended. */
   signal: AbortSignal;

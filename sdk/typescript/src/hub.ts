@@ -11,6 +11,7 @@ import { Orders } from "./order.js";
 import type { Thread, Turn } from "./protocol.js";
 import { EventQueue, type Reader, Readers } from "./queue.js";
 import { ThreadStates } from "./state.js";
+import { SubAgents } from "./subagents.js";
 
 /** What the hub needs of the session. */
 export interface Server {
@@ -23,12 +24,15 @@ export interface Server {
   cursorOf(threadId: string): string | undefined;
   subscribe(threadId: string, signal?: AbortSignal): Promise<void>;
   request(method: string, params: unknown, taken?: (result: unknown) => void): Promise<unknown>;
+  keepCursor(threadId: string, result: unknown): void;
 }
 
 /** Events that the server sends again, for one reader alone: the others have them. */
 interface Replay {
   queue: EventQueue;
   left: number;
+  /** Whether one of them has arrived. */
+  isBegun: boolean;
   /** The position after the last of them. */
   until: unknown;
   over(): void;
@@ -36,6 +40,7 @@ interface Replay {
 
 export class Hub {
   readonly states = new ThreadStates();
+  readonly subAgents = new SubAgents(this.states);
   readonly readers = new Readers();
   readonly orders = new Orders();
   readonly flow: Flow;
@@ -63,9 +68,12 @@ export class Hub {
     if (replay) {
       if ("threadId" in params) replay.queue.push(event, size);
       replay.left -= 1;
-      if (replay.left === 0 || cursor === replay.until) replay.over();
+      replay.isBegun = true;
+      // Where some are left out, the last one that is counted may be a new one.
+      if (cursor === replay.until || (replay.left === 0 && !this.#server.hasOptOuts)) replay.over();
       return false;
     }
+    this.subAgents.notified(method, params);
     if (!("threadId" in params)) return true;
     this.states.peek(threadId)?.note(event);
     this.#arrived += 1;
@@ -106,7 +114,7 @@ export class Hub {
 
   unsubscribe(threadId: string, queue: EventQueue): void {
     this.readers.remove(threadId, queue);
-    queue.close();
+    queue.end();
   }
 
   /** Gets what a queue lacks after its position. Rejects when the thread cannot be resumed. */
@@ -188,7 +196,7 @@ export class Hub {
       if (!queue.hasGap) this.readers.add(threadId, queue);
       release();
     };
-    const own: Replay = { queue, left, until, over };
+    const own: Replay = { queue, left, isBegun: false, until, over };
     this.#replays.set(threadId, own);
     if (this.#server.hasOptOuts) this.#bound(threadId, own);
     return true;
@@ -196,15 +204,20 @@ export class Hub {
 
   /**
    * Ends a replay whose number of events is not known: what the server sends after the answer to a later request is
-   * new. Others that may have missed something meanwhile ask for it.
+   * new. When new events may have been given to its reader alone, the others ask for them.
    */
   #bound(threadId: string, replay: Replay): void {
     const end = () => {
       if (this.#replays.get(threadId) !== replay) return;
-      for (const other of this.readers.of(threadId)) if (other instanceof EventQueue) other.breakOff(false);
+      const others = replay.isBegun ? this.readers.of(threadId) : [];
+      for (const other of others) if (other instanceof EventQueue) other.breakOff(false);
       replay.over();
     };
-    this.#server.request("thread/read", { threadId }, end).catch(end);
+    const taken = (result: unknown) => {
+      if (this.#replays.get(threadId) === replay) this.#server.keepCursor(threadId, result);
+      end();
+    };
+    this.#server.request("thread/resume", { threadId }, taken).catch(end);
   }
 
   #show(threadId: string, result: Params, readers: readonly Reader[]): void {

@@ -49,6 +49,7 @@ export class EventQueue implements Reader {
   #size = 0;
   #isFull = false;
   #hasGap = false;
+  #isEnded = false;
   /** The newest use of tokens of the turn, which no snapshot has. */
   #usage: ThreadEvent | undefined;
   #began = 0;
@@ -66,7 +67,13 @@ export class EventQueue implements Reader {
     return this.#hasGap;
   }
 
+  /** Whether nothing reads it any more. */
+  get isEnded(): boolean {
+    return this.#isEnded;
+  }
+
   push(value: ThreadEvent | AgentdError, size = 0, order = 0): void {
+    if (this.#isEnded) return;
     if (this.#hasGap && !(value instanceof Error)) return this.#keepUsage(value);
     const last = this.#entries.last;
     if (last && !(last.value instanceof Error) && !(value instanceof Error) && continues(last.value, value)) {
@@ -147,7 +154,13 @@ export class EventQueue implements Reader {
     for (const wake of wakers) wake();
   }
 
-  /** Ends the waits for room, when nothing is read any more. */
+  /** Takes nothing any more: its reader is gone. */
+  end(): void {
+    this.#isEnded = true;
+    this.close();
+  }
+
+  /** Ends the waits for room. */
   close(): void {
     this.#isFull = false;
     this.#flow.emptied(this);
@@ -202,6 +215,8 @@ export class Readers {
 
   add(thread: string, queue: EventQueue): void {
     this.remove(thread, queue);
+    // Its reader left while its events were asked for.
+    if (queue.isEnded) return;
     const queues = this.#queues.get(thread) ?? new Set();
     this.#queues.set(thread, queues.add(new WeakRef(queue)));
   }

@@ -94,6 +94,12 @@ export class Session {
     return this.#cursors.get(threadId);
   }
 
+  /** All events of a thread before the position of a result have arrived, or are sent again. */
+  keepCursor(threadId: string, result: unknown): void {
+    const cursor = isObject(result) ? result["eventCursor"] : undefined;
+    if (typeof cursor === "string") this.#cursors.set(threadId, cursor);
+  }
+
   /** Takes no messages of the server until `isPaused` is false again. */
   pause(isPaused: boolean): void {
     this.#isPaused = isPaused;
@@ -142,7 +148,7 @@ export class Session {
     let id = "";
     const taken = (result: unknown) => {
       id = this.idOf("thread", method, result);
-      this.#keepCursor(id, result);
+      this.keepCursor(id, result);
       this.#left.delete(id);
       const { turns } = (result as { thread: { turns?: unknown } }).thread;
       opened(id, Array.isArray(turns) ? turns : []);
@@ -303,7 +309,8 @@ export class Session {
       try {
         await this.#resume(connection, thread);
       } catch (error) {
-        if (connection.isLost) throw error;
+        // A server that has too much to do is asked again on the next connection.
+        if (connection.isLost || error instanceof Overloaded) throw error;
         const why = `the thread could not be resumed on a new connection: ${(error as Error).message}`;
         this.#listener.gone(thread, new ConnectionLost(why, { cause: error }));
       }
@@ -321,15 +328,10 @@ export class Session {
         this.#listener.open(threadId, replay["openRequestIds"]);
       }
       // With a replay, each event brings its own position.
-      if (!isObject(replay) || replay["type"] !== "replayed") this.#keepCursor(threadId, result);
+      if (!isObject(replay) || replay["type"] !== "replayed") this.keepCursor(threadId, result);
       this.#left.delete(threadId);
     };
     await connection.request("thread/resume", { threadId, eventCursor: this.#cursors.get(threadId) }, taken, signal);
-  }
-
-  #keepCursor(threadId: string, result: unknown): void {
-    const cursor = isObject(result) ? result["eventCursor"] : undefined;
-    if (typeof cursor === "string") this.#cursors.set(threadId, cursor);
   }
 }
 

@@ -9,6 +9,8 @@ export class ThreadState {
   context: unknown;
   /** The same of turns, where it differs. */
   readonly contexts = new Map<string, unknown>();
+  /** All sub-agents below it by their threads, with the value of the turn that gave each its work last. */
+  readonly agents = new Map<string, { nickname: unknown; user: unknown }>();
   /** The newest use of tokens. */
   usage: ThreadTokenUsage | undefined;
   /** Turns and compactions of this agent that wait for the thread, or for the server to start them. */

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 import { type CallbackFailure, type ToolContext, ToolError, tool } from "@agentd-embed/sdk";
 
-import { call, fake, listen, message, scripted, started } from "./servers.js";
+import { type Response, call, fake, listen, message, scripted, started } from "./servers.js";
 
 const within = { timeout: 60_000 };
 const none = { type: "object", properties: {} };
@@ -65,6 +65,35 @@ test("a tool learns where it was called, and of the end of its turn", within, as
   assert.ok(took < 100, `${took} ms`);
   assert.equal((place.signal.reason as Error).name, "AbortError");
   assert.deepEqual(failures, []);
+});
+
+test("a sub-agent's callbacks get the context of the turn that gave it work", within, async (context) => {
+  const seen: unknown[] = [];
+  const whose = tool({
+    name: "whose",
+    description: "The user.",
+    parameters: none,
+    run: (_, { user, threadId }) => void seen.push([user, threadId === thread.id]),
+  });
+  const of = (conversation: number, ...responses: Response[]) => responses.map((it) => ({ ...it, conversation }));
+  const wait = call("wait_agent", { targets: ["Ada"], timeout_ms: 20_000 });
+  const goesOn = [call("send_input", { target: "Ada", message: "again" }), wait, message("Done")];
+  const again = [call("whose", {}), message("Seen")];
+  const home = scripted(context, [
+    ...of(0, call("spawn_agent", { message: "look" }), wait, message("Done"), ...goesOn, ...goesOn),
+    ...of(1, ...again, ...again, ...again),
+  ]);
+  const [address] = await listen(context, home, ["--listen", `unix://${home.folder}/s.sock`]);
+  const options = { address, offline: true, model: home.model, tools: [whose] };
+  const agent = await started(context, options);
+  let thread = await agent.thread({ cwd: home.cwd, context: "the thread's" });
+  await thread.run("go", { context: "Ada" });
+  await thread.run("on", { context: "Grace" });
+  await agent.close();
+  // In another process the turns of the thread say who its agents are.
+  thread = await (await started(context, options)).resume(thread.id, { context: "resumed" });
+  await thread.run("on");
+  assert.deepEqual(seen, [["Ada", false], ["Grace", false], ["resumed", false]]);
 });
 
 test("a question that another client answers is withdrawn here", within, async (context) => {

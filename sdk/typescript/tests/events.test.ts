@@ -6,7 +6,7 @@ import { type TestContext, test } from "node:test";
 
 import { Agent, type ThreadEvent, ThreadBusy } from "@agentd-embed/sdk";
 
-import { IDLE, type Response, listen, message, proxy, scripted, started } from "./servers.js";
+import { IDLE, type Response, fake, fakeSocket, listen, message, proxy, scripted, started } from "./servers.js";
 
 const within = { timeout: 60_000 };
 const LONG = Array.from({ length: 300 }, (_, at) => `word ${at} of it `).join("");
@@ -189,4 +189,64 @@ test("an iteration of events ends by its signal and with the agent", within, asy
   await agent.close();
   await assert.rejects(second, /connection was closed/);
   assert.throws(() => thread.events(5 as never), /TypeError.*`cursor`/);
+});
+
+// Of the events that are counted, the server leaves out one: the client cannot know which.
+test("a new event among those of an unknown number reaches every reader", within, async (context) => {
+  const body = `await hello();
+    let now = 3;
+    const event = (at) => send({ method: "x", params: { threadId: "t", at }, eventCursor: String(at) });
+    const answer = ({ id, params }, events) => {
+      const replay = events === undefined ? {} : { eventReplay: { type: "replayed", events, openRequestIds: [] } };
+      send({ id, result: { thread: { id: "t", turns: [] }, eventCursor: String(now), ...replay } });
+      return params.eventCursor;
+    };
+    answer(await receive());
+    const asked = [answer(await receive(), 2)];
+    event(2); now = 4; event(4);
+    asked.push(answer(await receive()), answer(await receive(), 1));
+    event(4);
+    asked.push(answer(await receive()));
+    send({ id: (await receive()).id, result: { data: asked } });
+    await forever();`;
+  const capabilities = { optOutNotificationMethods: ["turn/diff/updated" as const] };
+  const agent = await started(context, { ...fake(context, body), capabilities });
+  const thread = await agent.thread();
+  const numbers = async (cursor?: string) => {
+    const taken: unknown[] = [];
+    for await (const event of thread.events(cursor)) {
+      const { at } = event.params as { at?: number };
+      taken.push(at);
+      if (at === 4) return taken;
+    }
+    return taken;
+  };
+  assert.deepEqual(await Promise.all([numbers(), numbers("1")]), [[4], [2, 4]]);
+  assert.deepEqual(await agent.requestUntyped("thread/list"), { data: ["1", null, "3", null] });
+});
+
+test("an iteration that is left while it is opened keeps nothing", within, async (context) => {
+  const asked: string[] = [];
+  const ending = new AbortController();
+  const socket = await fakeSocket(context, {
+    answers: ({ id, method, params }) => {
+      asked.push(method);
+      if (method === "thread/list") return [{ id, result: { data: [] } }];
+      if (method !== "thread/resume") return undefined;
+      // The answer comes after the iteration was left.
+      ending.abort();
+      const event = (at: number) => ({ method: "x", params: { threadId: "t", at }, eventCursor: String(at) });
+      const eventReplay = { type: "replayed", events: 1, openRequestIds: [] };
+      return [{ id, result: { thread: { id: params["threadId"], turns: [] }, eventCursor: "1", eventReplay } }, event(1)];
+    },
+  });
+  const agent = await started(context, { address: socket.address });
+  const thread = await agent.thread();
+  await assert.rejects(thread.events("0", { signal: ending.signal }).next(), { name: "AbortError" });
+  await agent.requestUntyped("thread/list");
+  socket.cut();
+  await agent.requestUntyped("thread/list").catch(() => undefined);
+  await agent.requestUntyped("thread/list");
+  // Nobody waits for events of the thread on the new connection.
+  assert.equal(asked.filter((it) => it === "thread/resume").length, 1);
 });

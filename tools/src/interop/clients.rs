@@ -1,8 +1,9 @@
 //! The official Python and JavaScript clients of the hosted API, as they come from their registries,
 //! against `agentd gateway` with the offline model behind it, and their stream parsers against
-//! `agentd model-server`; those of another agent server, its terminals among them, against `agentd app-server` and `agentd exec`; those
-//! of the Agent Client Protocol against `agentd acp`; the SDKs; a login service against `agentd login`; and the conformance suite of MCP against `agentd` as a client
-//! and as a server.
+//! `agentd model-server`; frameworks on top of that API; those of another agent server, its terminals
+//! among them, against `agentd app-server` and `agentd exec`; those of the Agent Client Protocol against
+//! `agentd acp`; the SDKs; a login service against `agentd login`; and the conformance suite of MCP
+//! against `agentd` as a client and as a server.
 
 mod agent;
 mod gateway;
@@ -25,12 +26,20 @@ pub(super) use tools::{COLLECTOR, SKILLS, install_python};
 use xtask::checkout::{agentd, target, write_page};
 use xtask::steps::{self, Counts, Done, Failed};
 
-/// The page that `--write` writes.
+/// The pages that `--write` writes.
 const PAGE: &str = "docs/gateway-clients.md";
+const FRAMEWORKS_PAGE: &str = "docs/gateway-frameworks.md";
+/// Kills of the SDK's bot and its server.
+const KILLS: &str = "200";
 
 /// The clients of the hosted API. Skipped where they cannot be installed.
 pub(crate) fn check(root: &Path) -> steps::Outcome {
     check_clients(root, tools::install(root, &target(root), &tools::GATEWAY), run)
+}
+
+/// Frameworks that speak to the hosted API. Skipped where they cannot be installed.
+pub(crate) fn check_frameworks(root: &Path) -> steps::Outcome {
+    check_clients(root, tools::install(root, &target(root), &tools::FRAMEWORKS), agent::run)
 }
 
 /// The clients of another agent server. Skipped where they cannot be installed.
@@ -56,6 +65,13 @@ pub(crate) fn check_editors(root: &Path) -> steps::Outcome {
 /// The types and the tests of the Python SDK. Skipped where what they need cannot be installed.
 pub(crate) fn check_python_sdk(root: &Path) -> steps::Outcome {
     let python = install_python(root, &target(root), &tools::PYTHON_SDK);
+    check_clients(root, python.map(|python| [python]), agent::run)
+}
+
+/// The bot of the Python SDK's examples and its server, killed at random moments. Skipped where what they need cannot be
+/// installed.
+pub(crate) fn check_sdk_kills(root: &Path) -> steps::Outcome {
+    let python = tools::install_soak(root, &target(root), KILLS);
     check_clients(root, python.map(|python| [python]), agent::run)
 }
 
@@ -138,9 +154,22 @@ fn check_clients<const N: usize>(
 /// Runs the clients, and writes the page that shows what they did, when every check passed.
 pub(crate) fn write(root: &Path) -> Result<()> {
     let outcomes = run(root, &tools::install(root, &target(root), &tools::GATEWAY)?)?;
+    ensure_passed(&outcomes)?;
+    write_page(root, PAGE, &page::page(page::CLIENTS, &outcomes))
+}
+
+/// As [`write`], for the frameworks.
+pub(crate) fn write_frameworks(root: &Path) -> Result<()> {
+    let frameworks = tools::install(root, &target(root), &tools::FRAMEWORKS)?;
+    let outcomes = agent::run(root, &frameworks)?;
+    ensure_passed(&outcomes)?;
+    write_page(root, FRAMEWORKS_PAGE, &page::page(page::FRAMEWORKS, &outcomes))
+}
+
+fn ensure_passed(outcomes: &[Outcome]) -> Result<()> {
     let failed: usize = outcomes.iter().map(Outcome::failed).sum();
     ensure!(failed == 0, "{failed} checks failed: see the lines above that begin with FAIL");
-    write_page(root, PAGE, &page::page(&outcomes))
+    Ok(())
 }
 
 fn run(root: &Path, clients: &[Client]) -> Result<Vec<Outcome>> {

@@ -22,6 +22,7 @@ from ._result import Result
 from ._router import Handler, Router
 from ._session import Session
 from ._state import ThreadState
+from ._subagents import SubAgents
 from ._thread import AsyncThread
 from ._toml import setting
 from ._usage import Amount, amount
@@ -112,11 +113,12 @@ class AsyncAgent:
         self._replay = None if replay is None else Replay(replay, redactor)
         is_lasting = address is not None if self._replay is None else self._replay.is_lasting
         self._recorder = None if record is None else Recorder(record, redactor, is_lasting=is_lasting)
+        self._sub_agents = SubAgents(self._states)
         self._answerer = Answerer(
             Callbacks(approve, ask, elicit, {it.name: it for it in tools}, on_error, send_tool_errors),
-            self._user_of,
+            self._sub_agents.user_of,
         )
-        self._router = Router(self._states, self._answerer)
+        self._router = Router(self._states, self._sub_agents, self._answerer)
         self._session = self._router.session = Session(
             self._open_connection,
             self._router,
@@ -281,6 +283,7 @@ class AsyncAgent:
             state.cursor = cursor if state.cursor is None and isinstance(cursor, str) else state.cursor
             state.context = state.context if context is None else context
             states.append(state)
+            self._sub_agents.opened(result["thread"].get("turns"))
 
         await self._session.open(method, given, opened)
         return AsyncThread(self, states[0])
@@ -298,10 +301,6 @@ class AsyncAgent:
         for each in self._settings:
             command += ["-c", each]
         await connection.spawn(command, self._cwd, self._env)
-
-    def _user_of(self, thread_id: Any, turn_id: Any) -> Any:
-        state = self._states.get(thread_id)
-        return None if state is None else state.turn_contexts.get(turn_id, state.context)
 
 
 def _id(thread_id: str) -> str:

@@ -21,7 +21,8 @@ class ToolContext:
         self.turn_id = turn_id
         #: The call of a tool, or the item that an approval or a question is about.
         self.call_id = call_id
-        #: The application's own value: `context` of the turn, else of the thread.
+        #: The application's own value: `context` of the turn, else of the thread; of a sub-agent, that of the turn that
+        #: gave it its work.
         self.user = user
         self._cancelled = threading.Event()
 

@@ -120,6 +120,7 @@ class Feed:
         self._cut: set[object] = set()
         #: Events are dropped until the thread was read.
         self.is_lagging = False
+        self._is_closed = False
         #: The time at which the reader took something, or had nothing to take.
         self.taken_at = time.monotonic()
         #: The turn that is read from it, once it has started.
@@ -135,6 +136,8 @@ class Feed:
 
     def put_nowait(self, entry: Entry) -> None:
         """Takes an event, or why there are no more."""
+        if self._is_closed:
+            return
         if isinstance(entry, Notification):
             if self.is_lagging or self._is_dropped(entry):
                 return
@@ -186,6 +189,7 @@ class Feed:
 
     def close(self) -> None:
         """Nothing is read from it any longer."""
+        self._is_closed = True
         self._entries.clear()
         self._bytes = 0
         self._pressure.changed(self)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, cast
 
@@ -23,6 +24,8 @@ class ThreadEvents(AsyncIterator[Event]):
         self._feed = thread.agent._feed(None, is_of_turn=False)
         self._cursor = cursor
         self._is_open = False
+        #: The request for the events after the cursor, as long as it runs.
+        self._opening: asyncio.Task[None] | None = None
         self._failure: AgentdError | None = None
         if cursor is None:
             # From now on.
@@ -55,9 +58,27 @@ class ThreadEvents(AsyncIterator[Event]):
         self._failure = AgentdError("the iteration was closed")
 
     def _attach(self) -> None:
-        self._thread._state.followers.add(self._feed)
+        if self._failure is None:
+            self._thread._state.followers.add(self._feed)
 
     async def _open(self) -> None:
+        # It goes on when this is cancelled: the server sends the events again all the same, for this iteration alone.
+        if self._opening is None:
+            self._opening = self._session.begin(self._open_at_cursor())
+            # It may be that nothing waits for it any longer.
+            self._opening.add_done_callback(lambda done: done.cancelled() or done.exception())
+        opening = self._opening
+        try:
+            await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            if opening.cancelled():
+                raise ConnectionLost("the connection was closed") from None
+            raise
+        finally:
+            if opening.done():
+                self._opening = None
+
+    async def _open_at_cursor(self) -> None:
         if self._cursor is None:
             raise ConnectionLost("the connection was lost, and the server gave no cursor to go on from")
         while True:

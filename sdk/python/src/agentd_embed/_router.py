@@ -14,6 +14,7 @@ from ._feed import REOPEN
 from ._order import CompactionEnd
 from ._session import Session
 from ._state import Reader, ThreadState
+from ._subagents import SubAgents
 from .errors import AgentdError, ConnectionLost
 
 #: Learns of a notification.
@@ -27,8 +28,9 @@ class Router:
 
     session: Session
 
-    def __init__(self, states: MutableMapping[str, ThreadState], answerer: Answerer) -> None:
+    def __init__(self, states: MutableMapping[str, ThreadState], sub_agents: SubAgents, answerer: Answerer) -> None:
         self._states = states
+        self._sub_agents = sub_agents
         self._answerer = answerer
         self._handlers: list[Handler] = []
 
@@ -58,6 +60,7 @@ class Router:
             self._answerer.resolved(event.params.get("requestId"))
         elif event.method == "turn/completed":
             self._answerer.ended(thread, event.turn_id)
+        self._sub_agents.notified(event)
         state = None if thread is None else self._states.get(thread)
         if state is not None:
             state.put(event)
@@ -98,6 +101,13 @@ class Router:
         if missing:
             # The snapshot may hold the newest turns only.
             self.session.begin(self._replace_from_whole(thread, missing))
+
+    def missed(self, thread: str, record: dict[str, Any]) -> None:
+        """The readers of a thread may have missed events: `record` is how things stand."""
+        state = self._states.get(thread)
+        if state is not None:
+            state.detach_followers(REOPEN)
+        self.replaced(thread, record)
 
     async def _replace_from_whole(self, thread: str, missing: list[Reader]) -> None:
         def taken(result: Any) -> None:

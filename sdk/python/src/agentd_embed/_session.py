@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import random
 import re
-from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -28,12 +27,15 @@ _LONGEST_DELAY = 5.0
 
 
 class Replay:
-    """Events that the server sends again for one reader: so many of the next ones of the thread."""
+    """Events that the server sends again for one reader: so many of the next ones of the thread, up to a cursor."""
 
-    def __init__(self, count: int, put: Callable[[Entry], None], done: Callable[[], None]) -> None:
+    def __init__(self, count: int, until: Any, put: Callable[[Entry], None], done: Callable[[], None]) -> None:
         self.left = count
+        self.until = until
         self.put = put
         self.done = done
+        #: Whether one of them has arrived.
+        self.is_begun = False
 
 
 class SessionListener(Protocol):
@@ -64,6 +66,9 @@ class SessionListener(Protocol):
     def replaced(self, thread: str, record: dict[str, Any]) -> None:
         """The events that were missed are not available: `record` is how things stand."""
 
+    def missed(self, thread: str, record: dict[str, Any]) -> None:
+        """The readers of a thread may have missed events: `record` is how things stand."""
+
     def gone(self, thread: str, error: AgentdError) -> None:
         """A thread is gone, and its events with it."""
 
@@ -90,6 +95,8 @@ class Session:
         self._start_timeout = start_timeout
         self._reconnect_timeout = reconnect_timeout
         self._capabilities = dict(capabilities)
+        #: The server leaves out notifications, but counts them among those that it sends again.
+        self._has_opt_outs = bool(self._capabilities.get("optOutNotificationMethods"))
         self._overload_retries = overload_retries
         self.pressure = Pressure()
         self.pace = Pace()
@@ -98,7 +105,9 @@ class Session:
         #: How many events were received.
         self._order = 0
         #: What the server sends again, by thread.
-        self._replays: dict[str, deque[Replay]] = {}
+        self._replays: dict[str, Replay] = {}
+        #: Held by a replay of an unknown number of events. Made in the loop, to which Python before 3.10 binds it.
+        self._bounding: asyncio.Lock | None = None
         #: Threads that this connection is not subscribed to, but the one before was.
         self._left: set[str] = set()
         self._connection: Connection | None = None
@@ -147,8 +156,11 @@ class Session:
     async def follow(self, thread: str, cursor: str, put: Callable[[Entry], None], done: Callable[[], None]) -> None:
         """Has the events after a cursor sent again, for one reader. `done` is called before the first newer event.
 
-        Where they are gone, `put` gets an event `replaced` in their place.
+        Where they are gone, `put` gets an event `replaced` in their place. It must not be cancelled: what the server
+        sends after the answer would go to the other readers, which have it.
         """
+        expected: list[Replay] = []
+
         def taken(result: Any) -> None:
             self.id_of("thread", "thread/resume", result)
             replay = result.get("eventReplay")
@@ -157,7 +169,8 @@ class Session:
                 self._listener.still_open(thread, replay["openRequestIds"])
             if kind == "replayed" and isinstance(replay.get("events"), int):
                 if replay["events"]:
-                    self._replays.setdefault(thread, deque()).append(Replay(replay["events"], put, done))
+                    expected.append(Replay(replay["events"], result.get("eventCursor"), put, done))
+                    self._expect(thread, expected[0])
                 else:
                     done()
             elif kind == "snapshot":
@@ -165,11 +178,19 @@ class Session:
                 done()
             else:
                 raise AgentdError("the server sends no events again: it is older than this package")
-            if thread in self._left:
-                self._keep_cursor(thread, result)
-                self._left.discard(thread)
+            # All before it has arrived, or is sent again.
+            self._keep_cursor(thread, result)
+            self._left.discard(thread)
 
-        await self.request("thread/resume", {"threadId": thread, "eventCursor": cursor}, taken)
+        params = {"threadId": thread, "eventCursor": cursor}
+        if not self._has_opt_outs:
+            await self.request("thread/resume", params, taken)
+            return
+        self._bounding = self._bounding or asyncio.Lock()
+        async with self._bounding:
+            await self.request("thread/resume", params, taken)
+            for replay in expected:
+                await self._bound(thread, replay)
 
     @property
     def is_over(self) -> bool:
@@ -233,11 +254,11 @@ class Session:
         """Of a connection."""
         thread = thread_of(params)
         self._order += 1
-        replays = self._replays.get(thread) if thread is not None and cursor is not None else None
-        if thread is not None and replays:
+        replay = self._replays.get(thread) if thread is not None and cursor is not None else None
+        if thread is not None and replay is not None:
             event: AnyEvent = Notification(method, params, cursor, size, self._order)
             self._listener.received(event)
-            self._send_again(thread, replays, event)
+            self._send_again(thread, replay, event)
             return
         if thread is not None:
             if cursor is not None:
@@ -249,15 +270,46 @@ class Session:
         self._listener.received(event)
         self._listener.notified(event)
 
-    def _send_again(self, thread: str, replays: deque[Replay], event: AnyEvent) -> None:
-        replay = replays[0]
+    def _expect(self, thread: str, replay: Replay) -> None:
+        """The next events of a thread are those of a replay."""
+        earlier = self._replays.get(thread)
+        if earlier is not None:
+            # All of its events came before this answer.
+            self._end_replay(thread, earlier)
+        self._replays[thread] = replay
+
+    def _send_again(self, thread: str, replay: Replay, event: AnyEvent) -> None:
         replay.put(event)
         replay.left -= 1
-        if replay.left == 0:
-            replays.popleft()
-            if not replays:
-                del self._replays[thread]
+        replay.is_begun = True
+        # Where some are left out, the last one that is counted may be a new one.
+        if event.cursor == replay.until or (replay.left == 0 and not self._has_opt_outs):
+            self._end_replay(thread, replay)
+
+    def _end_replay(self, thread: str, replay: Replay) -> None:
+        if self._replays.get(thread) is replay:
+            del self._replays[thread]
             replay.done()
+
+    async def _bound(self, thread: str, replay: Replay) -> None:
+        """Ends a replay whose number of events is not known: what arrives after the answer to a later request is new.
+        New events before that were given to its reader alone, so the others learn how things stand."""
+
+        def taken(result: Any) -> None:
+            if self._replays.get(thread) is replay:
+                self.id_of("thread", "thread/resume", result)
+                self._keep_cursor(thread, result)
+                if replay.is_begun:
+                    self._listener.missed(thread, result["thread"])
+                self._end_replay(thread, replay)
+
+        try:
+            await self.request("thread/resume", {"threadId": thread}, taken)
+        except AgentdError as error:
+            if self._replays.get(thread) is replay:
+                del self._replays[thread]
+                replay.put(error)
+                self._listener.gone(thread, error)
 
     def asked(self, connection: Connection, number: Any, method: str, params: dict[str, Any]) -> None:
         """Of a connection."""
@@ -306,9 +358,8 @@ class Session:
 
     def _end_replays(self, entry: Entry) -> None:
         replays, self._replays = self._replays, {}
-        for of_thread in replays.values():
-            for replay in of_thread:
-                replay.put(entry)
+        for replay in replays.values():
+            replay.put(entry)
 
     async def _connect(self, timeout: float) -> Connection:
         connection = Connection(self)

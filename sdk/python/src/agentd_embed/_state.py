@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import weakref
+from dataclasses import dataclass
 from typing import Any, Union
 
 from ._events import AnyEvent, Notification
@@ -13,6 +14,15 @@ from ._usage import UsageRecord
 
 #: What takes the events of a thread.
 Reader = Union[Feed, TurnEnd, CompactionEnd]
+
+
+@dataclass(frozen=True)
+class SubAgent:
+    """A sub-agent below a thread."""
+
+    nickname: str | None
+    #: The application's value of the turn that gave it its work last.
+    user: Any
 
 
 class ThreadState:
@@ -32,6 +42,8 @@ class ThreadState:
         #: The application's own values, of the thread and of its turns.
         self.context: Any = None
         self.turn_contexts: dict[str, Any] = {}
+        #: All below it, by their threads.
+        self.agents: dict[str, SubAgent] = {}
         #: The newest cursor that was handed out, and its place among the events.
         self.cursor: str | None = None
         self._cursor_order = 0
@@ -48,6 +60,10 @@ class ThreadState:
             reader.put_nowait(entry)
         for follower in list(self.followers):
             follower.put_nowait(entry)
+
+    def user_of(self, turn_id: Any) -> Any:
+        """The application's own value for a turn."""
+        return self.turn_contexts.get(turn_id, self.context)
 
     def hand_out(self, event: AnyEvent) -> None:
         """Remembers the cursor of an event that the application got."""

@@ -1,10 +1,11 @@
-//! The report of the trial: a table on the terminal, and `docs/gateway-clients.md`.
+//! The report of a trial: a table on the terminal, and a page such as `docs/gateway-clients.md`.
 
 use std::fmt::Write;
 
 use super::outcome::{Check, Outcome};
 
-const INTRODUCTION: &str = "\
+/// The beginning of the page about the official clients.
+pub(crate) const CLIENTS: &str = "\
 # Official clients of the gateway
 
 The official clients of this API work with the gateway unchanged: they need only its address and a
@@ -17,6 +18,30 @@ both by the client and in the gateway's metrics.
 ```sh
 cargo xtask interop             # needs python3 with venv and pip, node, npm, and a network the first time
 cargo xtask interop --write     # writes this page
+```
+";
+
+/// The beginning of the page about the frameworks.
+pub(crate) const FRAMEWORKS: &str = "\
+# Frameworks on the gateway
+
+Frameworks that speak to the hosted API, as they come from their registries, work with the gateway: they need only its
+address and a key. `cargo xtask interop frameworks` verifies this, in the versions that
+`crates/gateway/tests/frameworks` pins: texts come from the offline model, calls of tools and structured answers from
+[scripted model servers](model-server.md), to which the gateway passes them on. The inspector of MCP starts
+`agentd mcp-server`.
+
+What some of them need besides address and key:
+
+- LangChain: `check_embedding_ctx_length=False` for embeddings in Python, which are sent as token ids otherwise.
+- LlamaIndex: `OpenAILike` for chat completions and a `context_window` for Responses, because it knows the windows of some
+  models only.
+- Vercel AI SDK: `.chat(…)` for chat completions; without it, Responses are used.
+- openai-agents: `set_tracing_disabled(True)`; without it, traces are sent to its maker.
+
+```sh
+cargo xtask interop frameworks           # needs python3 with venv and pip, node, npm, and a network the first time
+cargo xtask interop frameworks --write   # writes this page
 ```
 ";
 
@@ -54,8 +79,8 @@ fn groups(outcomes: &[Outcome]) -> Vec<&str> {
 }
 
 /// The page, when every check passed.
-pub(crate) fn page(outcomes: &[Outcome]) -> String {
-    let mut page = format!("{INTRODUCTION}\nLast run with:\n\n");
+pub(crate) fn page(introduction: &str, outcomes: &[Outcome]) -> String {
+    let mut page = format!("{introduction}\nLast run with:\n\n");
     // Writing to a text cannot fail.
     for outcome in outcomes {
         let _ = writeln!(
@@ -122,7 +147,7 @@ mod tests {
     fn the_page_lists_every_check_once() {
         let python = [("files", "list", true), ("chat", "x", true)];
         let outcomes = [outcome("Python", &python), outcome("JavaScript", &[("chat", "x", true)])];
-        let page = page(&outcomes);
+        let page = page(CLIENTS, &outcomes);
         assert!(page.contains("- Python: openai on Python, 2 checks\n"), "{page}");
         assert!(page.ends_with("| files | list | ✓ | – |\n| chat | x | ✓ | ✓ |\n"), "{page}");
     }

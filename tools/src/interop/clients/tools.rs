@@ -31,6 +31,13 @@ pub(crate) const GATEWAY: Kit = Kit {
 };
 /// The same clients, whose streams are read.
 pub(crate) const STREAMS: Kit = Kit { scripts: "crates/model-server/tests/clients", ..GATEWAY };
+/// Frameworks that speak to the hosted API, and the inspector of MCP.
+pub(crate) const FRAMEWORKS: Kit = Kit {
+    scripts: "crates/gateway/tests/frameworks",
+    versions: "crates/gateway/tests/frameworks",
+    folder: "frameworks",
+    alone: false,
+};
 /// The clients of agent servers.
 pub(crate) const AGENT: Kit = Kit {
     scripts: "crates/cli/tests/clients",
@@ -198,6 +205,12 @@ pub(crate) fn install_python(root: &Path, target: &Path, kit: &Kit) -> Result<Cl
     python(root, kit, &target.join(kit.folder).join("python")).context("the Python package")
 }
 
+/// The kit of the Python SDK, whose script kills the bot of the examples and its server so many times in place of the tests.
+pub(crate) fn install_soak(root: &Path, target: &Path, kills: &str) -> Result<Client> {
+    let client = install_python(root, target, &PYTHON_SDK)?;
+    Ok(Client { variables: vec![("SOAK_KILLS", kills.into())], ..client })
+}
+
 /// The script that installs packages, which are in a folder, in an empty place: those of these parts.
 pub(crate) fn installers(root: &Path, parts: &str, packages: &Path, place: &Path) -> Client {
     let compiler = crate::package::compiled_folder(root);
@@ -300,6 +313,7 @@ mod tests {
         let kits = [
             GATEWAY,
             STREAMS,
+            FRAMEWORKS,
             AGENT,
             EDITORS,
             LOGIN,
