@@ -209,7 +209,8 @@ impl Check<'_> {
             }
         }
         for (key, path) in [("sqlite_home", &config.sqlite_home), ("log_dir", &config.log_dir)] {
-            if let Err(why) = own_folder(path) {
+            let is_set = self.resolved.value(key).is_some();
+            if is_set && let Err(why) = own_folder(path) {
                 self.add(Severity::Error, key, format!("{why}; name a folder that can be written"));
             }
         }
