@@ -33,9 +33,9 @@ pub(crate) fn recover<T>(text: &str, read: impl FnOnce(&DeTable<'_>) -> T) -> (T
     let mut errors: Vec<(Range<usize>, &str)> =
         errors.iter().map(|error| (error.span().unwrap_or(0..0), error.message())).collect();
     errors.sort_by_key(|(span, _)| span.start);
+    let open = errors.iter().find(|(_, message)| is_unclosed(message)).map(|(span, _)| span.start);
     // Others in the line of a mistake result from it.
     errors.dedup_by_key(|(span, _)| line_at(&kept, span.start).start);
-    let open = errors.iter().find(|(_, message)| is_unclosed(message)).map(|(span, _)| span.start);
     let mut unclosed = None;
     if let Some(end) = open
         && let Some(start) = opening(table.get_ref(), end)
@@ -185,6 +185,7 @@ mod tests {
             ("[t]\na=1\n[u]\nb=1\n[t]\nc=2\n", &[5], r#"{"t":{"a":1,"c":2},"u":{"b":1}}"#),
             ("key\na = 1\nword word\nb = 2\n= 3\nc = yes\n", &[1, 3, 5, 6], r#"{"a":1,"b":2}"#),
             ("a = 1\nb = [\"x\",\nc = 2\n[t]\nd = 1\n", &[2], r#"{"a":1}"#),
+            ("a = 1\nb = ['x',\nc = 2\n", &[2], r#"{"a":1}"#),
             ("a = 1\nb = { x = 1\nc = 2\n", &[2], r#"{"a":1}"#),
             ("a = 1\nb = \"\"\"x\nc = 2\n", &[2], r#"{"a":1}"#),
             ("a = 99999999999999999999\nb = 1\na = 2\n", &[1, 3], ""),
