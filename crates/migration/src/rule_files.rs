@@ -12,8 +12,6 @@ use crate::source;
 const PREFIX_RULE: &str = "prefix_rule";
 /// Statements of the other program without which no rule permits more.
 const OTHERS: [&str; 1] = ["host_executable"];
-/// Longest rule that is shown, in characters.
-const MAX_SHOWN: usize = 200;
 
 /// Adds the rules of the files in `folder`, which are written to the file `target`.
 pub(crate) fn add(root: &Path, folder: &Path, target: &Path, item: &mut Item) -> Result<(), Error> {
@@ -39,10 +37,9 @@ pub(crate) fn add(root: &Path, folder: &Path, target: &Path, item: &mut Item) ->
                 item.leave_out(&format!("{function} in {name}"), "it has no counterpart here");
                 continue;
             }
-            let shown: String = line.chars().take(MAX_SHOWN).collect();
             let change = Change::Rule { path: target.to_owned(), line: line.clone() };
             if !item.parts.iter().any(|part| part.name == line) {
-                item.add(&line, format!("of {name}: {}", visible::exact(&shown)), change);
+                item.add(&line, format!("from {}", visible::exact(&name)), change);
             }
         }
     }
