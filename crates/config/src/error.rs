@@ -149,6 +149,7 @@ impl Error {
             (error.origin().map(Origin::layer), range.map(|range| range.start))
         };
         errors.sort_by_key(place);
+        errors.dedup_by(|one, other| one.origin() == other.origin() && one.gist() == other.gist());
         match errors.len() {
             0 | 1 => errors.pop(),
             _ => Some(Self::Several { errors }),
@@ -169,6 +170,7 @@ impl Error {
             Self::Invalid(invalid) => {
                 (Some(&invalid.key), format!("{} {}", invalid.expected, invalid.found))
             }
+            Self::Syntax { message, .. } => (None, message.clone()),
             Self::Refused { key, message, .. } => (Some(key), message.clone()),
             other => (None, other.to_string()),
         }

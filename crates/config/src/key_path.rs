@@ -62,6 +62,11 @@ pub fn canonical(key: &str) -> String {
     parse(key).map_or_else(|_| key.to_owned(), |parts| join(&parts))
 }
 
+/// The parts of a dotted key; a text that is none is one part.
+pub fn parts(key: &str) -> Vec<String> {
+    parse(key).unwrap_or_else(|_| vec![key.to_owned()])
+}
+
 /// Joins parts into the form that [`parse`] reads.
 pub fn join<S: AsRef<str>>(parts: &[S]) -> String {
     let mut joined = String::new();

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
-use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::check::{Checked, check_layer, check_section};
@@ -15,6 +14,7 @@ use crate::key_path;
 use crate::kind::Section;
 use crate::layer_name::LayerName;
 use crate::origin::{Origin, SourceFile, SourceRange};
+use crate::syntax::recover;
 use crate::value::{Node, OriginSource, Table, Value, merge, table_from_toml, table_to_json};
 
 /// Largest configuration file; no hand-written one comes near it.
@@ -44,16 +44,16 @@ impl Layer {
         }
     }
 
-    /// As [`Layer::read`], but without the values that their keys do not accept, and the error about
-    /// these.
+    /// As [`Layer::read`], but without the values that cannot be read or that their keys do not accept,
+    /// and the error about these.
     ///
     /// # Errors
-    /// The file cannot be read or is not TOML.
+    /// The file cannot be read.
     pub(crate) fn read_usable(name: LayerName) -> Result<Option<(Layer, Option<Error>)>, Error> {
         let Some(path) = name.file() else { return Ok(None) };
         let Some(bytes) = read_file(&path)? else { return Ok(None) };
         match text_of(bytes) {
-            Ok(text) => Layer::parse_usable(name, text).map(Some),
+            Ok(text) => Ok(Some(Layer::parse_usable(name, text))),
             Err(error) => Err(not_utf8(name, path, error)),
         }
     }
@@ -63,24 +63,25 @@ impl Layer {
     /// # Errors
     /// As for [`Layer::read`].
     pub fn parse(name: LayerName, text: impl Into<String>) -> Result<Layer, Error> {
-        let (layer, error) = Layer::parse_usable(name, text)?;
+        let (layer, error) = Layer::parse_usable(name, text);
         error.map_or(Ok(layer), Err)
     }
 
-    /// As [`Layer::parse`], but without the values that their keys do not accept, and the error about
-    /// these.
-    ///
-    /// # Errors
-    /// The text is not TOML.
-    pub fn parse_usable(
-        name: LayerName,
-        text: impl Into<String>,
-    ) -> Result<(Layer, Option<Error>), Error> {
-        let (mut root, text) = parse_file(&name, text.into())?;
+    /// As [`Layer::parse`], but without the values that cannot be read or that their keys do not accept,
+    /// and the error about these.
+    pub fn parse_usable(name: LayerName, text: impl Into<String>) -> (Layer, Option<Error>) {
+        let (mut root, text, syntax) = parse_file(&name, text.into());
         let raw = table_to_json(&root);
         let Checked { warnings, error } = check_layer(&mut root, &name);
         let version = version(text.text.as_bytes());
-        Ok((Layer { version, name, root, raw, warnings }, error))
+        let error = Error::of_all(syntax.into_iter().chain(error));
+        (Layer { version, name, root, raw, warnings }, error)
+    }
+
+    /// The mistakes in the syntax of a file with this text.
+    #[must_use]
+    pub fn syntax_mistakes(name: &LayerName, text: &str) -> Vec<Error> {
+        parse_file(name, text.to_owned()).2
     }
 
     /// Parses `-c key=value` arguments; later ones override earlier ones, `null` unsets a key, and a
@@ -173,9 +174,9 @@ pub(crate) fn read_section(
     let Some(path) = name.file() else { return Ok(None) };
     let Some(bytes) = read_file(&path)? else { return Ok(None) };
     let text = text_of(bytes).map_err(|error| not_utf8(name.clone(), path, error))?;
-    let (mut root, _) = parse_file(&name, text)?;
+    let (mut root, _, syntax) = parse_file(&name, text);
     let Checked { warnings, error } = check_section(&mut root, section);
-    error.map_or(Ok(Some((root, warnings))), Err)
+    Error::of_all(syntax.into_iter().chain(error)).map_or(Ok(Some((root, warnings))), Err)
 }
 
 /// The text of a configuration file, in whatever encoding an editor stored it. The mark of UTF-8 stays in the
@@ -200,44 +201,27 @@ fn read_file(path: &Path) -> Result<Option<Vec<u8>>, Error> {
     }
 }
 
-fn parse_file(name: &LayerName, text: String) -> Result<(Table, Arc<SourceFile>), Error> {
+/// Parses what can be read of a text, and names the mistakes in its syntax.
+fn parse_file(name: &LayerName, text: String) -> (Table, Arc<SourceFile>, Vec<Error>) {
     let path = name.file().unwrap_or_default();
     let file = Arc::new(SourceFile { path, text, layer: name.clone() });
-    let table = DeTable::parse(&file.text).map_err(|error| {
-        let span = error.span().unwrap_or(0..0);
-        syntax(&file, span, error.message())
-    })?;
-    if let Some((span, message)) = table.get_ref().values().find_map(bad_number) {
-        return Err(syntax(&file, span, message));
-    }
-    Ok((table_from_toml(table.get_ref(), &OriginSource::File(&file)), file.clone()))
-}
-
-/// Finds a malformed number; the parser accepts any spelling.
-fn bad_number(value: &Spanned<DeValue<'_>>) -> Option<(std::ops::Range<usize>, &'static str)> {
-    let message = match value.get_ref() {
-        DeValue::Integer(n) if i64::from_str_radix(n.as_str(), n.radix()).is_err() => {
-            "the number does not fit 64 bits, or has an invalid digit"
-        }
-        DeValue::Float(n) if n.as_str().parse::<f64>().is_err() => "malformed number",
-        DeValue::Array(all) => return all.iter().find_map(bad_number),
-        DeValue::Table(table) => return table.values().find_map(bad_number),
-        _ => return None,
-    };
-    Some((value.span(), message))
+    let read = |table: &DeTable<'_>| table_from_toml(table, &OriginSource::File(&file));
+    let (root, mistakes) = recover(&file.text, read);
+    let errors = mistakes.into_iter().map(|(span, message)| syntax(&file, span, message));
+    (root, file.clone(), errors.collect())
 }
 
 fn not_utf8(name: LayerName, path: PathBuf, error: std::string::FromUtf8Error) -> Error {
     let at = error.utf8_error().valid_up_to();
     let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
     let file = Arc::new(SourceFile { path, text, layer: name });
-    syntax(&file, at..at + 1, "a byte that is not UTF-8")
+    syntax(&file, at..at + 1, "a byte that is not UTF-8; save the file as UTF-8 text".to_owned())
 }
 
-fn syntax(file: &Arc<SourceFile>, span: std::ops::Range<usize>, message: &str) -> Error {
+fn syntax(file: &Arc<SourceFile>, span: std::ops::Range<usize>, message: String) -> Error {
     let start = span.start.min(file.text.len());
     let place = SourceRange { file: file.clone(), start, end: span.end.max(start), key: None };
-    Error::Syntax { origin: Origin::File(place), message: message.trim().replace('\n', ", ") }
+    Error::Syntax { origin: Origin::File(place), message }
 }
 
 /// Parses the value of an argument: TOML, `null`, or else a string.

@@ -53,35 +53,59 @@ impl From<Access> for policy::Access {
 }
 
 /// Reads the profile `name`; `root` is the merged table, for the origins of errors.
+///
+/// # Errors
+/// Every rule that cannot be used.
 pub(crate) fn profile(
     name: &str,
     permissions: &Permissions,
     root: &Table,
     cx: &ReadContext<'_>,
-) -> Result<PermissionProfile, Error> {
-    let mut rules = Vec::new();
+) -> Result<PermissionProfile, Vec<Error>> {
+    let (mut rules, mut mistakes) = (Vec::new(), Vec::new());
     for (text, access) in &permissions.filesystem {
-        let key = RuleKey { path: ["permissions", name, "filesystem", text.as_str()], root };
-        let base = key.base(text, cx)?;
+        let path = vec!["permissions", name, "filesystem", text.as_str()];
+        let key = RuleKey { path, root };
+        let base = match key.base(text, cx) {
+            Ok(base) => base,
+            Err(mistake) => {
+                mistakes.push(mistake);
+                continue;
+            }
+        };
         match access {
-            FileAccess::Whole(access) => rules.push(key.rule(base, None, *access)?),
+            FileAccess::Whole(access) => {
+                let rule = key.rule(base, None, *access);
+                rule.map_or_else(|mistake| mistakes.push(mistake), |rule| rules.push(rule));
+            }
             FileAccess::Nested(all) => {
                 for (subpath, access) in all {
-                    rules.push(key.rule(base.clone(), key.subpath(subpath)?, *access)?);
+                    let key = key.below(subpath);
+                    let rule = key.subpath(subpath);
+                    let rule = rule.and_then(|path| key.rule(base.clone(), path, *access));
+                    rule.map_or_else(|mistake| mistakes.push(mistake), |rule| rules.push(rule));
                 }
             }
         }
+    }
+    if !mistakes.is_empty() {
+        return Err(mistakes);
     }
     Ok(PermissionProfile { name: name.to_owned(), rules, network: permissions.network.clone() })
 }
 
 /// The key below which rules are read.
 struct RuleKey<'k> {
-    path: [&'k str; 4],
+    path: Vec<&'k str>,
     root: &'k Table,
 }
 
-impl RuleKey<'_> {
+impl<'k> RuleKey<'k> {
+    fn below(&self, name: &'k str) -> Self {
+        let path = self.path.iter().copied().chain([name]).collect();
+        Self { path, root: self.root }
+    }
+
     fn refused(&self, message: impl Into<String>) -> Error {
         Error::refused(&origin(self.root, &self.path), join(&self.path), message)
     }

@@ -11,6 +11,7 @@ use crate::kind::{Kind, Section};
 use crate::layer::Layer;
 use crate::layer_name::LayerName;
 use crate::table::Keys;
+use crate::unused_parts::{DEFAULT_PROVIDER, OTHER_DEFAULT, selects_other_default};
 use crate::value::{Node, Table, Value};
 
 /// The settings of a file that could be set in a file of this program.
@@ -42,7 +43,10 @@ impl Portable {
             LayerName::Project { .. } => LayerName::Project { folder: folder_of(path) },
             _ => LayerName::User { file: path.to_owned() },
         };
-        let (layer, error) = Layer::parse_usable(name, text)?;
+        if let Some(error) = Error::of_all(Layer::syntax_mistakes(&name, text)) {
+            return Err(error);
+        }
+        let (layer, error) = Layer::parse_usable(name, text);
         let mut found = Self::default();
         for error in error.into_iter().flat_map(Error::each) {
             found.left_out.push(match &error {
@@ -63,6 +67,13 @@ impl Portable {
         }
         let mut walk = Walk { folder: &folder_of(path), warnings: layer.warnings(), found };
         walk.table(&layer.root, Keys::SECTION, &mut Vec::new());
+        for setting in &mut walk.found.settings {
+            let is_selection = setting.key_path.last().is_some_and(|key| key == "model_provider");
+            if is_selection && selects_other_default(&layer.root, setting.value.as_str()) {
+                setting.value = DEFAULT_PROVIDER.into();
+                setting.note = Some(format!("for `{OTHER_DEFAULT}`"));
+            }
+        }
         Ok(walk.found)
     }
 }
@@ -170,6 +181,15 @@ mod tests {
         for (text, expect) in [
             ("model = 'm'", Ok(("model", json!("m"), ""))),
             ("model_provider = 'x'\n", Ok(("model_provider", json!("x"), ""))),
+            ("model_provider = 'openai'", Ok(("model_provider", json!("default"), "`openai`"))),
+            (
+                "[profiles.f]\nmodel_provider = 'openai'",
+                Ok(("profiles.f.model_provider", json!("default"), "`openai`")),
+            ),
+            (
+                "model_provider = 'openai'\n[model_providers.openai]\nbase_url = 'https://h'",
+                Ok(("model_provider", json!("openai"), "")),
+            ),
             ("file_opener = 'vscode'", Ok(("file_opener", json!("editor"), "understood as"))),
             (
                 "default_permissions = ':workspace'",

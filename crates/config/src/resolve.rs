@@ -160,6 +160,15 @@ pub struct Resolved {
 }
 
 impl Resolved {
+    /// The names of all profiles.
+    pub fn profile_names(&self) -> impl Iterator<Item = &String> {
+        let profiles = match self.root.get("profiles").map(|node| &node.value) {
+            Some(Value::Table(profiles)) => Some(profiles),
+            _ => None,
+        };
+        profiles.into_iter().flat_map(Table::keys)
+    }
+
     /// The values that are set, without defaults, in the form of a file.
     pub fn to_json(&self) -> Json {
         table_to_json(&self.root)
@@ -293,11 +302,11 @@ pub fn resolve_usable(
     environment: &Environment<'_>,
 ) -> Result<(Resolved, Vec<Error>), Error> {
     let layers: Vec<&Layer> = stack.enabled().collect();
-    let Merged { mut root, profile } = merge_layers(&layers)?;
+    let Merged { mut root, profile, undefined } = merge_layers(&layers);
     #[cfg(debug_assertions)]
     crate::ignored_key::remove(&mut root, environment);
     let cx = environment.read_context();
-    let (mut warnings, mut errors) = (stack.warnings.clone(), Vec::new());
+    let (mut warnings, mut errors) = (stack.warnings.clone(), Vec::from_iter(undefined));
     let unused = unused_parts::leave_out(&mut root, profile.as_deref(), &mut warnings, &mut errors);
     warnings.extend(stack.requirements.constrain(&mut root, &cx)?);
     let mut config = typed(&root, profile, stack, environment, (&mut warnings, &mut errors))?;
@@ -314,19 +323,24 @@ pub fn resolve_usable(
 pub(crate) struct Merged {
     pub(crate) root: Table,
     profile: Option<String>,
+    /// Why the selected profile, which is left out, cannot be used.
+    pub(crate) undefined: Option<Error>,
 }
 
 /// Merges layers, the later over the earlier, and the selected profile between files and overrides.
-pub(crate) fn merge_layers(layers: &[&Layer]) -> Result<Merged, Error> {
+pub(crate) fn merge_layers(layers: &[&Layer]) -> Merged {
     let mut merged = Table::new();
     for layer in layers {
         merge(&mut merged, &layer.root);
     }
     let profile = match merged.get("profile").map(|node| &node.value) {
         Some(Value::Text(name)) => name.clone(),
-        _ => return Ok(Merged { root: merged, profile: None }),
+        _ => return Merged { root: merged, profile: None, undefined: None },
     };
-    let selected = profile_table(&merged, &profile)?;
+    let selected = match profile_table(&merged, &profile) {
+        Ok(selected) => selected,
+        Err(error) => return Merged { root: merged, profile: None, undefined: Some(error) },
+    };
     let mut root = Table::new();
     let (files, given): (Vec<&Layer>, Vec<&Layer>) =
         layers.iter().partition(|layer| layer.name.is_below_profile());
@@ -337,7 +351,7 @@ pub(crate) fn merge_layers(layers: &[&Layer]) -> Result<Merged, Error> {
     for layer in given {
         merge(&mut root, &layer.root);
     }
-    Ok(Merged { root, profile: Some(profile) })
+    Merged { root, profile: Some(profile), undefined: None }
 }
 
 fn profile_table<'t>(merged: &'t Table, name: &str) -> Result<&'t Table, Error> {
@@ -416,7 +430,7 @@ fn typed(
     for (name, permissions) in &keys.permissions {
         match permissions::profile(name, permissions, root, &cx) {
             Ok(profile) => drop(permission_profiles.insert(name.clone(), profile)),
-            Err(error) => errors.push(error),
+            Err(mistakes) => errors.extend(mistakes),
         }
     }
     let permission_profile = match &keys.default_permissions {

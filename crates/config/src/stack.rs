@@ -12,7 +12,7 @@ use crate::layer::Layer;
 use crate::layer_name::LayerName;
 use crate::origin::Origin;
 use crate::requirements::{Requirements, requirement_files};
-use crate::resolve::merge_layers;
+use crate::resolve::{Merged, merge_layers};
 use crate::table::{Project, TrustLevel};
 use crate::trust::{Trust, folders, project_root};
 use crate::value::{Table, Value};
@@ -95,6 +95,21 @@ impl Stack {
         overrides: Overrides<'_>,
         environment: &Environment<'_>,
     ) -> Result<Self, Error> {
+        let (stack, errors) = Self::load_usable(files, overrides, environment)?;
+        Error::of_all(errors).map_or(Ok(stack), Err)
+    }
+
+    /// As [`Stack::load`], but without the requirements where these have a mistake, and with the mistakes
+    /// that leave the rest to be checked.
+    ///
+    /// # Errors
+    /// A mistake that leaves nothing to check.
+    pub fn load_usable(
+        files: &FileCache,
+        overrides: Overrides<'_>,
+        environment: &Environment<'_>,
+    ) -> Result<(Self, Vec<Error>), Error> {
+        let mut errors = Vec::new();
         let mut own = Vec::new();
         for name in [
             LayerName::System { file: environment.system.join(CONFIG_FILE) },
@@ -109,13 +124,14 @@ impl Stack {
             .collect();
         let mut warnings = Vec::new();
         let all: Vec<&Layer> = own.iter().chain(&added).map(|layer| &*layer.layer).collect();
-        let base = merge_layers(&all)?.root;
+        let Merged { root: base, undefined, .. } = merge_layers(&all);
+        errors.extend(undefined);
         let found = project_layers(files, &base, overrides.projects, environment, &mut warnings)?;
         let role = role_layer(files, overrides.role)?;
         let layers = own.into_iter().chain(found.layers).chain(added).chain(role);
         let layers: Vec<StackLayer> = layers.collect();
         let from_layers = layers.iter().flat_map(|layer| layer.layer.warnings());
-        let mut warnings: Vec<Warning> = from_layers.cloned().chain(warnings).collect();
+        let warnings: Vec<Warning> = from_layers.cloned().chain(warnings).collect();
         let is_strict = |w: &Warning| {
             overrides.strict
                 && matches!(
@@ -123,35 +139,41 @@ impl Stack {
                     WarningKind::Unknown | WarningKind::LeftOut | WarningKind::Converted
                 )
         };
-        if let Some(at) = warnings.iter().position(is_strict) {
-            let warning = Box::new(warnings.swap_remove(at));
-            return Err(match warning.kind {
-                WarningKind::LeftOut | WarningKind::Converted => {
-                    Error::refused(&warning.origin, warning.key, warning.message)
-                }
-                _ => Error::UnknownKey { warning, strictness: Strictness::Option },
-            });
-        }
-        Ok(Self {
+        let (refused, warnings): (Vec<Warning>, Vec<Warning>) =
+            warnings.into_iter().partition(is_strict);
+        errors.extend(refused.into_iter().map(|warning| match warning.kind {
+            WarningKind::LeftOut | WarningKind::Converted => {
+                Error::refused(&warning.origin, warning.key, warning.message)
+            }
+            _ => {
+                let warning = Box::new(warning);
+                Error::UnknownKey { warning, strictness: Strictness::Option }
+            }
+        }));
+        let requirements = Requirements::load(files, environment.system, environment.home);
+        let requirements = requirements.unwrap_or_else(|error| {
+            errors.push(error);
+            Requirements::default()
+        });
+        let stack = Self {
             layers,
-            requirements: Arc::new(Requirements::load(
-                files,
-                environment.system,
-                environment.home,
-            )?),
+            requirements: Arc::new(requirements),
             project_root: found.root,
             trusted: found.trusted,
             rule_folders: found.rule_folders,
             project_folders: found.project_folders,
             trusted_folders: found.trusted_folders,
             warnings,
-        })
+        };
+        Ok((stack, errors))
     }
 
     /// The stack as it would be with this layer in place of the one of the same name.
     #[must_use]
     pub fn with_layer(mut self, layer: Layer) -> Self {
         let name = layer.name().clone();
+        self.warnings.retain(|warning| warning.origin.layer() != name);
+        self.warnings.extend(layer.warnings().iter().cloned());
         let layer = StackLayer::enabled(Arc::new(layer));
         match self.layers.iter().position(|layer| *layer.layer.name() == name) {
             Some(at) => self.layers[at] = layer,

@@ -11,7 +11,8 @@ use crate::table::OtlpTransport;
 use crate::value::{Node, Table, Value};
 
 /// The provider of another program that is `default` here.
-const OTHER_DEFAULT: &str = "openai";
+pub(crate) const OTHER_DEFAULT: &str = "openai";
+pub(crate) const DEFAULT_PROVIDER: &str = "default";
 
 /// The providers that were left out.
 #[derive(Default)]
@@ -64,7 +65,7 @@ pub(crate) fn leave_out(
 fn is_unused(root: &Table, path: &[String]) -> bool {
     let part: Vec<&str> = path.iter().take(2).map(String::as_str).collect();
     match part[..] {
-        ["model_providers", id] => text(root, "model_provider").unwrap_or("default") != id,
+        ["model_providers", id] => text(root, "model_provider").unwrap_or(DEFAULT_PROVIDER) != id,
         ["mcp_servers", id] => !is_required(root, id),
         ["profiles", _] => true,
         _ => false,
@@ -105,13 +106,11 @@ fn secret_variables(provider: &Node) -> Vec<String> {
 
 /// Selects `default` where the default of another program is selected and not defined.
 fn understand_default(root: &mut Table, warnings: &mut Vec<Warning>) {
-    let is_defined = matches!(root.get("model_providers"),
-        Some(Node { value: Value::Table(all), .. }) if all.contains_key(OTHER_DEFAULT));
-    let Some(node) = root.get_mut("model_provider") else { return };
-    if is_defined || !matches!(&node.value, Value::Text(id) if id == OTHER_DEFAULT) {
+    if !selects_other_default(root, text(root, "model_provider")) {
         return;
     }
-    node.value = Value::Text("default".to_owned());
+    let Some(node) = root.get_mut("model_provider") else { return };
+    node.value = Value::Text(DEFAULT_PROVIDER.to_owned());
     warnings.push(Warning {
         origin: node.origin.clone(),
         key: "model_provider".to_owned(),
@@ -120,6 +119,13 @@ fn understand_default(root: &mut Table, warnings: &mut Vec<Warning>) {
         ),
         kind: WarningKind::Note,
     });
+}
+
+/// Returns whether `id` is the default of another program, and not a provider of this configuration.
+pub(crate) fn selects_other_default(root: &Table, id: Option<&str>) -> bool {
+    let is_defined = matches!(root.get("model_providers"),
+        Some(Node { value: Value::Table(all), .. }) if all.contains_key(OTHER_DEFAULT));
+    id == Some(OTHER_DEFAULT) && !is_defined
 }
 
 /// Removes settings of exporters that do not exist: without them, nothing is sent.

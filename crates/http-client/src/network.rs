@@ -106,11 +106,22 @@ impl Network {
         self.tls(files).map(drop)
     }
 
+    /// Everything in the environment that keeps [`Network::client`] from building a client. Blocks likewise.
+    pub fn mistakes(&self) -> Vec<NetworkError> {
+        let none = RootSource::Bundled;
+        let proxies =
+            Self { roots: none.clone(), extra_roots: None, proxies: self.proxies.clone() };
+        let roots = Self { roots: self.roots.clone(), extra_roots: None, proxies: Ok(None) };
+        let extra = Self { roots: none, extra_roots: self.extra_roots.clone(), proxies: Ok(None) };
+        let each = [proxies, roots, extra];
+        each.iter().filter_map(|part| part.check(&TlsFiles::default()).err()).collect()
+    }
+
     fn tls(&self, files: &TlsFiles) -> Result<rustls::ClientConfig, NetworkError> {
         let roots = match &self.roots {
             RootSource::Bundled => Roots::Bundled,
             RootSource::System => Roots::System,
-            RootSource::File(path) => Roots::Pem(read(SSL_CERT_FILE, path)?),
+            RootSource::File(path) => Roots::Pem(usable(SSL_CERT_FILE, path)?),
         };
         let extra = [
             (CA_CERTIFICATE, self.extra_roots.as_deref()),
@@ -119,13 +130,7 @@ impl Network {
         let mut pems = Vec::new();
         for (purpose, path) in extra {
             let Some(path) = path else { continue };
-            let pem = read(purpose, path)?;
-            // Each file on its own, so that the error names the one that is wrong.
-            client_config(&Roots::Pem(pem.clone()), None, None).map_err(|cause| {
-                let purpose = format!("{purpose} {}", path.display());
-                NetworkError::Content { purpose, cause }
-            })?;
-            pems.push(pem);
+            pems.push(usable(purpose, path)?);
         }
         let identity = match (&files.client_certificate, &files.client_private_key) {
             (None, None) => None,
@@ -137,6 +142,19 @@ impl Network {
         };
         let pems = pems.iter().map(Vec::as_slice);
         Ok(client_config(&roots, pems, identity.as_ref())?)
+    }
+}
+
+/// Reads the certificates of a file. Each file is checked on its own, so that the error names the one that is
+/// wrong.
+fn usable(purpose: &str, path: &Path) -> Result<Vec<u8>, NetworkError> {
+    let pem = read(purpose, path)?;
+    match client_config(&Roots::Pem(pem.clone()), None, None) {
+        Ok(_) => Ok(pem),
+        Err(cause) => {
+            let purpose = format!("{purpose} {}", path.display());
+            Err(NetworkError::Content { purpose, cause })
+        }
     }
 }
 

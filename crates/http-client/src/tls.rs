@@ -1,5 +1,6 @@
 //! TLS by rustls: whom a client trusts, and how it identifies itself.
 
+use std::borrow::Cow;
 use std::error::Error;
 use std::sync::Arc;
 
@@ -72,14 +73,28 @@ pub(crate) fn client_config<'p>(
         .with_root_certificates(store);
     let Some(identity) = identity else { return Ok(builder.with_no_client_auth()) };
     let unusable = |problem: &dyn Error| TlsError::ClientCertificate(problem.to_string());
-    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&identity.certificate).collect();
+    let (certificate, private_key) =
+        (text_of(&identity.certificate), text_of(&identity.private_key));
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&certificate).collect();
     let chain = chain.map_err(|error| unusable(&error))?;
     if chain.is_empty() {
         return Err(TlsError::ClientCertificate("its file has no certificate".to_owned()));
     }
-    let key = PrivateKeyDer::from_pem_slice(&identity.private_key)
+    let key = PrivateKeyDer::from_pem_slice(&private_key)
         .map_err(|error| TlsError::ClientCertificate(format!("the private key: {error}")))?;
     builder.with_client_auth_cert(chain, key).map_err(|error| unusable(&error))
+}
+
+/// A PEM text without the byte order mark that editors write, in UTF-8 where it is in UTF-16: the parser takes a
+/// marked first line for none.
+fn text_of(pem: &[u8]) -> Cow<'_, [u8]> {
+    match pem {
+        [0xef, 0xbb, 0xbf, ..] | [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {
+            let decoded = files::decoded(pem.to_owned());
+            decoded.map_or_else(Cow::Owned, |text| Cow::Owned(text.into_bytes()))
+        }
+        _ => Cow::Borrowed(pem),
+    }
 }
 
 fn bundled() -> RootCertStore {
@@ -108,7 +123,7 @@ fn system() -> RootCertStore {
 fn add_pem(store: &mut RootCertStore, pem: &[u8]) -> Result<(), TlsError> {
     let unreadable = |error: &dyn Error| TlsError::RootCertificate(error.to_string());
     let before = store.len();
-    for certificate in CertificateDer::pem_slice_iter(pem) {
+    for certificate in CertificateDer::pem_slice_iter(&text_of(pem)) {
         let certificate = certificate.map_err(|error| unreadable(&error))?;
         store.add(certificate).map_err(|error| unreadable(&error))?;
     }
@@ -154,6 +169,29 @@ mod tests {
         check("", Some((&certificate, "")), Some("private key"));
         let (_, other) = authority();
         check("", Some((&certificate, &other)), Some("client certificate"));
+    }
+
+    #[test]
+    fn pem_with_a_byte_order_mark_is_read() {
+        let (certificate, key) = authority();
+        let utf16 = |text: &str, unit: fn(u16) -> [u8; 2]| {
+            format!("\u{feff}{text}").encode_utf16().flat_map(unit).collect::<Vec<u8>>()
+        };
+        let encodings: [&dyn Fn(&str) -> Vec<u8>; 3] = [
+            &|text| format!("\u{feff}{text}").into_bytes(),
+            &|text| utf16(text, u16::to_le_bytes),
+            &|text| utf16(text, u16::to_be_bytes),
+        ];
+        for encoded in encodings {
+            let roots = encoded(&certificate);
+            let identity =
+                ClientIdentity { certificate: encoded(&certificate), private_key: encoded(&key) };
+            let mut store = RootCertStore::empty();
+            add_pem(&mut store, &roots).unwrap();
+            assert_eq!(store.len(), 1);
+            let built = client_config(&Roots::Bundled, [&roots[..]], Some(&identity));
+            assert!(built.is_ok(), "{:?}", built.err());
+        }
     }
 
     #[test]

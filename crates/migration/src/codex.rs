@@ -6,7 +6,9 @@ use crate::agent::Agent;
 use crate::bounds::SETTINGS_BYTES;
 use crate::error::Error;
 use crate::item::{Detected, Item, Kind, Roots};
-use crate::{hook_groups, instructions, markdown, mcp, settings, skill_folders, source};
+use crate::{
+    hook_groups, instructions, markdown, mcp, rule_files, settings, skill_folders, source,
+};
 
 const AGENT: Agent = Agent::Codex;
 
@@ -43,8 +45,14 @@ pub(crate) fn detect(roots: &Roots, project: Option<&Path>, detected: &mut Detec
     let folder = base.join(".codex");
     let own = roots.own_folder(project);
     if project.is_none() {
-        // A project's `AGENTS.md` is read where it is.
-        let file = folder.join("AGENTS.md");
+        // Those of a project are read where they are.
+        let [overriding, usual] = ["AGENTS.override.md", "AGENTS.md"].map(|name| folder.join(name));
+        let overrides = match source::text(base, &overriding) {
+            Ok(text) => text.is_some_and(|text| !text.trim().is_empty()),
+            // It would be read there, so the other file is not what the user wants; the error is reported.
+            Err(_) => true,
+        };
+        let file = if overrides { overriding } else { usual };
         instructions::detect((base, &file), None, AGENT, project, detected);
     }
     let config = folder.join("config.toml");
@@ -69,6 +77,8 @@ pub(crate) fn detect(roots: &Roots, project: Option<&Path>, detected: &mut Detec
         Some((_, read)) => servers(read, &config, item),
         None => Ok(()),
     });
+    let rules = own.join("rules").join(format!("{}.rules", AGENT.id()));
+    add(Kind::Permissions, &|item| rule_files::add(base, &folder.join("rules"), &rules, item));
     add(Kind::Skills, &|item| skill_folders::add(base, &folder.join("skills"), &skills, item));
     add(Kind::Commands, &|item| markdown::commands((base, &folder.join("prompts")), &skills, item));
     add(Kind::Hooks, &|item| {

@@ -8,7 +8,7 @@ use crate::agent::Agent;
 use crate::bounds::DEPTH;
 use crate::error::Error;
 use crate::item::{Detected, Item, Kind, Roots};
-use crate::{front_matter, instructions, mcp, source};
+use crate::{front_matter, instructions, markdown, mcp, skill_folders, source};
 
 const AGENT: Agent = Agent::Cursor;
 
@@ -27,6 +27,20 @@ pub(crate) fn detect(roots: &Roots, project: Option<&Path>, detected: &mut Detec
         add(Kind::Instructions, &|item| rules(root, item));
     }
     add(Kind::McpServers, &|item| servers(base, &base.join(".cursor/mcp.json"), item));
+    let (folder, skills) = (base.join(".cursor"), roots.own_folder(project).join("skills"));
+    add(Kind::Skills, &|item| skill_folders::add(base, &folder.join("skills"), &skills, item));
+    add(Kind::Commands, &|item| {
+        markdown::commands((base, &folder.join("commands")), &skills, item)
+    });
+    add(Kind::Settings, &|item| {
+        for name in ["cli-config.json", "cli.json", "hooks.json"] {
+            let Some(read) = source::json(base, &folder.join(name))? else { continue };
+            for member in read.as_object().into_iter().flatten().map(|(member, _)| member) {
+                item.leave_out(&format!("{member} of {name}"), "it has no counterpart here");
+            }
+        }
+        Ok(())
+    });
 }
 
 fn servers(root: &Path, file: &Path, item: &mut Item) -> Result<(), Error> {

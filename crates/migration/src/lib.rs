@@ -25,6 +25,7 @@ mod permissions;
 mod plan;
 mod plugins;
 mod refusals;
+mod rule_files;
 pub mod sessions;
 mod settings;
 mod skill_folders;

@@ -41,12 +41,32 @@ pub struct ClientChecks<'c> {
 }
 
 /// Checks the configuration of the working folder as a whole: every mistake in the order of the files
-/// and lines, then those in the files of command rules.
+/// and lines, then those in the files of command rules. A mistake that counts only with a profile that is not
+/// selected is a warning.
 pub fn check_configuration(options: &Options, client: ClientChecks<'_>) -> Vec<Finding> {
+    let (mut findings, resolved) = findings(options, client);
+    let Some(resolved) = resolved else { return findings.sorted() };
+    let selected = resolved.config.profile.as_ref();
+    for name in resolved.profile_names().filter(|name| Some(*name) != selected) {
+        let mut options = options.clone();
+        let value = config::edit::value_text(&name.as_str().into());
+        options.config_overrides.push(format!("profile={value}"));
+        let (with_profile, _) = self::findings(&options, client);
+        findings.add_those_with_profile(name, with_profile);
+    }
+    let mut findings = findings.sorted();
+    let of_rules = rules::mistakes(options, &resolved.config);
+    let of_rules = of_rules.into_iter();
+    findings.extend(of_rules.map(|(is_error, text)| Finding { about: "rules", is_error, text }));
+    findings
+}
+
+/// The mistakes in the configuration with the profile that it selects, and the configuration.
+fn findings(options: &Options, client: ClientChecks<'_>) -> (Findings, Option<Resolved>) {
     let (errors, loaded) = ConfigSource::mistakes(options);
     let mut findings = Findings::default();
     errors.into_iter().for_each(|error| findings.error(error));
-    let Some(resolved) = loaded else { return findings.sorted() };
+    let Some(resolved) = loaded else { return (findings, None) };
     resolved.warnings.iter().for_each(|warning| findings.warning(warning));
     let mut check = Check { resolved: &resolved, options, findings };
     check.files();
@@ -66,11 +86,8 @@ pub fn check_configuration(options: &Options, client: ClientChecks<'_>) -> Vec<F
             check.add(Severity::Warning, &format!("tui.status_line.{at}"), why);
         }
     }
-    let mut findings = check.findings.sorted();
-    let of_rules = rules::mistakes(options, &resolved.config);
-    let of_rules = of_rules.into_iter();
-    findings.extend(of_rules.map(|(is_error, text)| Finding { about: "rules", is_error, text }));
-    findings
+    let findings = check.findings;
+    (findings, Some(resolved))
 }
 
 /// Severity of a mistake: an error if a first turn fails because of it.
@@ -103,6 +120,21 @@ impl Findings {
     fn warning(&mut self, warning: &Warning) {
         let found = Finding { about: CONFIGURATION, is_error: false, text: warning.diagnostic() };
         self.0.push((place(Some(&warning.origin)), found));
+    }
+
+    /// Adds the findings that there are only with a profile, at places without another finding.
+    fn add_those_with_profile(&mut self, name: &str, with_profile: Findings) {
+        let known: Vec<Place> = self.0.iter().map(|(place, _)| place.clone()).collect();
+        for (place, mut finding) in with_profile.0 {
+            if place.1.is_none() || known.contains(&place) {
+                continue;
+            }
+            let (first, rest) = finding.text.split_once('\n').unwrap_or((&finding.text, ""));
+            finding.text = format!("{first} (with the profile `{name}`)\n{rest}");
+            finding.text.truncate(finding.text.trim_end().len());
+            finding.is_error = false;
+            self.0.push((place, finding));
+        }
     }
 
     fn sorted(mut self) -> Vec<Finding> {
@@ -177,10 +209,9 @@ impl Check<'_> {
             }
         }
         for (key, path) in [("sqlite_home", &config.sqlite_home), ("log_dir", &config.log_dir)] {
-            // One that is missing is made.
-            if path.exists() && !path.is_dir() {
-                let message = format!("{} is not a folder; name one", path.display());
-                self.add(Severity::Error, key, message);
+            let is_set = self.resolved.value(key).is_some();
+            if is_set && let Err(why) = own_folder(path) {
+                self.add(Severity::Error, key, format!("{why}; name a folder that can be written"));
             }
         }
     }
@@ -194,6 +225,24 @@ impl Check<'_> {
             let message = format!("{why}; turns are not announced until then");
             self.add(Severity::Warning, "notify", message);
         }
+    }
+}
+
+/// Checks that a folder of this program is there or could be made, and can be written. In a file system that
+/// refuses new entries, only the attempt shows it: it makes an empty folder and removes it at once.
+fn own_folder(path: &Path) -> Result<(), String> {
+    let existing = path.ancestors().find(|ancestor| ancestor.symlink_metadata().is_ok());
+    let Some(existing) = existing else { return Ok(()) };
+    if !existing.is_dir() {
+        return Err(format!("{} is not a folder", existing.display()));
+    }
+    let attempt = existing.join(format!(".agentd-check-{}", std::process::id()));
+    match std::fs::create_dir(&attempt) {
+        Ok(()) => {
+            let removed = std::fs::remove_dir(&attempt);
+            removed.map_err(|error| format!("{}: {error}", attempt.display()))
+        }
+        Err(error) => Err(format!("nothing can be written in {}: {error}", existing.display())),
     }
 }
 

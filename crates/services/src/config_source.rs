@@ -6,15 +6,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use config::edit::Edit;
-use config::{
-    Environment, Error, FileCache, Layer, LayerName, Overrides, Resolved, Stack, Strictness,
-    WarningKind,
-};
+use config::{Environment, Error, FileCache, Layer, Overrides, Resolved, Stack};
 use serde_json::{Map, Value};
 use tokio::sync::watch;
 
 use crate::installed_plugins::InstalledPlugins;
 use crate::options::Options;
+
+mod edit_check;
 
 /// Reads and merges the layers.
 pub struct ConfigSource {
@@ -29,8 +28,14 @@ pub struct ConfigSource {
     announced: watch::Sender<u64>,
 }
 
-/// Merges a stack, and returns the mistakes that it leaves out.
-type Resolve = dyn Fn(&Stack, &Environment<'_>) -> Result<(Resolved, Vec<Error>), Error>;
+/// The treatment of mistakes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reading {
+    /// The first one is the error.
+    Strict,
+    /// They are returned with the configuration without the parts that have them.
+    UsableParts,
+}
 
 /// A configuration, and the files that it came or could have come from.
 pub struct Loaded {
@@ -89,25 +94,27 @@ impl ConfigSource {
         role: Option<&Path>,
         projects: bool,
     ) -> Result<Loaded, Error> {
-        let resolve = |stack: &Stack, environment: &Environment<'_>| {
-            Ok::<_, Error>((config::resolve(stack, environment)?, Vec::new()))
-        };
-        Ok(self.read_with(cwd, overrides, role, projects, &resolve)?.0)
+        Ok(self.read_with(cwd, overrides, role, projects, Reading::Strict)?.0)
     }
 
-    /// Reads with a function that resolves a stack; also returns the mistakes that it found.
+    /// Reads, and returns the mistakes that do not prevent it.
     fn read_with(
         &self,
         cwd: &Path,
         overrides: Option<&Map<String, Value>>,
         role: Option<&Path>,
         projects: bool,
-        resolve: &Resolve,
+        reading: Reading,
     ) -> Result<(Loaded, Vec<Error>), Error> {
         let options = &self.options;
         // Read first: a concurrent change then causes one reload too many instead of none.
         let generation = self.files.generation();
-        let flags = self.flags.clone()?;
+        let (flags, unread) = match (self.flags.clone(), reading) {
+            (Err(error), Reading::UsableParts) => {
+                (Arc::new(Layer::command_line::<&str>(&[])?), Some(error))
+            }
+            (flags, _) => (flags?, None),
+        };
         let switched = Arc::new(self.switched_layer()?);
         let thread = overrides.map(Layer::thread).transpose()?.map(Arc::new);
         let env = |name: &str| options.variable(name);
@@ -122,9 +129,15 @@ impl ConfigSource {
                 strict: options.strict_config,
                 projects,
             };
-            let stack = Stack::load(&self.files, given, &environment)?;
-            let (resolved, errors) = resolve(&stack, &environment)?;
-            Ok::<_, Error>((stack, resolved, errors))
+            if reading == Reading::Strict {
+                let stack = Stack::load(&self.files, given, &environment)?;
+                let resolved = config::resolve(&stack, &environment)?;
+                return Ok::<_, Error>((stack, resolved, Vec::new()));
+            }
+            let (stack, mut errors) = Stack::load_usable(&self.files, given, &environment)?;
+            let (resolved, found) = config::resolve_usable(&stack, &environment)?;
+            errors.extend(unread.iter().cloned().chain(found));
+            Ok((stack, resolved, errors))
         };
         let (stack, mut resolved, errors) = with_role(role)?;
         let mut files = stack.watched(&environment);
@@ -176,10 +189,12 @@ impl ConfigSource {
         self.files.broken()
     }
 
-    /// Checks that the user's file could have this text: `edits` set no key that does not exist, no
-    /// value that its key does not accept, and cause no mistake. Those that the file has already stay
-    /// possible, so that they can be corrected one by one.
-    pub fn check_text(&self, text: &str, edits: &[Edit]) -> Result<(), Error> {
+    /// Checks that the user's file could have this text after `edits`, and returns the mistakes that it still
+    /// has then. Those do not prevent an edit, so that they can be corrected one by one.
+    ///
+    /// # Errors
+    /// The mistakes that `edits` make.
+    pub fn check_text(&self, text: &str, edits: &[Edit]) -> Result<Vec<Error>, Error> {
         let options = &self.options;
         let env = |name: &str| options.variable(name);
         let environment = Environment {
@@ -188,39 +203,7 @@ impl ConfigSource {
             cwd: &options.cwd,
             variable: &env,
         };
-        let file = options.home.join(config::CONFIG_FILE);
-        let (layer, wrong) = Layer::parse_usable(LayerName::User { file }, text)?;
-        let flags = self.flags.clone()?;
-        let given = Overrides { flags: Some(&flags), projects: false, ..Overrides::default() };
-        let files = FileCache::of_usable_parts();
-        let stack = Stack::load(&files, given, &environment)?;
-        let unresolved = config::resolve(&stack, &environment).err();
-        let before = files.broken().into_iter().chain(unresolved).flat_map(Error::each);
-        let before: Vec<Error> = before.collect();
-        let resolved = config::resolve(&stack.with_layer(layer.clone()), &environment);
-        let touches = |key: &str| edits.iter().any(|edit| overlap(key, &edit.key_path));
-        let odd =
-            layer.warnings().iter().find(|warning| is_odd(warning.kind) && touches(&warning.key));
-        let left_out = resolved.iter().flat_map(|resolved| &resolved.warnings);
-        let odd = odd.or_else(|| {
-            left_out
-                .into_iter()
-                .find(|warning| warning.kind == WarningKind::LeftOut && touches(&warning.key))
-        });
-        let odd = odd.cloned().map(|warning| match warning.kind {
-            WarningKind::LeftOut | WarningKind::Converted => Error::Refused {
-                origin: warning.origin,
-                key: warning.key,
-                message: warning.message,
-            },
-            _ => Error::UnknownKey { warning: Box::new(warning), strictness: Strictness::Edit },
-        });
-        let after = wrong.into_iter().chain(resolved.err()).flat_map(Error::each);
-        let caused = after.filter(|error| {
-            let gist = error.gist();
-            gist.0.is_some_and(touches) || !before.iter().any(|known| known.gist() == gist)
-        });
-        Error::of_all(odd.into_iter().chain(caused)).map_or(Ok(()), Err)
+        edit_check::check(text, edits, &self.flags.clone()?, &environment)
     }
 
     /// The mistakes in all files, and the configuration without the parts that have them, unless nothing
@@ -228,7 +211,7 @@ impl ConfigSource {
     pub(crate) fn mistakes(options: &Options) -> (Vec<Error>, Option<Resolved>) {
         let source =
             Self { files: FileCache::of_usable_parts(), ..Self::new(Arc::new(options.clone())) };
-        let read = source.read_with(&options.cwd, None, None, true, &config::resolve_usable);
+        let read = source.read_with(&options.cwd, None, None, true, Reading::UsableParts);
         let (resolved, errors) = match read {
             Ok((loaded, errors)) => (Some(loaded.resolved), errors),
             Err(error) => (None, vec![error]),
@@ -269,29 +252,15 @@ pub fn configuration_here(options: &Options) -> Result<(Resolved, Vec<PathBuf>),
     Ok((loaded.resolved, loaded.files))
 }
 
-/// Returns whether a warning in a file is a mistake in an edit.
-fn is_odd(kind: WarningKind) -> bool {
-    matches!(kind, WarningKind::Unknown | WarningKind::LeftOut | WarningKind::Converted)
-}
-
-/// Returns whether one of two dotted keys contains the other.
-fn overlap(one: &str, other: &str) -> bool {
-    let is_within = |inner: &str, outer: &str| {
-        inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-    };
-    let other = config::canonical_key(other);
-    is_within(one, &other) || is_within(&other, one)
-}
-
 /// Checks that the user's file could have this text; see [`ConfigSource::check_text`].
 ///
 /// # Errors
-/// What makes it unusable.
+/// The mistakes that `edits` make.
 pub fn check_configuration_text(
     options: &Options,
     text: &str,
     edits: &[Edit],
-) -> Result<(), Error> {
+) -> Result<Vec<Error>, Error> {
     ConfigSource::new(Arc::new(options.clone())).check_text(text, edits)
 }
 

@@ -247,7 +247,11 @@ pub(super) fn write(
 ) -> anyhow::Result<ExitCode> {
     let removes = value.is_null();
     let edits = [edit(key, value)];
-    let mut usable = |text: &str| server::check_configuration_text(options, text, &edits);
+    let mut remaining = Vec::new();
+    let mut usable = |text: &str| {
+        remaining = server::check_configuration_text(options, text, &edits)?;
+        Ok(())
+    };
     match config::edit::write(path, None, &edits, &mut usable) {
         Ok(written) if removes && !written.changed => {
             eprint(format_args!("{}", nothing_removed(&written.path, key, options)));
@@ -255,6 +259,7 @@ pub(super) fn write(
         }
         Ok(written) => {
             eprint(format_args!("{}", written.path.display()));
+            warn_about_remaining(&remaining);
             Ok(ExitCode::SUCCESS)
         }
         Err(
@@ -272,6 +277,18 @@ pub(super) fn write(
             eprint(format_args!("{}\nthe file was not changed", error.diagnostic()));
             Ok(ExitCode::from(2))
         }
+    }
+}
+
+/// Names the mistakes that an edit left as they were.
+fn warn_about_remaining(mistakes: &[Error]) {
+    const NAMED: usize = 10;
+    for mistake in mistakes.iter().take(NAMED) {
+        eprint(format_args!("warning: {mistake}"));
+    }
+    let more = mistakes.len().saturating_sub(NAMED);
+    if more > 0 {
+        eprint(format_args!("warning: and {more} more; `agentd config check` names them all"));
     }
 }
 

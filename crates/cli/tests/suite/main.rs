@@ -9,6 +9,7 @@ mod browser;
 mod commands;
 mod common;
 mod config;
+mod config_repairs;
 mod config_writes;
 mod crash;
 #[cfg(target_os = "linux")]

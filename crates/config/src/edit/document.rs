@@ -5,9 +5,10 @@ use toml_edit::{
     Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, TableLike, Value as Toml,
 };
 
-use crate::edit::{Edit, Strategy};
+use crate::edit::{Edit, Strategy, mend};
 use crate::error::Error;
 use crate::key_path::{self, join};
+use crate::syntax::recover;
 
 /// Applies all edits to `text`, in order.
 ///
@@ -18,18 +19,44 @@ pub fn apply(text: &str, edits: &[Edit]) -> Result<String, Error> {
         Some(body) => ("\u{feff}", body),
         None => ("", text),
     };
-    let mut document: DocumentMut = body.parse().map_err(|error: toml_edit::TomlError| {
-        Error::Edit { message: format!("the file is not valid TOML, correct it first: {error}") }
-    })?;
+    let mut paths = Vec::new();
     for edit in edits {
-        let parts = key_path::parse(&edit.key_path).map_err(|why| Error::Edit {
+        paths.push(key_path::parse(&edit.key_path).map_err(|why| Error::Edit {
             message: format!("`{}` is not a key: {why}", edit.key_path),
-        })?;
-        let pending = PendingEdit { edit, parts: &parts };
-        pending.put(document.as_table_mut(), false, &parts, &edit.value)?;
+        })?);
+    }
+    let mut mended = body.to_owned();
+    let mut document: Option<DocumentMut> = body.parse().ok();
+    for (edit, path) in edits.iter().zip(&paths) {
+        if document.is_some() {
+            break;
+        }
+        let text = value_text(&edit.value);
+        mended = mend::mended(&mended, path, &text).ok_or_else(|| not_toml(body))?;
+        document = mended.parse().ok();
+    }
+    // Without a document, all edits are made, and the mistakes elsewhere stay.
+    let Some(mut document) = document else { return Ok(format!("{mark}{mended}")) };
+    let body = mended.as_str();
+    for (edit, parts) in edits.iter().zip(&paths) {
+        let pending = PendingEdit { edit, parts };
+        pending.put(document.as_table_mut(), false, parts, &edit.value)?;
     }
     let written = with_head_of(body, document.to_string());
     Ok(format!("{mark}{}", with_line_ends_like(body, written, edits)))
+}
+
+/// The error about an edit of a text that is not TOML, with all mistakes.
+fn not_toml(text: &str) -> Error {
+    let (_, mistakes) = recover(text, |_| ());
+    let each = mistakes.iter().map(|(span, message)| {
+        let before = text.get(..span.start).unwrap_or(text);
+        let line = before.matches('\n').count() + 1;
+        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+        format!("line {line}, column {column}: {message}")
+    });
+    let all: Vec<String> = each.collect();
+    Error::Edit { message: format!("the file is not valid TOML: {}", all.join("; ")) }
 }
 
 /// An edit and its parsed key.
@@ -63,12 +90,23 @@ impl PendingEdit<'_> {
             let depth = self.parts.len() - rest.len();
             let item = table.get_mut(name).unwrap_or_else(|| unreachable!("inserted above"));
             let (found, inline) = (kind(item), item.is_inline_table());
-            let Some(inner) = item.as_table_like_mut() else {
-                let (key, parent) = (&self.edit.key_path, join(&self.parts[..depth]));
-                let message = format!("`{key}` cannot be set: `{parent}` is {found}, not a table");
-                return Err(Error::Edit { message });
-            };
-            return self.put(inner, inline, rest, value);
+            if let Some(inner) = item.as_table_like_mut() {
+                return self.put(inner, inline, rest, value);
+            }
+            if let Some(index) = rest.first().and_then(|name| name.parse::<usize>().ok())
+                && self.put_element(item, index, &rest[1..], value)?
+            {
+                return Ok(());
+            }
+            if value.is_null() {
+                return Ok(());
+            }
+            let (key, parent) = (&self.edit.key_path, join(&self.parts[..depth]));
+            let message = format!(
+                "`{key}` cannot be set: `{parent}` is {found}, not a table; remove it first with `agentd \
+                 config unset {parent}`"
+            );
+            return Err(Error::Edit { message });
         }
         if value.is_null() {
             table.remove(name);
@@ -85,6 +123,39 @@ impl PendingEdit<'_> {
             return Ok(());
         }
         self.replace(table, inline, name, value)
+    }
+
+    /// Sets `value` at `path` below an element of a list; false where there is no such element.
+    fn put_element(
+        &self,
+        list: &mut Item,
+        index: usize,
+        path: &[String],
+        value: &Json,
+    ) -> Result<bool, Error> {
+        match list {
+            Item::ArrayOfTables(all) if index < all.len() => {
+                match all.get_mut(index) {
+                    Some(table) if !path.is_empty() => self.put(table, false, path, value)?,
+                    _ if value.is_null() => drop(all.remove(index)),
+                    place => match (place, self.item(value, false)?) {
+                        (Some(place), Item::Table(table)) => *place = table,
+                        _ => return Err(self.refused("this list has tables only; write a table")),
+                    },
+                }
+                Ok(true)
+            }
+            Item::Value(Toml::Array(all)) if index < all.len() => {
+                match all.get_mut(index).and_then(Toml::as_inline_table_mut) {
+                    Some(table) if !path.is_empty() => self.put(table, true, path, value)?,
+                    _ if !path.is_empty() => return Ok(false),
+                    _ if value.is_null() => drop(all.remove(index)),
+                    _ => drop(all.replace(index, self.value(value)?)),
+                }
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
     }
 
     fn replace(

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use crate::edit::{Edit, apply};
 use crate::error::Error;
-use crate::layer::{MAX_FILE_BYTES, text_of, version};
+use crate::layer::{Layer, MAX_FILE_BYTES, text_of, version};
+use crate::layer_name::LayerName;
 
 /// Maximum wait for another writer.
 const LOCK_WAIT: Duration = Duration::from_secs(10);
@@ -53,7 +54,10 @@ pub fn write(
     if let Some(expected) = expected_version.filter(|expected| *expected != found) {
         return Err(Error::Conflict { expected: expected.to_owned(), found });
     }
-    let text = apply(&old, edits)?;
+    let text = apply(&old, edits).map_err(|error| {
+        let name = LayerName::User { file: path.clone() };
+        Error::of_all(Layer::syntax_mistakes(&name, &old)).unwrap_or(error)
+    })?;
     if text == old {
         return Ok(Written { path, version: found, text, changed: false });
     }

@@ -161,7 +161,7 @@ fn impossible_edits_are_refused_with_a_reason() {
         ("", replace("", json!(1)), "is not a key"),
         ("", replace("a", json!([null])), "a list cannot contain `null`"),
         ("", replace("a", json!(18_446_744_073_709_551_615_u64)), "signed 64-bit"),
-        ("a = = 1\n", replace("b", json!(1)), "correct it first"),
+        ("a = = 1\n", replace("b", json!(1)), "not valid TOML: line 1, column 5: "),
     ] {
         let error = apply(text, &[edit]).unwrap_err();
         assert!(error.to_string().contains(expected), "{error}");
@@ -254,6 +254,94 @@ fn second(path: &Path, process: usize, count: usize) -> Command {
 }
 
 #[test]
+fn an_edit_of_a_text_that_is_not_toml_removes_the_cause_and_keeps_the_rest() {
+    let unset = |key| replace(key, Value::Null);
+    let set = |key| replace(key, json!("x"));
+    for (text, edit, expected) in [
+        ("model = 1 # a\nmodel = 2 # b\n[t]\na = 1\n", unset("model"), Some("[t]\na = 1\n")),
+        ("model = 1 # a\nmodel = 2\nb = 1\n", set("model"), Some("model = \"x\" # a\nb = 1\n")),
+        (
+            "# c\nmodel = 1\n\"model\" = 2\n'model' = 3\n",
+            set("model"),
+            Some("# c\nmodel = \"x\"\n"),
+        ),
+        ("a = 1\nmodel = \"m\n# c\nb = 2\n", unset("model"), Some("a = 1\n# c\nb = 2\n")),
+        (
+            "a = 1\r\n model = \"m\r\nb = 2\r\n",
+            set("model"),
+            Some("a = 1\r\n model = \"x\"\r\nb = 2\r\n"),
+        ),
+        ("a = 1\nmodel =\nb = 2\n", set("model"), Some("a = 1\nmodel = \"x\"\nb = 2\n")),
+        ("a = 1\nmodel\nb = 2\n", set("model"), Some("a = 1\nmodel = \"x\"\nb = 2\n")),
+        ("model = yes", set("model"), Some("model = \"x\"\n")),
+        ("l = [\"a\",\nb = 2\n", unset("l"), Some("b = 2\n")),
+        ("[t]\nq = 1\n[u]\nq = 1\nq = 2\n", unset("u.q"), Some("[t]\nq = 1\n[u]\n")),
+        ("[t]\nq = 1\n[u]\nr = 1\n[t]\ns = 2\n", unset("t"), Some("[u]\nr = 1\n")),
+        ("\u{feff}model = 1\nmodel = 2\n", unset("model"), Some("\u{feff}")),
+        // Another mistake stays, and is no reason to keep this one.
+        ("model = \"m\nother = \"o\nb = 1\n", unset("model"), Some("other = \"o\nb = 1\n")),
+        (
+            "model = \"m\nother = \"o\nb = 1\n",
+            set("model"),
+            Some("model = \"x\"\nother = \"o\nb = 1\n"),
+        ),
+        // The edit is not the remedy.
+        ("model = \"m\nother = 1\n", set("other"), None),
+        ("model = \"m\nother = 1\n", unset("other"), None),
+        ("model = \"m\nother = 1\n", set("new"), None),
+        ("l = [\"a\",\n  \"b\"\nb = 2\n", unset("l"), None),
+        // Lines that only look like the key.
+        ("text = '''\nmodel = 1\n'''\nother = \"o\n", unset("model"), None),
+        ("text = '''\nmodel = 1\n'''\nmodel = \"o\n", unset("model"), None),
+    ] {
+        let edited = apply(text, std::slice::from_ref(&edit));
+        assert_eq!(edited.as_deref().ok(), expected, "{text:?} {edit:?} {edited:?}");
+    }
+    let both = [replace("a", Value::Null), replace("b", json!(1))];
+    assert_eq!(apply("a = \nb = \nc = 1\n", &both).unwrap(), "b = 1\nc = 1\n");
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("config.toml");
+    std::fs::write(&path, "a = 1\na = 2\nmodel = \"m\n").unwrap();
+    let error = put(&path, &[replace("b", json!(1))]).unwrap_err().diagnostic();
+    assert!(
+        error.contains("config.toml:2:1: not valid TOML: duplicate key; `a` is set"),
+        "{error}"
+    );
+    assert!(error.contains("config.toml:3:11: not valid TOML: "), "{error}");
+}
+
+#[test]
+fn a_number_in_a_key_names_an_element_of_a_list() {
+    for (text, edit, expected) in [
+        (
+            "[[l]]\na = 1\n[[l]]\na = 2 # c\n",
+            replace("l.1.a", json!(3)),
+            Ok("[[l]]\na = 1\n[[l]]\na = 3 # c\n"),
+        ),
+        ("[[l]]\na = 1\n[[l]]\na = 2\n", replace("l.0", Value::Null), Ok("[[l]]\na = 2\n")),
+        ("[[l]]\na = 1\n", replace("l.0", json!({ "b": 1 })), Ok("[[l]]\nb = 1\n")),
+        ("l = [1, 2, 3]\n", replace("l.1", Value::Null), Ok("l = [1, 3]\n")),
+        ("l = [1, 2]\n", replace("l.1", json!(5)), Ok("l = [1, 5]\n")),
+        ("l = [{ a = 1, b = 2 }]\n", replace("l.0.a", Value::Null), Ok("l = [{ b = 2 }]\n")),
+        ("l = [1]\n", replace("l.1", Value::Null), Ok("l = [1]\n")),
+        (
+            "l = [1]\n",
+            replace("l.1", json!(5)),
+            Err("`l` is an array, not a table; remove it first"),
+        ),
+        ("l = 1\n", replace("l.a", json!(5)), Err("`l` is a number, not a table; remove it first")),
+        ("l = 1\n", replace("l.a", Value::Null), Ok("l = 1\n")),
+        ("[l]\n", replace("l.0", json!(5)), Ok("[l]\n0 = 5\n")),
+    ] {
+        match (apply(text, &[edit]), expected) {
+            (Ok(edited), Ok(expected)) => assert_eq!(edited, expected, "{text:?}"),
+            (Err(error), Err(expected)) => assert!(error.to_string().contains(expected), "{error}"),
+            (edited, expected) => panic!("{text:?}: {edited:?}, not {expected:?}"),
+        }
+    }
+}
+
+#[test]
 fn two_processes_lose_no_update() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("config.toml");
@@ -300,7 +388,8 @@ fn json_of(text: &str) -> Value {
 /// Applies the edits to plain JSON.
 fn edit_json(document: &mut Value, edit: &Edit) -> bool {
     fn put(at: &mut Value, path: &[&str], value: &Value, merge: bool) -> bool {
-        let Some(all) = at.as_object_mut() else { return false };
+        // There is nothing to remove.
+        let Some(all) = at.as_object_mut() else { return value.is_null() };
         let (name, rest) = (path[0], &path[1..]);
         if !rest.is_empty() {
             if !all.contains_key(name) {

@@ -149,25 +149,35 @@ impl Server {
         let path = self.writable(file_path.as_deref()).await?;
         let edits: Vec<Edit> = edits.into_iter().map(edit).collect();
         let configurations = &self.services.configurations;
-        let written = configurations.write(path, expected_version, edits.clone()).await?;
+        let (written, remaining) =
+            configurations.write(path, expected_version, edits.clone()).await?;
         let (lasting, replaced) = lasting(&edits);
-        for edit in replaced {
-            let message = format!(
-                "`{}` is in several edits of one batch: they were made in their order, and what the last one \
-                 wrote is in the file",
-                edit.key_path
-            );
-            warnings::send_plain(&caller.peer, message);
+        let replaced: Vec<String> = replaced.into_iter().map(replaced_message).collect();
+        for message in &replaced {
+            warnings::send_plain(&caller.peer, message.clone());
         }
-        let overridden = match self.services.configurations.own_for(&caller.peer) {
-            Ok(own) => lasting.into_iter().find_map(|edit| overridden(&own.resolved, edit)),
-            // The edit is made; what the file had wrong before is still wrong.
-            Err(error) => {
-                warnings::send_plain(&caller.peer, error.to_string());
-                None
-            }
-        };
-        response(written, overridden)
+        // What the file had wrong before is still wrong.
+        for mistake in &remaining {
+            warnings::send_plain(&caller.peer, mistake.to_string());
+        }
+        let own = self.services.configurations.own_for(&caller.peer);
+        if let (Err(error), true) = (&own, remaining.is_empty()) {
+            warnings::send_plain(&caller.peer, error.to_string());
+        }
+        let overridden = own
+            .ok()
+            .and_then(|own| lasting.iter().find_map(|edit| overridden(&own.resolved, edit)));
+        let (message, last) = (replaced.join("; "), lasting.last());
+        let in_batch = last.filter(|_| !message.is_empty()).map(|last| ConfigOverriddenMetadata {
+            message,
+            overriding_layer: ConfigLayerMetadata {
+                name: ConfigLayerSource::User { file: wire_path(&written.path) },
+                version: written.version.clone(),
+                held_off: None,
+            },
+            effective_value: last.value.clone(),
+        });
+        response(written, overridden.or(in_batch))
     }
 
     /// The file that a client may write: the user's.
@@ -205,17 +215,40 @@ fn edit(edit: ConfigEdit) -> Edit {
 
 /// The edits whose values are in the file after all, and those of which a later one wrote the key again.
 fn lasting(edits: &[Edit]) -> (Vec<&Edit>, Vec<&Edit>) {
-    let key = |edit: &Edit| config::canonical_key(&edit.key_path);
-    let keys: Vec<String> = edits.iter().map(key).collect();
+    let key = |edit: &Edit| config::key_parts(&edit.key_path);
+    let keys: Vec<Vec<String>> = edits.iter().map(key).collect();
     let is_replaced = |index: usize| {
-        let later = keys[index + 1..].iter().zip(&edits[index + 1..]);
-        let merges = |edit: &Edit| edit.strategy == Strategy::Upsert && edit.value.is_object();
-        later.into_iter().any(|(key, edit)| *key == keys[index] && !merges(edit))
+        let mut later = keys[index + 1..].iter().zip(&edits[index + 1..]);
+        later.any(|(key, edit)| {
+            keys[index].strip_prefix(&key[..]).is_some_and(|below| replaces(edit, below))
+        })
     };
     let (replaced, lasting): (Vec<usize>, Vec<usize>) =
         (0..edits.len()).partition(|index| is_replaced(*index));
     let all = |indexes: Vec<usize>| indexes.into_iter().map(|index| &edits[index]).collect();
     (all(lasting), all(replaced))
+}
+
+/// Returns whether an edit replaces what is at `below` under its key. A table that is merged replaces its
+/// members only.
+fn replaces(edit: &Edit, below: &[String]) -> bool {
+    let merges = edit.strategy == Strategy::Upsert;
+    let mut value = &edit.value;
+    for name in below {
+        match value.get(name) {
+            Some(inner) => value = inner,
+            None => return !(merges && value.is_object()),
+        }
+    }
+    !(merges && value.is_object())
+}
+
+fn replaced_message(edit: &Edit) -> String {
+    format!(
+        "`{}` is in several edits of one batch: they were made in their order, and what the last one \
+         wrote is in the file",
+        edit.key_path
+    )
 }
 
 /// Returns whether two values are the same; `30.0` is 30.

@@ -115,7 +115,13 @@ async fn a_batch_with_a_key_twice_says_which_value_holds() {
     let mut peer = server.connect().await;
     let twice = json!({ "edits": [write("model", json!("a")), write("\"model\"", json!("b"))] });
     let written = peer.call("config/batchWrite", twice).await;
-    assert_eq!((&written["status"], &written["overriddenMetadata"]), (&json!("ok"), &Value::Null));
+    assert_eq!(written["status"], "okOverridden");
+    let said = &written["overriddenMetadata"];
+    assert!(said["message"].as_str().unwrap().starts_with("`model` is in several edits"), "{said}");
+    assert_eq!(
+        (&said["effectiveValue"], &said["overridingLayer"]["name"]["type"]),
+        (&json!("b"), &json!("user"))
+    );
     let warning = peer.expect("configWarning").await;
     assert!(
         warning["summary"].as_str().unwrap().starts_with("`model` is in several edits"),
@@ -222,7 +228,7 @@ async fn a_file_that_breaks_keeps_its_last_good_content() {
     assert!(notice["details"].as_str().unwrap().contains("^"), "{notice}");
     assert_eq!(peer.run_turn(&thread, "Two.").await["status"], "completed");
     let fault = peer.refused("config/value/write", write("model", json!("x"))).await;
-    assert!(fault.message.contains("correct it first"), "{}", fault.message);
+    assert!(fault.message.contains("not valid TOML: extra `=`"), "{}", fault.message);
     env.write_config(&good.replace("gpt-5", "mended"));
     peer.run_turn(&thread, "Three.").await;
     assert_eq!(env.model().requests().pop().unwrap()["model"], "mended");

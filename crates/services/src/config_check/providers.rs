@@ -8,12 +8,15 @@ use http_client::{Network, TlsFiles};
 
 use super::{Check, Severity};
 
+/// Largest file with a private key.
+const MAX_KEY_BYTES: u64 = 1 << 20;
+
 impl Check<'_> {
     pub(super) fn providers(&mut self) {
         let config = &self.resolved.config;
         let options = self.options;
         let network = Network::from_variables(|name| options.variable(name));
-        if let Err(error) = network.check(&TlsFiles::default()) {
+        for error in network.mistakes() {
             self.findings.error(config::Error::Environment { message: error.to_string() });
         }
         for (id, provider) in &config.model_providers {
@@ -80,6 +83,13 @@ impl Check<'_> {
             client_private_key: private_key.clone(),
             ..TlsFiles::default()
         };
+        // Of a pair, both files can be missing, and the next check names the first one.
+        if let (Some(certificate), Some(private_key)) = (certificate, private_key)
+            && files::read(certificate, MAX_KEY_BYTES).is_err()
+            && let Err(error) = files::read(private_key, MAX_KEY_BYTES)
+        {
+            self.add(severity, &format!("{key}.client-private-key"), error.to_string());
+        }
         for (member, files) in [("ca-certificate", trusted), ("client-certificate", identity)] {
             if let Err(error) = Network::default().check(&files) {
                 self.add(severity, &format!("{key}.{member}"), error.to_string());

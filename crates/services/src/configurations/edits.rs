@@ -14,7 +14,8 @@ use crate::error::{ConfigWriteFault, Error, ErrorKind};
 const WRITE_TIMEOUT: Duration = Duration::from_secs(20);
 
 impl Configurations {
-    /// Edits the user's file, `path`, when it has the expected version.
+    /// Edits the user's file, `path`, when it has the expected version. Also returns the mistakes that the
+    /// file still has.
     ///
     /// # Errors
     /// The file cannot be written, or would not be valid.
@@ -23,12 +24,18 @@ impl Configurations {
         path: PathBuf,
         expected_version: Option<String>,
         edits: Vec<Edit>,
-    ) -> Result<Written, Error> {
+    ) -> Result<(Written, Vec<config::Error>), Error> {
         let source = self.source().clone();
         let place = path.clone();
         let writing = self.files.run_within(WRITE_TIMEOUT, &place, move || {
-            let mut usable = |text: &str| source.check_text(text, &edits);
-            config::edit::write(&path, expected_version.as_deref(), &edits, &mut usable)
+            let mut remaining = Vec::new();
+            let mut usable = |text: &str| {
+                remaining = source.check_text(text, &edits)?;
+                Ok(())
+            };
+            let expected = expected_version.as_deref();
+            let written = config::edit::write(&path, expected, &edits, &mut usable)?;
+            Ok::<_, config::Error>((written, remaining))
         });
         let written = writing.await.map_err(|error| {
             Error::failed(format!("{error}. The change may still be made when it does"))
