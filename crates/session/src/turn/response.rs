@@ -390,7 +390,7 @@ impl Turn {
 
     /// Learns from a refusal what later requests do without. Returns what to tell the user, if anything helps.
     fn concede(&mut self, failure: &Failure, thread: &mut Thread) -> Option<String> {
-        let mut refused = self.prompt(None, thread);
+        let mut refused = self.prompt(self.output_schema.clone(), thread);
         thread.concessions.apply(&mut refused);
         let message = thread.concessions.learn(failure, &refused)?;
         thread.cx.persist(Record::Concessions(thread.concessions.all()));
