@@ -78,7 +78,12 @@ impl Error {
             }
             ServiceError::McpError(error) => {
                 let text = quoted(&error.message);
-                Self::new(ErrorKind::Refused, format!("{text} (error {})", error.code.0))
+                let data = error.data.as_ref().filter(|data| !data.is_null());
+                let data = data.map_or_else(String::new, |data| {
+                    let text = data.as_str().map_or_else(|| data.to_string(), str::to_owned);
+                    format!("; data: {}", quoted(&text))
+                });
+                Self::new(ErrorKind::Refused, format!("{text} (error {}){data}", error.code.0))
             }
             ServiceError::TransportClosed => Self::ended(),
             ServiceError::UnexpectedResponse => Self::new(
