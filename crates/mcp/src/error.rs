@@ -133,3 +133,26 @@ pub(crate) fn quoted(text: &str) -> String {
 pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     quoted(&http_client::error_chain(error))
 }
+
+#[cfg(test)]
+mod tests {
+    use rmcp::model::{ErrorCode, ErrorData};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn the_data_of_an_error_is_part_of_its_message() {
+        let check = |data: Option<Value>, expect: &str| {
+            let error = ErrorData::new(ErrorCode(-32000), "no", data);
+            assert_eq!(Error::request(&ServiceError::McpError(error)).to_string(), expect);
+        };
+        check(None, "no (error -32000)");
+        check(Some(Value::Null), "no (error -32000)");
+        check(Some(json!({ "field": "a" })), r#"no (error -32000); data: {"field":"a"}"#);
+        check(Some(json!("try b")), "no (error -32000); data: try b");
+        let long = "x".repeat(2 * MAX_QUOTED);
+        let cut = format!("no (error -32000); data: {}…", &long[..MAX_QUOTED]);
+        check(Some(json!(long)), &cut);
+    }
+}

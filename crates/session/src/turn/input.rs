@@ -114,7 +114,9 @@ impl Turn {
 
     /// Stores what is being streamed as far as it has come. Its place in the thread is before the message that
     /// came meanwhile, as it is in the model's history.
-    fn store_streaming(&self, thread: &mut Thread) {
+    fn store_streaming(&mut self, thread: &mut Thread) {
+        // The next response answers the message, too: it does not go on with an earlier text.
+        self.close_unfinished(thread);
         let Request::Streaming(sample) = &self.request else { return };
         for item in sample.items() {
             thread.cx.persist(Record::Item { turn: self.view.id.clone(), item });
@@ -123,8 +125,11 @@ impl Turn {
 
     /// Stores what is being streamed and has text that is not stored.
     pub(crate) fn store_new_text(&mut self, portions: Portions, thread: &mut Thread) {
-        let Request::Streaming(sample) = &mut self.request else { return };
-        for item in sample.with_new_text(portions) {
+        let mut items = self.unfinished.with_new_text(portions);
+        if let Request::Streaming(sample) = &mut self.request {
+            items.extend(sample.with_new_text(portions));
+        }
+        for item in items {
             thread.cx.persist(Record::Item { turn: self.view.id.clone(), item });
         }
     }
