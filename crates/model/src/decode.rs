@@ -8,6 +8,7 @@ use http_client::sse::{MAX_EVENT_BYTES, Reader, TooLong};
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 
+use crate::stream_text::{is_stream, without_mark};
 use crate::{Event, Failure, PlanUsage, RateLimits, Usage, excerpt};
 use lenient::Text;
 use open_items::{Address, OpenItems, Part};
@@ -153,17 +154,6 @@ impl Decoder {
 pub(crate) fn is_response(document: &[u8]) -> bool {
     let document = without_mark(document);
     is_stream(document) || ending::is_end(document)
-}
-
-/// Text without a byte order mark.
-pub(crate) fn without_mark(text: &[u8]) -> &[u8] {
-    text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text)
-}
-
-/// Returns whether text is an event stream, whatever it is called.
-pub(crate) fn is_stream(text: &[u8]) -> bool {
-    let text = without_mark(text).trim_ascii_start();
-    ["data:", "event:", "id:", ":"].iter().any(|start| text.starts_with(start.as_bytes()))
 }
 
 impl Progress {

@@ -8,7 +8,7 @@ use http_client::{FailureKind, Retry, retry};
 use hyper::{HeaderMap, StatusCode, Uri};
 use serde_json::Value;
 
-use crate::decode::{is_stream, without_mark};
+use crate::stream_text::{is_stream, without_mark};
 use crate::{KeySource, Provider, Usage};
 use codes::{SPEND_LIMITS, TOO_LONG, classify, quoted_code};
 use reason::{Reason, page_title};
@@ -150,7 +150,7 @@ pub(crate) fn of_document(document: &[u8]) -> Option<(FailureKind, bool)> {
     known.or(has_error.then_some((FailureKind::Other, true)))
 }
 
-/// The JSON of a body, also where it stands in an event stream.
+/// The JSON of a body, or of an event where the body is a stream.
 fn read_value(body: &[u8]) -> Option<Value> {
     let body = without_mark(body);
     if !is_stream(body) {

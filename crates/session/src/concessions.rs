@@ -4,6 +4,7 @@
 
 mod read;
 mod rewrite;
+mod schema;
 
 use std::collections::BTreeSet;
 

@@ -48,223 +48,222 @@ const THOUGHT_DONE: &str =
 const CALL: &str = r#"output_item.added|{"output_index":0,"item":{"type":"function_call","id":"f","call_id":"c","name":"g","arguments":""}}"#;
 const CALL_DONE: &str = r#"output_item.done|{"output_index":0,"item":{"type":"function_call","id":"f","call_id":"c","name":"g","arguments":""}}"#;
 
+/// Streams, and the items that they come to.
+const STREAMS: &[(&[&str], &[&str])] = &[
+    // The type is in the line `event`.
+    (&[r#"output_text.delta|{"delta":"hi"}"#, DONE], &["m hi"]),
+    (
+        &[MESSAGE, r#"output_text.delta|{"output_index":0,"delta":"hi"}"#, MESSAGE_DONE, DONE],
+        &["m hi"],
+    ),
+    (&[CALL, r#"function_call_arguments.delta|{"delta":"{}"}"#, CALL_DONE, DONE], &["f g {}"]),
+    (
+        &[r#"output_text.delta|{"delta":"hi"}"#, r#"completed|{"id":"r","status":"completed"}"#],
+        &["m hi"],
+    ),
+    (&[r#"output_text.delta|{"delta":"hi"}"#, "completed|{}"], &["m hi"]),
+    // An item in place of the event around it.
+    (
+        &[
+            r#"output_item.done|{"type":"message","content":[{"type":"output_text","text":"hi"}]}"#,
+            DONE,
+        ],
+        &["m hi"],
+    ),
+    (
+        &[
+            r#"output_item.done|{"type":"function_call","call_id":"c","name":"g","arguments":"{}"}"#,
+            DONE,
+        ],
+        &["f g {}"],
+    ),
+    // The text is only at the end of a part.
+    (
+        &[
+            MESSAGE,
+            r#"content_part.done|{"output_index":0,"content_index":0,"part":{"type":"output_text","text":"hi"}}"#,
+            MESSAGE_DONE,
+            DONE,
+        ],
+        &["m hi"],
+    ),
+    (
+        &[
+            MESSAGE,
+            r#"content_part.done|{"content_index":0,"part":{"type":"output_text","text":"a"}}"#,
+            r#"content_part.done|{"content_index":1,"part":{"type":"output_text","text":"b"}}"#,
+            MESSAGE_DONE,
+            DONE,
+        ],
+        &["m ab"],
+    ),
+    (
+        &[
+            MESSAGE,
+            r#"output_text.done|{"content_index":0,"text":"a"}"#,
+            r#"content_part.done|{"content_index":0,"part":{"type":"output_text","text":"a"}}"#,
+            MESSAGE_DONE,
+            DONE,
+        ],
+        &["m a"],
+    ),
+    (
+        &[
+            MESSAGE,
+            r#"output_text.delta|{"content_index":0,"delta":"a"}"#,
+            r#"content_part.done|{"content_index":1,"part":{"text":"b"}}"#,
+            MESSAGE_DONE,
+            DONE,
+        ],
+        &["m ab"],
+    ),
+    (&[r#"content_part.done|{"part":{"type":"output_text","text":"hi"}}"#, DONE], &["m hi"]),
+    (&[r#"content_part.done|{"part":{"type":"refusal","refusal":"no"}}"#, DONE], &["m no"]),
+    (
+        &[
+            r#"refusal.delta|{"delta":"n"}"#,
+            r#"refusal.delta|{"delta":"o"}"#,
+            r#"refusal.done|{"refusal":"no"}"#,
+            DONE,
+        ],
+        &["m no"],
+    ),
+    // At the beginning of the item.
+    (
+        &[
+            r#"output_item.added|{"item":{"type":"message","content":[{"type":"output_text","text":"hi"}]}}"#,
+            r#"output_item.done|{"item":{"type":"message"}}"#,
+            DONE,
+        ],
+        &["m hi"],
+    ),
+    // Summaries and blocks of reasoning are only at the end of a part.
+    (
+        &[
+            r#"reasoning_summary_text.done|{"output_index":0,"summary_index":0,"text":"hm"}"#,
+            THOUGHT_DONE,
+            MESSAGE,
+            r#"output_text.delta|{"delta":"hi"}"#,
+            DONE,
+        ],
+        &["r hm", "m hi"],
+    ),
+    (
+        &[
+            r#"reasoning_summary_part.done|{"output_index":0,"summary_index":0,"part":{"type":"summary_text","text":"a"}}"#,
+            r#"reasoning_summary_part.done|{"output_index":0,"summary_index":1,"part":{"type":"summary_text","text":"b"}}"#,
+            THOUGHT_DONE,
+            DONE,
+        ],
+        &["r a|b"],
+    ),
+    (
+        &[
+            r#"reasoning_summary_text.delta|{"delta":"h"}"#,
+            r#"reasoning_summary_text.delta|{"delta":"m"}"#,
+            r#"reasoning_summary_text.done|{"text":"hm"}"#,
+            r#"reasoning_summary_part.done|{"part":{"text":"hm"}}"#,
+            THOUGHT_DONE,
+            DONE,
+        ],
+        &["r hm"],
+    ),
+    (&[r#"reasoning_text.done|{"output_index":0,"text":"hm"}"#, THOUGHT_DONE, DONE], &["r hm"]),
+    (
+        &[
+            r#"content_part.done|{"output_index":0,"part":{"type":"reasoning_text","text":"hm"}}"#,
+            THOUGHT_DONE,
+            DONE,
+        ],
+        &["r hm"],
+    ),
+    // Arguments as an object.
+    (
+        &[
+            CALL,
+            r#"function_call_arguments.delta|{"delta":{"a":1}}"#,
+            r#"function_call_arguments.done|{"arguments":""}"#,
+            CALL_DONE,
+            DONE,
+        ],
+        &[r#"f g {"a":1}"#],
+    ),
+    (&[CALL, r#"function_call_arguments.delta|{"delta":[1]}"#, CALL_DONE, DONE], &["f g [1]"]),
+    (
+        &[
+            CALL,
+            r#"function_call_arguments.delta|{"delta":null}"#,
+            r#"function_call_arguments.delta|{"delta":"{}"}"#,
+            CALL_DONE,
+            DONE,
+        ],
+        &["f g {}"],
+    ),
+    (
+        &[CALL, r#"function_call_arguments.done|{"arguments":{"a":1}}"#, CALL_DONE, DONE],
+        &[r#"f g {"a":1}"#],
+    ),
+    (
+        &[
+            CALL,
+            r#"function_call_arguments.delta|{"delta":"{}"}"#,
+            r#"function_call_arguments.done|{}"#,
+            r#"output_item.done|{}"#,
+            DONE,
+        ],
+        &["f g {}"],
+    ),
+    // Data that is not of this protocol.
+    (
+        &[
+            "ping",
+            r#"{"type":"ping"}"#,
+            "null",
+            "[]",
+            "7",
+            r#"output_text.delta|{"delta":"hi"}"#,
+            DONE,
+        ],
+        &["m hi"],
+    ),
+    (
+        &[
+            r#"{"object":"chat.completion.chunk","choices":[]}"#,
+            r#"output_text.delta|{"delta":"hi"}"#,
+            DONE,
+        ],
+        &["m hi"],
+    ),
+    (
+        &[
+            r#"output_text.delta|{"delta":"hi","logprobs":[],"obfuscation":"xx"}"#,
+            r#"completed|{"response":null}"#,
+        ],
+        &["m hi"],
+    ),
+    (&[r#"output_text.delta|{"delta":"hi"}"#, "[DONE]"], &["m hi"]),
+    (&[r#"output_text.delta|{"delta":"hi"}"#, r#"{"type":"response.done"}"#], &["m hi"]),
+    (
+        &[
+            r#"{"type":"response.output_text.delta","delta":"a"}"#,
+            r#"other|{"type":"response.output_text.delta","delta":"b"}"#,
+            DONE,
+        ],
+        &["m ab"],
+    ),
+    (
+        &[
+            r#"output_text.annotation.added|{"annotation":{}}"#,
+            r#"output_text.delta|{"delta":"hi"}"#,
+            DONE,
+        ],
+        &["m hi"],
+    ),
+];
+
 #[test]
 fn odd_streams_come_to_what_they_mean() {
-    let cases: &[(&[&str], &[&str])] = &[
-        // The type is in the line `event`.
-        (&[r#"output_text.delta|{"delta":"hi"}"#, DONE], &["m hi"]),
-        (
-            &[MESSAGE, r#"output_text.delta|{"output_index":0,"delta":"hi"}"#, MESSAGE_DONE, DONE],
-            &["m hi"],
-        ),
-        (&[CALL, r#"function_call_arguments.delta|{"delta":"{}"}"#, CALL_DONE, DONE], &["f g {}"]),
-        (
-            &[
-                r#"output_text.delta|{"delta":"hi"}"#,
-                r#"completed|{"id":"r","status":"completed"}"#,
-            ],
-            &["m hi"],
-        ),
-        (&[r#"output_text.delta|{"delta":"hi"}"#, "completed|{}"], &["m hi"]),
-        // An item in place of the event around it.
-        (
-            &[
-                r#"output_item.done|{"type":"message","content":[{"type":"output_text","text":"hi"}]}"#,
-                DONE,
-            ],
-            &["m hi"],
-        ),
-        (
-            &[
-                r#"output_item.done|{"type":"function_call","call_id":"c","name":"g","arguments":"{}"}"#,
-                DONE,
-            ],
-            &["f g {}"],
-        ),
-        // The text is only at the end of a part.
-        (
-            &[
-                MESSAGE,
-                r#"content_part.done|{"output_index":0,"content_index":0,"part":{"type":"output_text","text":"hi"}}"#,
-                MESSAGE_DONE,
-                DONE,
-            ],
-            &["m hi"],
-        ),
-        (
-            &[
-                MESSAGE,
-                r#"content_part.done|{"content_index":0,"part":{"type":"output_text","text":"a"}}"#,
-                r#"content_part.done|{"content_index":1,"part":{"type":"output_text","text":"b"}}"#,
-                MESSAGE_DONE,
-                DONE,
-            ],
-            &["m ab"],
-        ),
-        (
-            &[
-                MESSAGE,
-                r#"output_text.done|{"content_index":0,"text":"a"}"#,
-                r#"content_part.done|{"content_index":0,"part":{"type":"output_text","text":"a"}}"#,
-                MESSAGE_DONE,
-                DONE,
-            ],
-            &["m a"],
-        ),
-        (
-            &[
-                MESSAGE,
-                r#"output_text.delta|{"content_index":0,"delta":"a"}"#,
-                r#"content_part.done|{"content_index":1,"part":{"text":"b"}}"#,
-                MESSAGE_DONE,
-                DONE,
-            ],
-            &["m ab"],
-        ),
-        (&[r#"content_part.done|{"part":{"type":"output_text","text":"hi"}}"#, DONE], &["m hi"]),
-        (&[r#"content_part.done|{"part":{"type":"refusal","refusal":"no"}}"#, DONE], &["m no"]),
-        (
-            &[
-                r#"refusal.delta|{"delta":"n"}"#,
-                r#"refusal.delta|{"delta":"o"}"#,
-                r#"refusal.done|{"refusal":"no"}"#,
-                DONE,
-            ],
-            &["m no"],
-        ),
-        // At the beginning of the item.
-        (
-            &[
-                r#"output_item.added|{"item":{"type":"message","content":[{"type":"output_text","text":"hi"}]}}"#,
-                r#"output_item.done|{"item":{"type":"message"}}"#,
-                DONE,
-            ],
-            &["m hi"],
-        ),
-        // Summaries and blocks of reasoning are only at the end of a part.
-        (
-            &[
-                r#"reasoning_summary_text.done|{"output_index":0,"summary_index":0,"text":"hm"}"#,
-                THOUGHT_DONE,
-                MESSAGE,
-                r#"output_text.delta|{"delta":"hi"}"#,
-                DONE,
-            ],
-            &["r hm", "m hi"],
-        ),
-        (
-            &[
-                r#"reasoning_summary_part.done|{"output_index":0,"summary_index":0,"part":{"type":"summary_text","text":"a"}}"#,
-                r#"reasoning_summary_part.done|{"output_index":0,"summary_index":1,"part":{"type":"summary_text","text":"b"}}"#,
-                THOUGHT_DONE,
-                DONE,
-            ],
-            &["r a|b"],
-        ),
-        (
-            &[
-                r#"reasoning_summary_text.delta|{"delta":"h"}"#,
-                r#"reasoning_summary_text.delta|{"delta":"m"}"#,
-                r#"reasoning_summary_text.done|{"text":"hm"}"#,
-                r#"reasoning_summary_part.done|{"part":{"text":"hm"}}"#,
-                THOUGHT_DONE,
-                DONE,
-            ],
-            &["r hm"],
-        ),
-        (&[r#"reasoning_text.done|{"output_index":0,"text":"hm"}"#, THOUGHT_DONE, DONE], &["r hm"]),
-        (
-            &[
-                r#"content_part.done|{"output_index":0,"part":{"type":"reasoning_text","text":"hm"}}"#,
-                THOUGHT_DONE,
-                DONE,
-            ],
-            &["r hm"],
-        ),
-        // Arguments as an object.
-        (
-            &[
-                CALL,
-                r#"function_call_arguments.delta|{"delta":{"a":1}}"#,
-                r#"function_call_arguments.done|{"arguments":""}"#,
-                CALL_DONE,
-                DONE,
-            ],
-            &[r#"f g {"a":1}"#],
-        ),
-        (&[CALL, r#"function_call_arguments.delta|{"delta":[1]}"#, CALL_DONE, DONE], &["f g [1]"]),
-        (
-            &[
-                CALL,
-                r#"function_call_arguments.delta|{"delta":null}"#,
-                r#"function_call_arguments.delta|{"delta":"{}"}"#,
-                CALL_DONE,
-                DONE,
-            ],
-            &["f g {}"],
-        ),
-        (
-            &[CALL, r#"function_call_arguments.done|{"arguments":{"a":1}}"#, CALL_DONE, DONE],
-            &[r#"f g {"a":1}"#],
-        ),
-        (
-            &[
-                CALL,
-                r#"function_call_arguments.delta|{"delta":"{}"}"#,
-                r#"function_call_arguments.done|{}"#,
-                r#"output_item.done|{}"#,
-                DONE,
-            ],
-            &["f g {}"],
-        ),
-        // Data that is not of this protocol.
-        (
-            &[
-                "ping",
-                r#"{"type":"ping"}"#,
-                "null",
-                "[]",
-                "7",
-                r#"output_text.delta|{"delta":"hi"}"#,
-                DONE,
-            ],
-            &["m hi"],
-        ),
-        (
-            &[
-                r#"{"object":"chat.completion.chunk","choices":[]}"#,
-                r#"output_text.delta|{"delta":"hi"}"#,
-                DONE,
-            ],
-            &["m hi"],
-        ),
-        (
-            &[
-                r#"output_text.delta|{"delta":"hi","logprobs":[],"obfuscation":"xx"}"#,
-                r#"completed|{"response":null}"#,
-            ],
-            &["m hi"],
-        ),
-        (&[r#"output_text.delta|{"delta":"hi"}"#, "[DONE]"], &["m hi"]),
-        (&[r#"output_text.delta|{"delta":"hi"}"#, r#"{"type":"response.done"}"#], &["m hi"]),
-        (
-            &[
-                r#"{"type":"response.output_text.delta","delta":"a"}"#,
-                r#"other|{"type":"response.output_text.delta","delta":"b"}"#,
-                DONE,
-            ],
-            &["m ab"],
-        ),
-        (
-            &[
-                r#"output_text.annotation.added|{"annotation":{}}"#,
-                r#"output_text.delta|{"delta":"hi"}"#,
-                DONE,
-            ],
-            &["m hi"],
-        ),
-    ];
-    for (lines, expect) in cases {
+    for (lines, expect) in STREAMS {
         for size in [1, 7, 100_000] {
             let events = decode(stream(lines).as_bytes(), size);
             assert_eq!(finished(&events), *expect, "{lines:?}");

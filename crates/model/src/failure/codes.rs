@@ -1,4 +1,4 @@
-//! What the codes of errors mean, and the words that stand for one in a text.
+//! The meaning of the codes of errors, and the words that stand for one in a text.
 
 use http_client::FailureKind;
 

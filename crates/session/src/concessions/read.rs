@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::rewrite::tools as rewrite;
+use super::schema;
 use crate::port::concession::Concession;
 use crate::port::model::Failure;
 use crate::port::prompt::Prompt;
@@ -128,7 +128,7 @@ impl Refused {
             wrong: format!("{wrong} {}", details.to_lowercase()),
             text: format!("{message} {details}").to_lowercase(),
             items: prompt.input.iter().filter_map(|item| serde_json::from_str(item).ok()).collect(),
-            tool_members: rewrite::member_paths(&tools),
+            tool_members: schema::member_paths(&tools),
             tools: texts("type"),
             tool_names: texts("name"),
         }
@@ -186,7 +186,7 @@ impl Refused {
         found
     }
 
-    /// What the order of messages, or a missing text, is refused for.
+    /// Refusals of the order of messages, or of a missing text.
     fn order_of_messages(&self) -> Vec<Concession> {
         let mut found = Vec::new();
         if self.says(&["alternate", "alternating"]) {

@@ -1,7 +1,7 @@
 //! Writes requests as a provider takes them that refused a part of one.
 
 mod messages;
-pub(super) mod tools;
+mod tools;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -97,7 +97,7 @@ pub enum ModelNotice {
     Contradiction {
         /// Provider id.
         provider: Arc<str>,
-        /// How, as a clause.
+        /// The contradiction, as a clause.
         what: &'static str,
     },
 }

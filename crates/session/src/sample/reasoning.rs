@@ -21,7 +21,7 @@ pub(super) struct Reasoning {
 
 /// The reasoning of a response that broke off, of which a new one repeats the beginning.
 struct Earlier {
-    /// What the new one has repeated.
+    /// The texts that the new one has repeated.
     summary: Vec<String>,
     content: Vec<String>,
     /// Why the first one broke off.

@@ -72,7 +72,7 @@ impl Refused {
         self.tool_members.iter().find(is_meant).map(|path| Concession::ToolMember(path.clone()))
     }
 
-    /// What the item at a place could be without.
+    /// Concessions about the item at a place.
     pub(super) fn of_item_place(&self) -> Vec<Concession> {
         if let Some(place) = place(&self.wrong, "input").or_else(|| place(&self.text, "input")) {
             return self

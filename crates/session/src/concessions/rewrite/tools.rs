@@ -3,13 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::{as_texts, custom_as_function, rewrite};
+use crate::concessions::schema::{NAMED, SCHEMA, is_schema};
 use crate::port::prompt::Prompt;
-
-/// The JSON Schema of a function's parameters.
-const SCHEMA: &str = "parameters";
-/// Keywords of schemas whose members are names, not keywords.
-const NAMED: [&str; 5] =
-    ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
 
 /// Only tools that are functions: custom tools become functions with one text, others are left out. So do
 /// the calls of custom tools and of searches in the history.
@@ -79,47 +74,4 @@ fn remove_keyword(schema: &mut Value, keyword: &str) -> bool {
         };
     }
     removed
-}
-
-/// Returns whether the value of a keyword has schemas in it: others are data.
-fn is_schema(keyword: &str) -> bool {
-    !matches!(keyword, "enum" | "const" | "default" | "examples" | "example" | "required")
-}
-
-/// The paths of the members of tools that can be left out.
-pub(in super::super) fn member_paths(tools: &[Value]) -> Vec<String> {
-    let mut paths = Vec::new();
-    for tool in tools.iter().filter_map(Value::as_object) {
-        for (name, value) in tool {
-            match (name.as_str(), value) {
-                ("type" | "name", _) => {}
-                ("tools", Value::Array(tools)) => paths.extend(member_paths(tools)),
-                (SCHEMA, schema) => keywords(schema, &mut paths),
-                (name, _) => paths.push(name.to_owned()),
-            }
-        }
-    }
-    paths.sort_unstable();
-    paths.dedup();
-    paths
-}
-
-fn keywords(schema: &Value, paths: &mut Vec<String>) {
-    match schema {
-        Value::Array(schemas) => schemas.iter().for_each(|schema| keywords(schema, paths)),
-        Value::Object(members) => {
-            for (name, value) in members.iter().filter(|(name, _)| is_schema(name)) {
-                match value {
-                    Value::Object(named) if NAMED.contains(&name.as_str()) => {
-                        named.values().for_each(|schema| keywords(schema, paths));
-                    }
-                    value => keywords(value, paths),
-                }
-                if !matches!(name.as_str(), "type" | "properties" | "items") {
-                    paths.push(format!("{SCHEMA}.{name}"));
-                }
-            }
-        }
-        _ => {}
-    }
 }
