@@ -7,6 +7,9 @@ use memchr::memchr2;
 /// Longest data of one event, and longest ignored line, in bytes; a longer one ends the stream.
 pub const MAX_EVENT_BYTES: usize = 16 << 20;
 
+/// Longest name of an event that is kept, in bytes; a longer one is cut.
+const MAX_NAME: usize = 128;
+
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 /// The longest field name that is recognised, with a byte order mark in front of it.
 const MAX_FIELD: usize = BYTE_ORDER_MARK.len() + b"event".len();
@@ -205,6 +208,8 @@ pub struct Reader {
     has_data: bool,
     /// The last data line has ended: the next one is joined to it.
     line_ended: bool,
+    /// The name of the event under way, cut at [`MAX_NAME`].
+    name: Vec<u8>,
 }
 
 impl Reader {
@@ -214,11 +219,16 @@ impl Reader {
         Self::default()
     }
 
-    /// Reads `chunk` and calls `on_data` with the data of each event that ends in it.
+    /// Reads `chunk` and calls `on_data` with the name and the data of each event that ends in it. Most events have
+    /// no name: theirs is empty.
     ///
     /// # Errors
     /// When an event is too long.
-    pub fn feed(&mut self, chunk: &[u8], mut on_data: impl FnMut(&[u8])) -> Result<(), TooLong> {
+    pub fn feed(
+        &mut self,
+        chunk: &[u8],
+        mut on_data: impl FnMut(&[u8], &[u8]),
+    ) -> Result<(), TooLong> {
         let mut rest = chunk;
         // All data of the event under way, while it lies in `chunk` and is not in `self.data`.
         let mut pending: Option<&[u8]> = None;
@@ -244,7 +254,10 @@ impl Reader {
                     (self.has_data, self.line_ended) = (true, true);
                 }
                 Some(Token::EventEnd) => self.end_event(pending.take(), &mut on_data),
-                Some(Token::Name(_)) => {}
+                Some(Token::Name(piece)) => {
+                    let room = MAX_NAME - self.name.len();
+                    self.name.extend_from_slice(&piece[..piece.len().min(room)]);
+                }
                 None => break,
             }
         }
@@ -263,6 +276,12 @@ impl Reader {
         (self.has_data || is_in_line).then_some(&*self.data)
     }
 
+    /// The name of that event.
+    #[must_use]
+    pub fn name(&self) -> &[u8] {
+        &self.name
+    }
+
     /// Keeps the lines so far, and begins another one.
     fn join(&mut self, pending: Option<&[u8]>) -> Result<(), TooLong> {
         self.keep(pending.unwrap_or_default())?;
@@ -277,15 +296,16 @@ impl Reader {
         Ok(())
     }
 
-    fn end_event(&mut self, pending: Option<&[u8]>, on_data: &mut impl FnMut(&[u8])) {
+    fn end_event(&mut self, pending: Option<&[u8]>, on_data: &mut impl FnMut(&[u8], &[u8])) {
         match pending {
-            Some(data) => on_data(data),
+            Some(data) => on_data(&self.name, data),
             None if self.has_data => {
-                on_data(&self.data);
+                on_data(&self.name, &self.data);
                 self.data.clear();
             }
             None => {}
         }
+        self.name.clear();
         (self.has_data, self.line_ended) = (false, false);
     }
 }
@@ -299,7 +319,9 @@ mod tests {
         let mut reader = Reader::new();
         let mut events = Vec::new();
         for chunk in chunks {
-            reader.feed(chunk, |data| events.push(String::from_utf8_lossy(data).into())).unwrap();
+            reader
+                .feed(chunk, |_, data| events.push(String::from_utf8_lossy(data).into()))
+                .unwrap();
         }
         events
     }
@@ -323,10 +345,27 @@ mod tests {
     }
 
     #[test]
+    fn the_name_of_an_event_goes_with_its_data() {
+        for size in [1, 2, 100] {
+            let (mut reader, mut events) = (Reader::new(), Vec::new());
+            let long = "x".repeat(2 * MAX_NAME);
+            let text = format!(
+                "event: a.b\ndata: 1\n\ndata: 2\nevent:c\n\ndata: 3\n\nevent: {long}\ndata: 4\n\n"
+            );
+            for chunk in text.as_bytes().chunks(size) {
+                let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+                reader.feed(chunk, |name, data| events.push((text(name), text(data)))).unwrap();
+            }
+            let names: Vec<&str> = events.iter().map(|(name, _)| name.as_str()).collect();
+            assert_eq!(names, ["a.b", "c", "", &long[..MAX_NAME]]);
+        }
+    }
+
+    #[test]
     fn the_rest_of_a_stream_is_known() {
         let check = |text: &str, expect: Option<&str>| {
             let mut reader = Reader::new();
-            reader.feed(text.as_bytes(), |_| ()).unwrap();
+            reader.feed(text.as_bytes(), |_, _| ()).unwrap();
             assert_eq!(reader.rest(), expect.map(str::as_bytes), "{text:?}");
         };
         check("", None);
@@ -342,8 +381,8 @@ mod tests {
     fn a_line_over_the_bound_is_refused() {
         let mut reader = Reader::new();
         let chunk = vec![b'x'; MAX_EVENT_BYTES / 2 + 1];
-        assert_eq!(reader.feed(&chunk, |_| ()), Ok(()));
-        assert_eq!(reader.feed(&chunk, |_| ()), Err(TooLong));
+        assert_eq!(reader.feed(&chunk, |_, _| ()), Ok(()));
+        assert_eq!(reader.feed(&chunk, |_, _| ()), Err(TooLong));
     }
 
     fn split_at<'a>(mut text: &'a [u8], sizes: &[usize]) -> Vec<&'a [u8]> {

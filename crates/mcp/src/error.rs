@@ -78,7 +78,12 @@ impl Error {
             }
             ServiceError::McpError(error) => {
                 let text = quoted(&error.message);
-                Self::new(ErrorKind::Refused, format!("{text} (error {})", error.code.0))
+                let data = error.data.as_ref().filter(|data| !data.is_null());
+                let data = data.map_or_else(String::new, |data| {
+                    let text = data.as_str().map_or_else(|| data.to_string(), str::to_owned);
+                    format!("; data: {}", quoted(&text))
+                });
+                Self::new(ErrorKind::Refused, format!("{text} (error {}){data}", error.code.0))
             }
             ServiceError::TransportClosed => Self::ended(),
             ServiceError::UnexpectedResponse => Self::new(
@@ -127,4 +132,27 @@ pub(crate) fn quoted(text: &str) -> String {
 /// An error with its sources, quoted as text of a server, which it may contain.
 pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     quoted(&http_client::error_chain(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use rmcp::model::{ErrorCode, ErrorData};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn the_data_of_an_error_is_part_of_its_message() {
+        let check = |data: Option<Value>, expect: &str| {
+            let error = ErrorData::new(ErrorCode(-32000), "no", data);
+            assert_eq!(Error::request(&ServiceError::McpError(error)).to_string(), expect);
+        };
+        check(None, "no (error -32000)");
+        check(Some(Value::Null), "no (error -32000)");
+        check(Some(json!({ "field": "a" })), r#"no (error -32000); data: {"field":"a"}"#);
+        check(Some(json!("try b")), "no (error -32000); data: try b");
+        let long = "x".repeat(2 * MAX_QUOTED);
+        let cut = format!("no (error -32000); data: {}…", &long[..MAX_QUOTED]);
+        check(Some(json!(long)), &cut);
+    }
 }

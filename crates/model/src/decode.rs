@@ -4,13 +4,15 @@
 
 use std::borrow::Cow;
 
-use http_client::sse::{Reader, TooLong};
+use http_client::sse::{MAX_EVENT_BYTES, Reader, TooLong};
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 
+use crate::stream_text::{is_stream, without_mark};
 use crate::{Event, Failure, PlanUsage, RateLimits, Usage, excerpt};
-use lenient::{Index, Text};
-use open_items::{Address, Kind, OpenItems};
+use lenient::Text;
+use open_items::{Address, OpenItems, Part};
+use wire::{Delta, ItemEvent, WholeText, bare_item, event_name, input_delta, is_of_response};
 
 mod ending;
 mod item;
@@ -18,6 +20,7 @@ mod lenient;
 mod metadata;
 mod open_items;
 mod repair;
+mod wire;
 
 pub(crate) use metadata::MODEL_HEADERS;
 
@@ -26,6 +29,9 @@ pub(crate) use metadata::MODEL_HEADERS;
 pub struct Decoder {
     reader: Reader,
     progress: Progress,
+    /// The whole of an answer that is no stream, though it came as one.
+    document: Option<Vec<u8>>,
+    has_begun: bool,
 }
 
 /// The events of a response so far.
@@ -47,7 +53,12 @@ impl Default for Decoder {
 impl Decoder {
     #[must_use]
     pub fn new() -> Self {
-        Self { reader: Reader::new(), progress: Progress::default() }
+        Self {
+            reader: Reader::new(),
+            progress: Progress::default(),
+            document: None,
+            has_begun: false,
+        }
     }
 
     /// Returns whether the terminal event was returned.
@@ -67,7 +78,23 @@ impl Decoder {
         if self.ended() {
             return;
         }
-        let read = self.reader.feed(chunk, |data| self.progress.read(data, out));
+        let is_before =
+            |byte: &u8| byte.is_ascii_whitespace() || "\u{feff}".as_bytes().contains(byte);
+        if !self.has_begun
+            && let Some(first) = chunk.iter().find(|byte| !is_before(byte))
+        {
+            self.has_begun = true;
+            // No line of a stream begins so.
+            self.document = (*first == b'{').then(Vec::new);
+        }
+        if let Some(document) = &mut self.document {
+            match document.len() + chunk.len() > MAX_EVENT_BYTES {
+                true => self.fail(Failure::disconnected(TooLong.to_string()), out),
+                false => document.extend_from_slice(chunk),
+            }
+            return;
+        }
+        let read = self.reader.feed(chunk, |name, data| self.progress.read(name, data, out));
         if let Err(error @ TooLong) = read {
             self.fail(Failure::disconnected(error.to_string()), out);
         }
@@ -75,7 +102,7 @@ impl Decoder {
 
     /// Reads the data of one event that arrives on its own, and appends what it means to `out`.
     pub(crate) fn feed_event(&mut self, data: &[u8], out: &mut Vec<Event>) {
-        self.progress.read(data, out);
+        self.progress.read(b"", data, out);
     }
 
     /// Ends the response with `failure`, unless it has ended.
@@ -87,7 +114,7 @@ impl Decoder {
     pub(crate) fn feed_document(&mut self, document: &[u8], out: &mut Vec<Event>) {
         match is_stream(document) {
             true => self.feed(document, out),
-            false => self.progress.read(document, out),
+            false => self.document = Some(document.to_vec()),
         }
         self.finish(out);
     }
@@ -100,11 +127,22 @@ impl Decoder {
     /// Ends the stream. A response without its terminal event was cut off, unless its items are whole and
     /// nothing can be missing.
     pub fn finish(&mut self, out: &mut Vec<Event>) {
+        if let Some(document) = self.document.take() {
+            let document = without_mark(&document);
+            // Several objects are events, one a line.
+            match serde_json::from_slice::<IgnoredAny>(document) {
+                Ok(_) => self.progress.read(b"", document, out),
+                Err(_) => document
+                    .split(|byte| *byte == b'\n')
+                    .for_each(|line| self.progress.read(b"", line, out)),
+            }
+        }
+        let name = self.reader.name();
         match self.reader.rest() {
             None => self.progress.finish(out),
             // Some servers leave out the blank line after the last event.
             Some(rest) if is_object(rest) => {
-                self.progress.read(rest, out);
+                self.progress.read(name, rest, out);
                 self.progress.finish(out);
             }
             Some(_) => self.progress.cut_off(out),
@@ -114,28 +152,29 @@ impl Decoder {
 
 /// Returns whether a document in place of a stream has a response.
 pub(crate) fn is_response(document: &[u8]) -> bool {
+    let document = without_mark(document);
     is_stream(document) || ending::is_end(document)
 }
 
-/// Returns whether text is an event stream, whatever it is called.
-fn is_stream(text: &[u8]) -> bool {
-    let text = text.trim_ascii_start();
-    ["data:", "event:", "id:", ":"].iter().any(|start| text.starts_with(start.as_bytes()))
-}
-
 impl Progress {
-    fn read(&mut self, data: &[u8], out: &mut Vec<Event>) {
+    /// Reads an event: the name from its line `event`, maybe empty, and the data.
+    fn read(&mut self, name: &[u8], data: &[u8], out: &mut Vec<Event>) {
         if self.ended {
             return;
         }
         let first = out.len();
         // Half a character costs that character, not the response.
-        let taken = self.take(data, out).or_else(|failure| match repair::unicode(data) {
-            Some(repaired) => self.take(&repaired, out),
+        let name = event_name(name);
+        let taken = self.take(name, data, out).or_else(|failure| match repair::unicode(data) {
+            Some(repaired) => self.take(name, &repaired, out),
             None => Err(failure),
         });
         if let Err(failure) = taken {
             self.keep_reason(failure);
+        }
+        if let Some(what) = self.items.contradiction() {
+            // Nothing follows the end.
+            out.insert(first, Event::Contradiction(what));
         }
         self.fail_unread(first, out);
         for event in &out[first..] {
@@ -185,7 +224,12 @@ impl Progress {
     }
 
     /// Appends what one event means. An error has no effect.
-    fn take(&mut self, data: &[u8], out: &mut Vec<Event>) -> Result<(), Failure> {
+    fn take(
+        &mut self,
+        name: Option<&str>,
+        data: &[u8],
+        out: &mut Vec<Event>,
+    ) -> Result<(), Failure> {
         if data.trim_ascii() == b"[DONE]" {
             // The end of a response whose own end is missing: the provider says that nothing follows.
             out.extend(self.items.complete(&[]));
@@ -197,41 +241,49 @@ impl Progress {
         if data.trim_ascii().is_empty() || is_other_json(data) {
             return Ok(());
         }
-        let Some(kind) = event_type(data)? else { return self.take_untyped(data, out) };
+        let kind = match (event_type(data)?, name) {
+            // The type of an item in place of the event's.
+            (Some(kind), Some(name)) if is_of_response(name) && !is_of_response(&kind) => {
+                if kind == "error" { kind } else { Cow::Borrowed(name) }
+            }
+            (Some(kind), _) => kind,
+            (None, Some(name)) => Cow::Borrowed(name),
+            (None, None) => return self.take_untyped(data, out),
+        };
         match kind.as_ref() {
-            "response.output_text.delta" => {
+            "response.output_text.delta" | "response.refusal.delta" => {
                 let delta: Delta<'_> = read(data)?;
-                let index = self.delta(&delta, Kind::Message);
+                let index = self.delta(&delta, Part::Text(delta.content_index.or_first()));
                 out.push(Event::TextDelta { index, text: delta.delta.into_string() });
             }
             "response.reasoning_summary_text.delta" => {
                 let delta: Delta<'_> = read(data)?;
-                let index = self.delta(&delta, Kind::Reasoning);
-                let summary_index = delta.summary_index.0.unwrap_or_default();
+                let summary_index = delta.summary_index.or_first();
+                let index = self.delta(&delta, Part::Summary(summary_index));
                 let text = delta.delta.into_string();
                 out.push(Event::SummaryDelta { index, summary_index, text });
             }
             "response.reasoning_text.delta" => {
                 let delta: Delta<'_> = read(data)?;
-                let index = self.delta(&delta, Kind::Reasoning);
-                let content_index = delta.content_index.0.unwrap_or_default();
+                let content_index = delta.content_index.or_first();
+                let index = self.delta(&delta, Part::Content(content_index));
                 let text = delta.delta.into_string();
                 out.push(Event::ReasoningDelta { index, content_index, text });
             }
             "response.function_call_arguments.delta" => {
-                let delta: Delta<'_> = read(data)?;
-                let index = self.delta(&delta, Kind::Call);
+                let delta = input_delta(data)?;
+                let index = self.delta(&delta, Part::Input);
                 out.push(Event::ArgumentsDelta { index, text: delta.delta.into_string() });
             }
             "response.custom_tool_call_input.delta" => {
-                let delta: Delta<'_> = read(data)?;
-                let index = self.delta(&delta, Kind::Call);
+                let delta = input_delta(data)?;
+                let index = self.delta(&delta, Part::Input);
                 out.push(Event::CustomInputDelta { index, text: delta.delta.into_string() });
             }
             "response.reasoning_summary_part.added" => {
                 let delta: Delta<'_> = read(data)?;
-                let index = self.delta(&delta, Kind::Reasoning);
-                let summary_index = delta.summary_index.0.unwrap_or_default();
+                let summary_index = delta.summary_index.or_first();
+                let index = self.delta(&delta, Part::Summary(summary_index));
                 out.push(Event::SummaryPartAdded { index, summary_index });
             }
             kind => return self.take_whole(kind, &repair::whole(data), out),
@@ -243,24 +295,28 @@ impl Progress {
     fn take_whole(&mut self, kind: &str, data: &[u8], out: &mut Vec<Event>) -> Result<(), Failure> {
         match kind {
             "response.output_text.done"
+            | "response.refusal.done"
+            | "response.content_part.done"
+            | "response.reasoning_text.done"
+            | "response.reasoning_summary_text.done"
+            | "response.reasoning_summary_part.done"
             | "response.function_call_arguments.done"
             | "response.custom_tool_call_input.done" => {
-                let WholeText { output_index, item_id, text, arguments, input } = read(data)?;
-                let address = Address { index: output_index.0, id: item_id.as_str() };
-                let of =
-                    if kind == "response.output_text.done" { Kind::Message } else { Kind::Call };
-                let arguments = arguments.map(|json| item::as_text(json.get()));
-                let text = arguments.or_else(|| Some(text.or(input)?.into_string()));
-                self.items.whole(address, of, &text.unwrap_or_default());
+                let whole: WholeText<'_> = read(data)?;
+                let (index, id) = (whole.output_index.0, whole.item_id.as_str().to_owned());
+                let address = Address { index, id: &id };
+                let part = whole.part(kind);
+                self.items.whole(address, part, &whole.text());
             }
             "response.output_item.added" => {
                 let ItemEvent { output_index, item } = read(data)?;
-                out.extend(item.and_then(|item| self.items.add(output_index.0, item.get())));
+                let item = item.map(RawValue::get).or_else(|| bare_item(data));
+                out.extend(item.and_then(|item| self.items.add(output_index.0, item)));
             }
             "response.output_item.done" => {
                 let ItemEvent { output_index, item } = read(data)?;
-                let item = item.map_or("null", RawValue::get);
-                out.extend(self.items.finish(output_index.0, item));
+                let item = item.map(RawValue::get).or_else(|| bare_item(data));
+                out.extend(self.items.finish(output_index.0, item.unwrap_or("null")));
             }
             "response.created" => out.push(ending::created(data)?),
             "response.completed" | "response.done" | "response.failed" | "response.incomplete" => {
@@ -305,9 +361,9 @@ impl Progress {
         Ok(())
     }
 
-    fn delta(&mut self, delta: &Delta<'_>, kind: Kind) -> u32 {
+    fn delta(&mut self, delta: &Delta<'_>, part: Part) -> u32 {
         let address = Address { index: delta.output_index.0, id: delta.item_id.as_str() };
-        self.items.delta(address, kind, delta.delta.as_str())
+        self.items.delta(address, part, delta.delta.as_str())
     }
 
     fn fail(&mut self, failure: Failure, out: &mut Vec<Event>) {
@@ -316,44 +372,6 @@ impl Progress {
             out.push(Event::Failed(failure));
         }
     }
-}
-
-/// Members that deltas and part events share; other members are skipped.
-#[derive(Deserialize)]
-#[serde(default)]
-#[derive(Default)]
-struct Delta<'a> {
-    output_index: Index,
-    summary_index: Index,
-    content_index: Index,
-    #[serde(borrow)]
-    item_id: Text<'a>,
-    #[serde(borrow)]
-    delta: Text<'a>,
-}
-
-/// The whole of what deltas had in parts.
-#[derive(Deserialize)]
-struct WholeText<'a> {
-    #[serde(default)]
-    output_index: Index,
-    #[serde(borrow, default)]
-    item_id: Text<'a>,
-    #[serde(borrow)]
-    text: Option<Text<'a>>,
-    /// Some servers write the arguments as an object.
-    #[serde(borrow)]
-    arguments: Option<&'a RawValue>,
-    #[serde(borrow)]
-    input: Option<Text<'a>>,
-}
-
-#[derive(Deserialize)]
-struct ItemEvent<'a> {
-    #[serde(default)]
-    output_index: Index,
-    #[serde(borrow)]
-    item: Option<&'a RawValue>,
 }
 
 /// Returns whether the data is a whole object.
@@ -397,5 +415,7 @@ fn malformed(error: &serde_json::Error, data: &[u8]) -> Failure {
 
 #[cfg(test)]
 mod odd_tests;
+#[cfg(test)]
+mod stream_tests;
 #[cfg(test)]
 mod tests;

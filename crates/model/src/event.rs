@@ -19,6 +19,8 @@ pub enum Event {
     ServedBy {
         model: String,
     },
+    /// The response contradicts itself: how, as a clause. Once a response.
+    Contradiction(&'static str),
     /// Verifications that the provider recommends to the user, by their names.
     VerificationRequested {
         names: Vec<String>,

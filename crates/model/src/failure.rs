@@ -3,13 +3,17 @@
 
 use std::time::{Duration, SystemTime};
 
+use http_client::sse::Reader;
 use http_client::{FailureKind, Retry, retry};
 use hyper::{HeaderMap, StatusCode, Uri};
 use serde_json::Value;
 
+use crate::stream_text::{is_stream, without_mark};
 use crate::{KeySource, Provider, Usage};
+use codes::{SPEND_LIMITS, TOO_LONG, classify, quoted_code};
 use reason::{Reason, page_title};
 
+mod codes;
 mod reason;
 
 /// A failed response.
@@ -133,54 +137,39 @@ fn redirect(provider: &Provider, location: Option<&str>) -> String {
     format!("; {to}: redirects are not followed, check the `base_url` of model provider `{id}`")
 }
 
-/// Error codes with a kind of their own, and whether a retry may succeed.
-fn classify(code: &str) -> Option<(FailureKind, bool)> {
-    Some(match code {
-        "context_length_exceeded"
-        | "exceed_context_size_error"
-        | "context_window_exceeded"
-        | "model_context_window_exceeded" => (FailureKind::ContextWindowExceeded, false),
-        "insufficient_quota"
-        | "usage_limit_reached"
-        | "usage_not_included"
-        | "billing_hard_limit_reached"
-        | "billing_error"
-        | "insufficient_credits"
-        | "insufficient_balance"
-        | "quota_exceeded"
-        | "payment_required"
-        | "402" => (FailureKind::UsageLimitExceeded, false),
-        "rate_limit_exceeded" | "rate_limit_error" | "too_many_requests" | "429" => {
-            (FailureKind::ResponseTooManyFailedAttempts, true)
-        }
-        "server_is_overloaded" | "slow_down" | "overloaded_error" | "503" | "529" => {
-            (FailureKind::ServerOverloaded, true)
-        }
-        "server_error" | "internal_error" | "500" | "502" | "504" => {
-            (FailureKind::InternalServerError, true)
-        }
-        "invalid_prompt" | "invalid_request_error" | "400" | "413" | "422" => {
-            (FailureKind::BadRequest, false)
-        }
-        "cyber_policy" => (FailureKind::CyberPolicy, false),
-        "invalid_api_key" | "authentication_error" | "401" => (FailureKind::Unauthorized, false),
-        _ => return None,
-    })
+/// The kind of the failure that a document reports in place of a response, and whether a retry may succeed;
+/// `None` if it has no error.
+pub(crate) fn of_document(document: &[u8]) -> Option<(FailureKind, bool)> {
+    let value = read_value(document)?;
+    let has_error = value.get("error").is_some_and(|error| match error {
+        Value::Object(members) => !members.is_empty(),
+        Value::String(text) => !text.is_empty(),
+        _ => false,
+    });
+    let known = ProviderError::of_value(&value).classify();
+    known.or(has_error.then_some((FailureKind::Other, true)))
 }
 
-/// Words by which a message of an unknown code names a limit on spending, in lower case.
-const SPEND_LIMITS: [&str; 3] = ["spend limit", "spending limit", "billing hard limit"];
-
-/// Words by which a message says that the input is too long for the model, in lower case.
-const TOO_LONG: [&str; 7] = [
-    "maximum context length",
-    "context window",
-    "context length exceeded",
-    "exceeds the context",
-    "exceeds the available context size",
-    "prompt is too long",
-    "input is too long",
-];
+/// The JSON of a body, or of an event where the body is a stream.
+fn read_value(body: &[u8]) -> Option<Value> {
+    let body = without_mark(body);
+    if !is_stream(body) {
+        return serde_json::from_slice(body).ok();
+    }
+    let mut found = None;
+    let mut take = |data: &[u8]| {
+        let value: Option<Value> = serde_json::from_slice(data).ok();
+        found = found.take().or(value.filter(|value| {
+            let error = ProviderError::of_value(value);
+            error.has_message() || error.classify().is_some()
+        }));
+    };
+    let mut reader = Reader::new();
+    // What is too long has its reason at the beginning.
+    let _ = reader.feed(body, |_, data| take(data));
+    take(reader.rest().unwrap_or_default());
+    found
+}
 
 /// A sentence to append about what the user can do.
 fn advice(provider: &Provider, kind: FailureKind) -> String {
@@ -197,6 +186,18 @@ fn advice(provider: &Provider, kind: FailureKind) -> String {
             "; check the plan and the spend limit of the account this key belongs to".to_owned()
         }
         _ => String::new(),
+    }
+}
+
+/// Members with the status of an answer.
+const STATUSES: [&str; 5] = ["status", "status_code", "statusCode", "http_status", "httpStatus"];
+
+/// A member that is a name, or a number in place of one: some providers write the status as the code.
+fn text_or_number(value: &Value, name: &str) -> Option<String> {
+    match value.get(name)? {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
     }
 }
 
@@ -222,38 +223,42 @@ impl ProviderError {
     /// Reads a body `{"error": {"code", "type", "message", …}}`, or one with the same members at the
     /// top level, wherever it has its reason.
     fn read(body: &[u8]) -> Self {
-        let body = body.strip_prefix("\u{feff}".as_bytes()).unwrap_or(body);
-        let value: Value = serde_json::from_slice(body).unwrap_or_default();
-        match value.get("error") {
+        Self::of_value(&read_value(body).unwrap_or_default())
+    }
+
+    /// Reads an error, or what is around one.
+    pub(crate) fn of_value(value: &Value) -> Self {
+        let mut read = match value.get("error") {
             Some(error @ Value::Object(_)) => {
                 let mut read = Self::from_value(error);
                 if read.message.is_none() {
-                    read.message = Reason::of(&value).text;
+                    read.message = Reason::of(value).text;
                 }
                 read
             }
             // What a text lacks can stand next to it.
             Some(error @ Value::String(_)) => {
-                Self { message: Reason::of(&value).text, ..Self::from_value(error) }
+                Self { message: Reason::of(value).text, ..Self::from_value(error) }
             }
-            _ => Self::from_value(&value),
-        }
+            // A list with one error.
+            None if value.get(0).is_some() => return Self::of_value(&value[0]),
+            _ => return Self::from_value(value),
+        };
+        read.inner.extend(
+            ["code", "type"].iter().chain(&STATUSES).filter_map(|name| text_or_number(value, name)),
+        );
+        read
     }
 
     /// Reads the error object itself. An error that is a text is its message.
     pub(crate) fn from_value(value: &Value) -> Self {
-        let name = |name: &str| match value.get(name)? {
-            Value::String(text) => Some(text.clone()),
-            // Some providers write the status as the code.
-            Value::Number(number) => Some(number.to_string()),
-            _ => None,
-        };
         let seconds = value.get("resets_in_seconds").and_then(Value::as_f64);
         let Reason { text, codes } = Reason::of(value);
+        let statuses = STATUSES.iter().filter_map(|name| text_or_number(value, name));
         Self {
-            code: name("code"),
-            kind: name("type"),
-            inner: codes,
+            code: text_or_number(value, "code"),
+            kind: text_or_number(value, "type"),
+            inner: statuses.chain(codes).collect(),
             message: text,
             resets_in: seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
             resets_at: value.get("resets_at").and_then(Value::as_u64),
@@ -270,7 +275,16 @@ impl ProviderError {
     fn classify(&self) -> Option<(FailureKind, bool)> {
         let names = [&self.code, &self.kind].into_iter().flatten().chain(&self.inner);
         let known: Vec<(FailureKind, bool)> = names.filter_map(|name| classify(name)).collect();
-        let is_exact = |found: &&(FailureKind, bool)| found.0 != FailureKind::BadRequest;
+        // A router has these for errors of the provider, whose codes are in the text.
+        let is_exact = |found: &&(FailureKind, bool)| {
+            !matches!(
+                found.0,
+                FailureKind::BadRequest
+                    | FailureKind::InternalServerError
+                    | FailureKind::ServerOverloaded
+                    | FailureKind::HttpConnectionFailed
+            )
+        };
         if let Some(exact) = known.iter().find(is_exact) {
             return Some(*exact);
         }
@@ -282,7 +296,8 @@ impl ProviderError {
         if has(&TOO_LONG) {
             return Some((FailureKind::ContextWindowExceeded, false));
         }
-        known.first().copied()
+        let quoted = quoted_code(&message).and_then(classify);
+        quoted.filter(|it| is_exact(&it)).or_else(|| known.first().copied()).or(quoted)
     }
 
     /// When the limit resets, relative to `now` by the provider's clock, which may differ from ours.
@@ -317,7 +332,12 @@ mod tests {
             ),
             (r#"{"fault":{"faultstring":"no quota","detail":{"errorcode":"q"}}}"#, "no quota"),
             ("\u{feff}{\"error\":{\"message\":\"marked\"}}", "marked"),
+            ("\u{feff}{\"detail\":\"marked\"}", "marked"),
             (r#"{"error":"alone"}"#, "alone"),
+            (r#"[{"error":{"message":"of a list","code":400}}]"#, "of a list"),
+            ("data: {\"error\":{\"message\":\"in a stream\"}}\n\n", "in a stream"),
+            ("event: error\ndata: {\"type\":\"error\",\"message\":\"named\"}", "named"),
+            (": hi\n\ndata: {\"type\":\"ping\"}\n\ndata: {\"detail\":\"second\"}\n\n", "second"),
         ] {
             let read = ProviderError::read(body.as_bytes());
             assert!(
@@ -361,6 +381,11 @@ mod tests {
             r#"{"error":{"code":"rate_limit_exceeded","message":"spend limit per minute"}}"#;
         check(429, known, ResponseTooManyFailedAttempts);
         check(500, "oops", HttpConnectionFailed);
+        check(400, "data: {\"error\":{\"code\":\"insufficient_quota\"}}\n\n", UsageLimitExceeded);
+        check(400, r#"{"error":"x","code":"context_length_exceeded"}"#, ContextWindowExceeded);
+        check(500, r#"{"error":"Error code: 401 - no"}"#, Unauthorized);
+        check(502, r#"{"error":{"code":502,"message":"insufficient_quota"}}"#, UsageLimitExceeded);
+        check(400, r#"{"error":{"message":"my_insufficient_quota_file"}}"#, BadRequest);
         check(529, "busy", HttpConnectionFailed);
         check(503, r#"{"code":"server_is_overloaded"}"#, ServerOverloaded);
         check(400, r#"{"error":{"code":"cyber_policy"}}"#, CyberPolicy);

@@ -21,6 +21,7 @@ mod provider;
 mod rate_limits;
 mod read;
 mod reported_limits;
+mod stream_text;
 mod upgrade;
 mod websocket;
 

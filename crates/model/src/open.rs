@@ -12,7 +12,7 @@ use tokio::time;
 
 use crate::compression::{self, Compression, Encoded};
 use crate::decode::{self, MODEL_HEADERS};
-use crate::failure::{failure_from_status, request_id};
+use crate::failure::{self, failure_from_status, request_id};
 use crate::http_clients::HttpClients;
 use crate::printable::printable;
 use crate::reported_limits::ReportedLimits;
@@ -132,7 +132,7 @@ async fn attempt(
     let limits = ReportedLimits::read(response.headers());
     let kind = response.headers().get(header::CONTENT_TYPE).map_or(&b""[..], |it| it.as_bytes());
     let (is_page, is_json) =
-        (kind.starts_with(b"text/html"), kind.starts_with(b"application/json"));
+        (kind.starts_with(b"text/html"), memchr::memmem::find(kind, b"json").is_some());
     if response.status() != StatusCode::OK || is_page {
         return Err(Refused { failure: refused(provider, endpoint, response).await, limits });
     }
@@ -184,11 +184,21 @@ fn unreadable(provider: &Provider, endpoint: &Endpoint, why: &str) -> Failure {
 fn refusal(provider: &Provider, endpoint: &Endpoint, head: &Parts, text: &[u8]) -> Failure {
     let mut failure =
         failure_from_status(provider, &endpoint.label, head.status, &head.headers, text);
-    if head.status.is_success() {
-        failure.kind = FailureKind::ResponseStreamConnectionFailed;
-        failure.message.push_str("; this is no event stream, check the provider's `base_url`");
-    }
     failure.retry = retry_of(&failure, head.status, &head.headers);
+    if !head.status.is_success() {
+        return failure;
+    }
+    // Such a server says in the answer that it failed.
+    match failure::of_document(text) {
+        Some((kind, passes)) => {
+            failure.kind = kind;
+            failure.retry = if passes { Retry::Request } else { Retry::Never };
+        }
+        None => {
+            failure.kind = FailureKind::ResponseStreamConnectionFailed;
+            failure.message.push_str("; this is no event stream, check the provider's `base_url`");
+        }
+    }
     failure
 }
 
@@ -197,6 +207,7 @@ fn refusal(provider: &Provider, endpoint: &Endpoint, head: &Parts, text: &[u8]) 
 pub(crate) fn retry_of(failure: &Failure, status: StatusCode, headers: &HeaderMap) -> Retry {
     let transient = match failure.kind {
         FailureKind::UsageLimitExceeded
+        | FailureKind::Unauthorized
         | FailureKind::ContextWindowExceeded
         | FailureKind::CyberPolicy => false,
         _ => retry::is_transient(status.as_u16()),

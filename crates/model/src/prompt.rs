@@ -30,8 +30,8 @@ pub struct Prompt {
     pub service_tier: Option<Arc<str>>,
     /// Requests encrypted reasoning, which a later request can carry without server-side state.
     pub include_encrypted_reasoning: bool,
-    /// Members that the provider does not know: `tool_choice`, `parallel_tool_calls`, `store`, `include` and
-    /// `prompt_cache_key` can be left out.
+    /// Members that the provider does not know: `tool_choice`, `parallel_tool_calls`, `store`, `include`,
+    /// `prompt_cache_key` and `text.format.strict` can be left out.
     pub left_out: Vec<String>,
 }
 
@@ -124,9 +124,12 @@ impl Prompt {
             json::push_str(body, verbosity);
             body.push(b',');
         }
-        body.extend_from_slice(br#""format":{"type":"json_schema","name":"output","strict":"#);
-        body.extend_from_slice(if *is_strict { b"true" } else { b"false" });
-        body.extend_from_slice(br#","schema":"#);
+        body.extend_from_slice(br#""format":{"type":"json_schema","name":"output","#);
+        if self.has("text.format.strict") {
+            let strict = if *is_strict { "true" } else { "false" };
+            body.extend_from_slice(format!(r#""strict":{strict},"#).as_bytes());
+        }
+        body.extend_from_slice(br#""schema":"#);
         body.extend_from_slice(schema.as_bytes());
         body.extend_from_slice(b"}}");
     }
@@ -227,6 +230,10 @@ mod tests {
             prompt.left_out.push(name.to_owned());
             check(&prompt, &expect);
         }
+        prompt.left_out.push("text.format.strict".to_owned());
+        let format = expect["text"]["format"].as_object_mut().unwrap();
+        format.shift_remove("strict").unwrap();
+        check(&prompt, &expect);
         let summary = Reasoning { effort: None, summary: Some("auto".into()) };
         let bare = Prompt { reasoning: Some(summary), ..Prompt::default() };
         check(

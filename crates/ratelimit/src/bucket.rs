@@ -54,7 +54,7 @@ impl Bucket {
     }
 
     /// Uses one unit for a refused request, if it fits and no client waits: refusals never take what is refilled
-    /// for one that does, so that it is served when it was told.
+    /// for one that does, so that it is served after the wait that was returned.
     pub fn count_refusal(&mut self, limit: Limit) {
         if self.promised <= self.at && self.fits(limit, 1) {
             self.take(limit, 1);

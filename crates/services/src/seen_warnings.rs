@@ -22,7 +22,7 @@ const MAX_BYTES: u64 = 1 << 20;
 pub struct SeenWarnings {
     options: Arc<Options>,
     files: Pool,
-    /// What the file held when it was read last.
+    /// The contents of the file when it was read last.
     seen: Mutex<Seen>,
 }
 

@@ -1,9 +1,10 @@
 //! Parts of requests that a thread leaves out, or writes differently, because its provider refused them: reasoning
-//! that another key encrypted, images, kinds of tools and items, members of items. A refusal is read by its
+//! that another key encrypted, images, kinds of tools and items, members of items, the form and order of messages. A refusal is read by its
 //! code, its parameter and its text; the thread goes on with one more request. The history stays as it is.
 
 mod read;
 mod rewrite;
+mod schema;
 
 use std::collections::BTreeSet;
 
@@ -40,6 +41,7 @@ impl Concessions {
         let mut found = refused
             .concessions()
             .into_iter()
+            .filter(|concession| changes(concession, prompt))
             .map(|concession| Conceded { provider: provider.clone(), concession });
         // What was conceded is not in the prompt, so that it cannot be what is refused now.
         let found = found.find(|conceded| !self.0.contains(conceded))?;
@@ -55,11 +57,12 @@ impl Concessions {
 
     /// Rewrites a request as its provider takes it.
     pub(crate) fn apply(&self, prompt: &mut Prompt) {
-        for Conceded { provider, concession } in &self.0 {
-            if *provider == prompt.provider {
-                rewrite::apply(concession, prompt);
-            }
-        }
+        let of_provider = self.0.iter().filter(|it| it.provider == prompt.provider);
+        // The others may add to the instructions.
+        let is_last = |concession: &Concession| matches!(concession, Concession::Parameter(name) if name == "instructions");
+        let mut sorted: Vec<&Concession> = of_provider.map(|it| &it.concession).collect();
+        sorted.sort_by_key(|concession| is_last(concession));
+        sorted.into_iter().for_each(|concession| rewrite::apply(concession, prompt));
     }
 }
 
@@ -78,6 +81,18 @@ pub(crate) fn advice(failure: &Failure, prompt: &Prompt) -> Option<String> {
             suspects.join(", ")
         )
     })
+}
+
+/// Returns whether a request differs with the concession. The same one again would be refused again.
+fn changes(concession: &Concession, prompt: &Prompt) -> bool {
+    let mut other = prompt.clone();
+    rewrite::apply(concession, &mut other);
+    let members = |it: &Prompt| {
+        let texts = (it.instructions.clone(), it.tools.clone(), it.output_schema.clone());
+        let options = [&it.effort, &it.summary, &it.verbosity, &it.service_tier].map(Clone::clone);
+        (texts, options, it.left_out.clone())
+    };
+    *other.input != *prompt.input || members(&other) != members(prompt)
 }
 
 /// Returns whether the provider may have refused a part of the request. Some routers answer with a status of
@@ -107,6 +122,14 @@ impl Concession {
             Self::Parameter(name) => format!("the parameter `{name}`"),
             Self::ItemType(kind) => format!("items of the type `{}`", visible::text(kind)),
             Self::CallsOf(name) => format!("calls of the tool `{}`", visible::text(name)),
+            Self::ToolMember(path) => format!("the member `{}` of tools", visible::text(path)),
+            Self::PlainTexts => "the form of texts in the history".to_owned(),
+            Self::AllMembers => "items of the history that lack a member".to_owned(),
+            Self::NoEmptyTexts => "empty texts in the history".to_owned(),
+            Self::AnswersAsQuotes => "messages of the model in the history".to_owned(),
+            Self::MergedMessages => "messages of one role in a row".to_owned(),
+            Self::AlternatingRoles => "roles that do not alternate".to_owned(),
+            Self::UserAtEnd => "a message of the model at the end".to_owned(),
         }
     }
 
@@ -114,15 +137,24 @@ impl Concession {
         match self {
             Self::EarlierReasoning(_) => "without the reasoning so far",
             Self::Reasoning | Self::Ids => "without them",
-            Self::Member(_) | Self::Parameter(_) => "without it",
+            Self::Member(_) | Self::Parameter(_) | Self::ToolMember(_) => "without it",
             Self::Images => "with notes in their place",
             Self::ToolTypes => "with functions only",
             Self::SystemMessages => "with one",
             Self::CallIds => "with other ids",
             Self::ItemType(_) | Self::CallsOf(_) => "with text in their place",
+            Self::PlainTexts => "with plain texts",
+            Self::AllMembers => "with all members",
+            Self::NoEmptyTexts => "with a word in their place",
+            Self::AnswersAsQuotes => "with quotes in messages of the user in their place",
+            Self::MergedMessages => "with one message in their place",
+            Self::AlternatingRoles => "with merged messages",
+            Self::UserAtEnd => "with a message of the user after it",
         }
     }
 }
 
+#[cfg(test)]
+mod refusals;
 #[cfg(test)]
 mod tests;

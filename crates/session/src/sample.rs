@@ -7,6 +7,7 @@ mod message;
 mod plan_tags;
 mod reasoning;
 pub(crate) mod retry;
+mod unfinished;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,6 +24,7 @@ use message::Message;
 use reasoning::Reasoning;
 
 pub(crate) use reasoning::ReasoningPart;
+pub(crate) use unfinished::Unfinished;
 
 /// Why an item fails when another takes its place in the response.
 const REPLACED: &str = "the model's response went on with something else";
@@ -42,6 +44,8 @@ pub(crate) struct Sample {
     is_queued: bool,
     /// The notes that messages may cite.
     notes: Option<Arc<MemoryNotes>>,
+    /// Texts of the response before, which broke off.
+    unfinished: Unfinished,
 }
 
 /// An output item that is not whole yet.
@@ -89,7 +93,18 @@ impl From<TooLong> for Failure {
 
 impl Sample {
     pub(crate) fn new(number: u64, turn: Id, notes: Option<Arc<MemoryNotes>>) -> Self {
-        Self { number, turn, items: BTreeMap::new(), bytes: 0, is_queued: false, notes }
+        let (items, unfinished) = (BTreeMap::new(), Unfinished::default());
+        Self { number, turn, items, bytes: 0, is_queued: false, notes, unfinished }
+    }
+
+    /// Goes on with these texts where it begins as they do.
+    pub(crate) fn continuing(self, unfinished: Unfinished) -> Self {
+        Self { unfinished, ..self }
+    }
+
+    /// The texts that it would have gone on with, when it is not sent.
+    pub(crate) fn into_unfinished(self) -> Unfinished {
+        self.unfinished
     }
 
     /// Names the request to the driver.
@@ -109,40 +124,14 @@ impl Sample {
 
     /// The items as far as they have come.
     pub(crate) fn items(&self) -> Vec<Item> {
-        let mut items = Vec::new();
-        for streaming in self.items.values() {
-            match streaming {
-                Streaming::Message(message) => items.extend(message.items()),
-                Streaming::Reasoning(reasoning) => items.push(reasoning.item()),
-                Streaming::Search { id, query } => items.push(search(id, query)),
-                Streaming::Image { id } => items.push(image(id)),
-                Streaming::Patch { .. } | Streaming::Other => {}
-            }
-        }
-        items
+        let unfinished = self.unfinished.items();
+        unfinished.into_iter().chain(self.items.values().flat_map(Streaming::items)).collect()
     }
 
     /// The items with text to store.
     pub(crate) fn with_new_text(&mut self, portions: Portions) -> Vec<Item> {
-        let mut items = Vec::new();
-        for streaming in self.items.values_mut() {
-            match streaming {
-                Streaming::Message(message) => {
-                    if message.is_to_store(portions) {
-                        items.extend(message.items());
-                    }
-                }
-                Streaming::Reasoning(reasoning) => {
-                    if reasoning.is_to_store(portions) {
-                        items.push(reasoning.item());
-                    }
-                }
-                Streaming::Search { .. }
-                | Streaming::Image { .. }
-                | Streaming::Patch { .. }
-                | Streaming::Other => {}
-            }
-        }
+        let mut items = self.unfinished.with_new_text(portions);
+        items.extend(self.items.values_mut().flat_map(|it| it.with_new_text(portions)));
         items
     }
 
@@ -166,9 +155,9 @@ impl Sample {
         let turn = &self.turn;
         let streaming = match kind {
             ModelItemKind::Message { phase } => {
-                Streaming::Message(Message::start(turn, phase, (planning, self.notes.clone()), cx))
+                Streaming::Message(self.begin_message(phase, planning, cx))
             }
-            ModelItemKind::Reasoning => Streaming::Reasoning(Reasoning::start(turn, cx)),
+            ModelItemKind::Reasoning => Streaming::Reasoning(self.begin_reasoning(cx)),
             ModelItemKind::WebSearch { query } => {
                 let id = cx.item_id();
                 cx.item_started(turn, search(&id, &query));
@@ -183,6 +172,20 @@ impl Sample {
         };
         self.items.insert(index, streaming);
         Ok(())
+    }
+
+    /// A message, which may go on with one that broke off. A plan does not: its text has two items.
+    fn begin_message(&mut self, phase: Option<Phase>, planning: bool, cx: &mut Cx) -> Message {
+        let earlier = if planning { None } else { self.unfinished.take_message() };
+        match earlier {
+            Some(message) => message.go_on(phase, self.notes.clone()),
+            None => Message::start(&self.turn, phase, (planning, self.notes.clone()), cx),
+        }
+    }
+
+    fn begin_reasoning(&mut self, cx: &mut Cx) -> Reasoning {
+        let earlier = self.unfinished.take_reasoning();
+        earlier.unwrap_or_else(|| Reasoning::start(&self.turn, cx))
     }
 
     /// Closes the item at `index`, because something else takes its place.
@@ -297,7 +300,7 @@ impl Sample {
             Some(Streaming::Message(message)) => message,
             other => {
                 self.reopen(other, cx)?;
-                Message::start(&self.turn, phase, (planning, self.notes.clone()), cx)
+                self.begin_message(phase, planning, cx)
             }
         };
         Ok(message.complete(&self.turn, text, phase, cx))
@@ -315,7 +318,7 @@ impl Sample {
             Some(Streaming::Reasoning(reasoning)) => reasoning,
             other => {
                 self.reopen(other, cx)?;
-                Reasoning::start(&self.turn, cx)
+                self.begin_reasoning(cx)
             }
         };
         reasoning.complete(&self.turn, summary, content, cx);
@@ -376,6 +379,7 @@ impl Sample {
 
     /// Completes the items that were cut with what came of them: that is what the user saw.
     pub(crate) fn close(self, closed: Closed<'_>, cx: &mut Cx) {
+        self.unfinished.close(&self.turn, cx);
         for streaming in self.items.into_values() {
             streaming.close(&self.turn, closed, cx);
         }
@@ -383,6 +387,26 @@ impl Sample {
 }
 
 impl Streaming {
+    /// The items as far as they have come.
+    fn items(&self) -> Vec<Item> {
+        match self {
+            Self::Message(message) => message.items().collect(),
+            Self::Reasoning(reasoning) => vec![reasoning.item()],
+            Self::Search { id, query } => vec![search(id, query)],
+            Self::Image { id } => vec![image(id)],
+            Self::Patch { .. } | Self::Other => Vec::new(),
+        }
+    }
+
+    fn with_new_text(&mut self, portions: Portions) -> Vec<Item> {
+        let is_to_store = match self {
+            Self::Message(message) => message.is_to_store(portions),
+            Self::Reasoning(reasoning) => reasoning.is_to_store(portions),
+            Self::Search { .. } | Self::Image { .. } | Self::Patch { .. } | Self::Other => false,
+        };
+        if is_to_store { self.items() } else { Vec::new() }
+    }
+
     fn close(self, turn: &Id, closed: Closed<'_>, cx: &mut Cx) {
         let (reason, failure) = match closed {
             Closed::Over(reason) => (reason, None),

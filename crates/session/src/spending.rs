@@ -51,7 +51,13 @@ impl Spending {
             return true;
         }
         self.begin(turn);
-        let is_new = self.notices.len() < MAX_NOTICES && !self.notices.contains(notice);
+        let is_same = |earlier: &ModelNotice| match notice {
+            ModelNotice::Contradiction { .. } => {
+                matches!(earlier, ModelNotice::Contradiction { .. })
+            }
+            notice => earlier == notice,
+        };
+        let is_new = self.notices.len() < MAX_NOTICES && !self.notices.iter().any(is_same);
         if is_new {
             self.notices.push(notice.clone());
         }

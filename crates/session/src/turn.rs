@@ -36,8 +36,8 @@ use crate::port::effect::{Answer, Record, Refusal};
 use crate::port::event::{Event, Status, TurnStatus, TurnView};
 use crate::port::fragment::Fragment;
 use crate::port::item::{CommandItem, Item};
-use crate::sample::Sample;
 use crate::sample::retry::Attempts;
+use crate::sample::{Sample, Unfinished};
 use crate::skill_needs::SkillNeeds;
 use crate::thread::{Phase, Thread};
 pub(crate) use approval::Put;
@@ -58,6 +58,8 @@ pub(crate) struct Turn {
     interrupters: Vec<u64>,
     kind: Kind,
     request: Request,
+    /// Texts of the response before, which broke off, until the model is asked again.
+    unfinished: Unfinished,
     /// Failed tries of the current request.
     attempts: Attempts,
     calls: Calls,
@@ -120,6 +122,7 @@ impl Turn {
             interrupters: Vec::new(),
             kind,
             request: Request::None,
+            unfinished: Unfinished::default(),
             attempts: Attempts::default(),
             calls: Calls::default(),
             received_calls: ReceivedCalls::default(),
@@ -155,6 +158,7 @@ impl Turn {
     /// The item of a compaction, and what the model is writing.
     pub(crate) fn streaming_items(&self) -> Vec<Item> {
         let mut items: Vec<Item> = self.compaction.iter().map(Compaction::item).collect();
+        items.extend(self.unfinished.items());
         if let Request::Streaming(sample) = &self.request {
             items.extend(sample.items());
         }

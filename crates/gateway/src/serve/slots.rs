@@ -1,4 +1,4 @@
-//! Numbers that tell the connections of one address apart. A client that connects anew for each request gets
+//! Numbers that tell the connections of one address apart. A client that opens another connection for each request gets
 //! the number of its earlier connection again, so that its retries are known as such.
 
 use std::collections::HashMap;

@@ -151,7 +151,8 @@ async fn play(socket: &mut Socket, player: Player, mut items: Vec<Value>) -> Opt
         let mut events = Vec::new();
         match action {
             Action::Bytes(bytes) => {
-                let read = |data: &[u8]| events.push(String::from_utf8_lossy(data).into_owned());
+                let read =
+                    |_: &[u8], data: &[u8]| events.push(String::from_utf8_lossy(data).into_owned());
                 reader.feed(&bytes, read).ok()?;
             }
             Action::Pause(pause) => time::sleep(pause).await,

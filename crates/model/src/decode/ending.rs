@@ -184,15 +184,9 @@ fn incomplete(response: &Response<'_>) -> Failure {
 /// An `error` event: members at its top, or inside an `error` object.
 pub(super) fn error(data: &[u8]) -> Result<Failure, Failure> {
     let mut event: Value = read_json(data)?;
-    let error = match event.get_mut("error").map(Value::take) {
-        Some(error @ (Value::Object(_) | Value::String(_))) => error,
-        _ => {
-            // The type of the event is not that of the error.
-            event.as_object_mut().map(|members| members.shift_remove("type"));
-            event
-        }
-    };
-    Ok(from_event(&ProviderError::from_value(&error)))
+    // The type of the event is not that of the error.
+    event.as_object_mut().map(|members| members.shift_remove("type"));
+    Ok(from_event(&ProviderError::of_value(&event)))
 }
 
 /// The failure of an event that is an error though its type does not say so: it has an `error`, is an object

@@ -13,6 +13,9 @@ pub(super) struct Streamed<'a> {
     pub(super) added: Option<&'a str>,
     /// The text of a message, or the input of a call.
     pub(super) text: &'a str,
+    /// The sections of the summary of reasoning, and its blocks.
+    pub(super) summary: Vec<String>,
+    pub(super) content: Vec<String>,
 }
 
 /// A finished item with its JSON as input of a later request (see [`crate::Event::ItemDone`]).
@@ -72,8 +75,13 @@ pub(super) fn done(json: &str, streamed: &Streamed<'_>) -> Option<Finished> {
     }
     let text = if is_same_kind { streamed.text } else { "" };
     let item = match &*kind {
-        "message" => message(&mut members, text, &mut changed),
-        "reasoning" => reasoning(&mut members, &mut changed),
+        "message" => {
+            // Some servers have the text only at the beginning.
+            let begun = added.get("content").filter(|_| is_same_kind && text.is_empty());
+            let begun = begun.and_then(|json| text_of(&serde_json::from_str(json).ok()?));
+            message(&mut members, begun.as_deref().unwrap_or(text), &mut changed)
+        }
+        "reasoning" => reasoning(&mut members, streamed, &mut changed),
         "function_call" => {
             let arguments = input(&mut members, "arguments", text, &mut changed);
             Item::FunctionCall { call_id: call_id(&members), name: call_name(&members), arguments }
@@ -183,9 +191,20 @@ fn message(members: &mut Members<'_>, streamed: &str, changed: &mut bool) -> Ite
     Item::Message { text, phase: phase(members) }
 }
 
-fn reasoning(members: &mut Members<'_>, changed: &mut bool) -> Item {
-    let summary = parts(members, "summary", "summary_text", changed);
-    let content = parts(members, "content", "reasoning_text", changed);
+fn reasoning(members: &mut Members<'_>, streamed: &Streamed<'_>, changed: &mut bool) -> Item {
+    const SUMMARY: &str = "summary_text";
+    let mut summary = parts(members, "summary", SUMMARY, changed);
+    let mut content = parts(members, "content", "reasoning_text", changed);
+    if summary.is_empty() && !streamed.summary.is_empty() {
+        summary.clone_from(&streamed.summary);
+        let parts = summary.iter().map(|text| new_part(SUMMARY, text)).collect();
+        members.set("summary", Value::Array(parts).to_string());
+        *changed = true;
+    }
+    // Not in the history: providers refuse blocks that they do not give back themselves.
+    if content.is_empty() {
+        content.clone_from(&streamed.content);
+    }
     // Providers refuse it as input.
     *changed |= members.remove("status");
     // Without the encrypted content the provider would look up the id, but nothing is stored there.

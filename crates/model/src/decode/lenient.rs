@@ -18,6 +18,13 @@ pub(super) struct Index(pub(super) Option<u32>);
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Text<'a>(pub(super) Option<Cow<'a, str>>);
 
+impl Index {
+    /// The position, or the first one.
+    pub(super) fn or_first(self) -> u32 {
+        self.0.unwrap_or_default()
+    }
+}
+
 impl Text<'_> {
     pub(super) fn into_string(self) -> String {
         self.0.map(Cow::into_owned).unwrap_or_default()

@@ -27,8 +27,10 @@ pub(super) struct OpenItems {
     has_done: bool,
     /// The item that was finished last may end a response: it is an answer or a call.
     may_end: bool,
-    /// A contradiction was reported in the log.
+    /// A contradiction was found.
     is_contradicted: bool,
+    /// The one that is to be reported.
+    contradiction: Option<&'static str>,
 }
 
 #[derive(Debug)]
@@ -39,12 +41,40 @@ struct Open {
     /// Its JSON at its beginning.
     json: Option<Box<str>>,
     text: String,
+    /// The parts of a message that have text.
+    parts: BTreeSet<u32>,
+    /// The sections of a summary of reasoning, and its blocks.
+    summary: BTreeMap<u32, String>,
+    content: BTreeMap<u32, String>,
     is_cut: bool,
+}
+
+/// A part of an item, by its index, to which text belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// A text of a message.
+    Text(u32),
+    /// A section of a summary of reasoning.
+    Summary(u32),
+    /// A block of reasoning.
+    Content(u32),
+    /// The input of a call.
+    Input,
+}
+
+impl Part {
+    fn kind(self) -> Kind {
+        match self {
+            Self::Text(_) => Kind::Message,
+            Self::Summary(_) | Self::Content(_) => Kind::Reasoning,
+            Self::Input => Kind::Call,
+        }
+    }
 }
 
 /// The kinds of items that deltas belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+enum Kind {
     Message,
     Reasoning,
     Call,
@@ -110,7 +140,7 @@ impl OpenItems {
                     self.remove(at);
                     index
                 } else {
-                    self.contradiction("two items have one `output_index`");
+                    self.contradict("two items have one `output_index`");
                     self.next
                 }
             }
@@ -121,7 +151,8 @@ impl OpenItems {
     }
 
     /// The index of the item that a delta belongs to, which opens one if there is none.
-    pub(super) fn delta(&mut self, address: Address<'_>, kind: Kind, text: &str) -> u32 {
+    pub(super) fn delta(&mut self, address: Address<'_>, part: Part, text: &str) -> u32 {
+        let kind = part.kind();
         let at = self.find(address, kind).unwrap_or_else(|| {
             let is_taken = |index: &u32| self.open.iter().any(|open| open.index == *index);
             let index = address.index.filter(|index| !is_taken(index)).unwrap_or(self.next);
@@ -129,40 +160,42 @@ impl OpenItems {
             self.open.len() - 1
         });
         let open = &mut self.open[at];
-        // Reasoning is not completed from what streamed in.
-        if matches!(kind, Kind::Message | Kind::Call) && !open.is_cut {
+        if !open.is_cut && !text.is_empty() {
             if self.bytes + text.len() > MAX_STREAMED {
-                self.bytes -= open.text.len();
-                (open.text, open.is_cut) = (String::new(), true);
+                self.bytes -= open.clear();
+                open.is_cut = true;
             } else {
                 self.bytes += text.len();
-                open.text.push_str(text);
+                open.push(part, text);
             }
         }
         open.index
     }
 
     /// The whole text of an item that stays open.
-    pub(super) fn whole(&mut self, address: Address<'_>, kind: Kind, text: &str) {
+    pub(super) fn whole(&mut self, address: Address<'_>, part: Part, text: &str) {
+        let kind = part.kind();
         if text.is_empty() || self.bytes + text.len() > MAX_STREAMED {
             return;
         }
         let Some(at) = self.find(address, kind) else {
             let is_done = address.index.is_some_and(|index| self.indexes.contains(&index));
             if !is_done && !self.done.contains_key(address.id) {
-                self.delta(address, kind, text);
+                self.delta(address, part, text);
             }
             return;
         };
         let open = &mut self.open[at];
-        let differs = !open.text.is_empty() && open.text != text;
-        // A message has a text for each of its parts.
-        if open.kind == kind && (kind == Kind::Call || open.text.is_empty()) {
+        if part == Part::Input {
+            let differs = !open.text.is_empty() && open.text != text;
             self.bytes = self.bytes - open.text.len() + text.len();
             text.clone_into(&mut open.text);
             if differs {
-                self.contradiction("the input of a call differs from its deltas");
+                self.contradict("the input of a call differs from its deltas");
             }
+        } else if !open.is_cut && !open.has(part) {
+            self.bytes += text.len();
+            open.push(part, text);
         }
     }
 
@@ -197,7 +230,12 @@ impl OpenItems {
         // Deltas without a beginning are those of a message; a call would have no name.
         const MESSAGE: &str = r#"{"type":"message","role":"assistant"}"#;
         let begun = open.json.as_deref().or((open.kind == Kind::Message).then_some(MESSAGE));
-        let streamed = Streamed { added: begun, text: &open.text };
+        let streamed = Streamed {
+            added: begun,
+            text: &open.text,
+            summary: open.summary.into_values().collect(),
+            content: open.content.into_values().collect(),
+        };
         let finished = item::done(json, &streamed)?;
         let whole = match &finished.item {
             Item::FunctionCall { arguments: input, .. } | Item::CustomToolCall { input, .. } => {
@@ -211,7 +249,7 @@ impl OpenItems {
             && *text != open.text
             && Kind::of_done(&finished.item) == open.kind
         {
-            self.contradiction(what);
+            self.contradict(what);
         }
         Some(self.record(open.index, finished, json))
     }
@@ -298,12 +336,24 @@ impl OpenItems {
 
     fn push(&mut self, index: u32, id: String, kind: Kind, json: Option<Box<str>>) {
         self.next = self.next.max(index.saturating_add(1));
-        self.open.push(Open { index, id, kind, json, text: String::new(), is_cut: false });
+        let (summary, content) = (BTreeMap::new(), BTreeMap::new());
+        let (text, parts) = (String::new(), BTreeSet::new());
+        self.open.push(Open {
+            index,
+            id,
+            kind,
+            json,
+            text,
+            parts,
+            summary,
+            content,
+            is_cut: false,
+        });
     }
 
     fn remove(&mut self, at: usize) -> Open {
         let open = self.open.remove(at);
-        self.bytes -= open.text.len();
+        self.bytes -= open.bytes();
         open
     }
 
@@ -328,15 +378,58 @@ impl OpenItems {
         by_id.or_else(by_index)
     }
 
-    /// Reports what contradicts itself, once in a response.
-    fn contradiction(&mut self, what: &str) {
+    /// Keeps what contradicts itself, once in a response.
+    fn contradict(&mut self, what: &'static str) {
         if !std::mem::replace(&mut self.is_contradicted, true) {
-            tracing::warn!("the model's response contradicts itself: {what}");
+            self.contradiction = Some(what);
         }
+    }
+
+    /// A contradiction that was not reported yet.
+    pub(super) fn contradiction(&mut self) -> Option<&'static str> {
+        self.contradiction.take()
     }
 }
 
 impl Open {
+    /// Adds text to a part.
+    fn push(&mut self, part: Part, text: &str) {
+        match part {
+            Part::Text(index) => {
+                self.parts.insert(index);
+                self.text.push_str(text);
+            }
+            Part::Input => self.text.push_str(text),
+            Part::Summary(index) => self.summary.entry(index).or_default().push_str(text),
+            Part::Content(index) => self.content.entry(index).or_default().push_str(text),
+        }
+    }
+
+    /// Returns whether a part has text.
+    fn has(&self, part: Part) -> bool {
+        match part {
+            Part::Text(index) => self.parts.contains(&index),
+            Part::Input => !self.text.is_empty(),
+            Part::Summary(index) => self.summary.contains_key(&index),
+            Part::Content(index) => self.content.contains_key(&index),
+        }
+    }
+
+    /// Forgets the texts. Returns their bytes.
+    fn clear(&mut self) -> usize {
+        let bytes = self.bytes();
+        self.text.clear();
+        self.parts.clear();
+        self.summary.clear();
+        self.content.clear();
+        bytes
+    }
+
+    fn bytes(&self) -> usize {
+        let parts = self.summary.values().chain(self.content.values());
+        self.text.len() + parts.map(String::len).sum::<usize>()
+    }
+
     /// Returns whether the end of the response ends it, too: what it is, is known.
     fn is_meant(&self) -> bool {
         match self.kind {

@@ -217,7 +217,7 @@ impl Link {
     }
 }
 
-/// What the library of an earlier version says of the store's birth. Without it, a new version would take all
+/// The store's birth, as the library of an earlier version has it. Without it, a new version would take all
 /// limits as used up.
 async fn earlier_birth(
     connection: &mut MultiplexedConnection,

@@ -43,6 +43,7 @@ pub fn event(event: model::Event) -> Option<ModelEvent> {
         | Event::Queued { .. }
         | Event::ServedBy { .. }
         | Event::VerificationRequested { .. }
+        | Event::Contradiction(_)
         | Event::Completed { .. }
         | Event::Failed(_)
         | Event::ArgumentsDelta { .. }

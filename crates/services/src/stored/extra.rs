@@ -132,6 +132,14 @@ enum ConcessionShape {
     Parameter(String),
     ItemType(String),
     CallsOf(String),
+    ToolMember(String),
+    PlainTexts,
+    AllMembers,
+    NoEmptyTexts,
+    AnswersAsQuotes,
+    MergedMessages,
+    AlternatingRoles,
+    UserAtEnd,
 }
 
 /// A tool of a client in its stored shape.

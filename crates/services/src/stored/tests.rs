@@ -16,7 +16,7 @@ const SETTINGS: [&str; 5] = [
 
 const EXTRA: [&str; 5] = [
     "{}",
-    r#"{"concessions":[{"provider":"p","concession":{"earlierReasoning":2}},{"provider":"p","concession":"toolTypes"},{"provider":"q","concession":{"itemType":"reasoning"}}]}"#,
+    r#"{"concessions":[{"provider":"p","concession":{"earlierReasoning":2}},{"provider":"p","concession":"toolTypes"},{"provider":"q","concession":{"itemType":"reasoning"}},{"provider":"q","concession":{"toolMember":"strict"}},{"provider":"q","concession":"plainTexts"}]}"#,
     r#"{"baseInstructions":"b","developerInstructions":"d","serviceName":"s","threadSource":"memory_consolidation","withoutMemories":true,"introduced":{"model":"m","provider":"p","cwd":"/w","approval":"never","sandbox":"dangerFullAccess","mode":"default"},"goal":{"objective":"o","status":"budgetLimited","tokenBudget":null,"tokensUsed":1,"timeUsedMs":2,"createdAt":3,"updatedAt":4},"approvedActions":[{"review":"r","digest":"00","leavesSandbox":true,"until":5}],"documents":["/w/AGENTS.md"],"dynamicTools":[{"name":"t","description":"d","schema":"{}"},{"namespace":"n","name":"t","description":"d","schema":"{}","deferLoading":true}]}"#,
     r#"{"threadSource":"a name of the client's","agent":{"parent":"p","root":"r","above":["r","p"],"depth":2,"nickname":"n","role":"worker","job":"j","hasParentsHistory":true,"bound":{"approval":"onRequest","reviewer":"user","sandbox":{"readOnly":{"read":"full","network":false}}},"limits":{"maxThreads":4,"maxDepth":2}}}"#,
     r#"{"threadSource":"subagent","agent":{"parent":"r","root":"r","depth":1,"nickname":"n","bound":{"approval":"never","reviewer":"autoReview","sandbox":"dangerFullAccess"}}}"#,

@@ -1,9 +1,13 @@
 //! Finds out what of a request a provider refused.
 
+mod members;
+mod place;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use super::schema;
 use crate::port::concession::Concession;
 use crate::port::model::Failure;
 use crate::port::prompt::Prompt;
@@ -22,43 +26,67 @@ const NEEDED: [&str; 10] = [
     "image_url",
 ];
 
-/// Words for a member that a provider does not know.
-const UNKNOWN_MEMBER: [&str; 14] = [
-    "unsupported parameter",
-    "unsupported_parameter",
-    "unknown parameter",
-    "unknown_parameter",
-    "unrecognized",
-    "unknown field",
-    "unknown argument",
-    "unknown name",
-    "unexpected",
-    "extra input",
-    "extra_forbidden",
-    "extra field",
-    "additional propert",
-    "is not permitted",
-];
-
 /// Words before what a provider takes.
 const RIGHT: [&str; 5] =
     [", expected", "expected one of", "supported values", "permitted values", "allowed values"];
 
-/// Members of a request that it can do without, the longer names before those that they contain.
-const PARAMETERS: [&str; 12] = [
-    "reasoning.summary",
-    "reasoning.effort",
-    "reasoning",
-    "parallel_tool_calls",
-    "tool_choice",
-    "prompt_cache_key",
-    "service_tier",
-    "text.verbosity",
-    "verbosity",
-    "include",
-    "store",
-    "text",
+/// Words about the type of an item or of a part of one, where they do not name it.
+const GENERAL: [&str; 15] = [
+    "content[].type",
+    "item type",
+    "type of item",
+    "unsupported item",
+    "unrecognized item",
+    "unknown item",
+    "unexpected item",
+    "invalid item",
+    "input item",
+    "this item",
+    "items of this",
+    "content part",
+    "content type",
+    "part type",
+    "content block",
 ];
+
+/// Words for a member that is missing.
+const MISSING: [&str; 7] = [
+    "field required",
+    "missing field",
+    "missing required",
+    "missing property",
+    "is required",
+    "a required property",
+    "must have required",
+];
+
+/// Words for a call without its output, or an output without its call, at the place where it must be.
+const UNPAIRED: [&str; 9] = [
+    "no tool output found",
+    "no tool call found",
+    "tool_use ids",
+    "tool_result",
+    "must be followed by tool messages",
+    "must be a response to a",
+    "function call turn",
+    "function response turn",
+    "number of function response parts",
+];
+
+/// Words for a text without characters.
+const EMPTY: [&str; 8] = [
+    "non-empty",
+    "nonempty",
+    "must not be empty",
+    "cannot be empty",
+    "can't be empty",
+    "should not be empty",
+    "empty content",
+    "at least 1 character",
+];
+
+/// The type of calls of functions.
+const CALL: &str = "function_call";
 
 /// Beginnings of the ids of items, by their type.
 const ID_MARKS: [(&str, &str); 5] = [
@@ -76,6 +104,8 @@ pub(super) struct Refused {
     /// Those of them that say what is wrong, without what would be right.
     wrong: String,
     items: Vec<Value>,
+    /// The paths of the members of tools that could be left out.
+    tool_members: Vec<String>,
     /// The types of the tools.
     tools: BTreeSet<String>,
     tool_names: BTreeSet<String>,
@@ -98,6 +128,7 @@ impl Refused {
             wrong: format!("{wrong} {}", details.to_lowercase()),
             text: format!("{message} {details}").to_lowercase(),
             items: prompt.input.iter().filter_map(|item| serde_json::from_str(item).ok()).collect(),
+            tool_members: schema::member_paths(&tools),
             tools: texts("type"),
             tool_names: texts("name"),
         }
@@ -106,19 +137,31 @@ impl Refused {
     /// The parts that a request could do without, the most likely first.
     pub(super) fn concessions(&self) -> Vec<Concession> {
         let mut found = Vec::new();
-        // The parameter is exact; a text may name several things.
-        found.extend(self.of_parameter());
-        found.extend(self.named_parameter());
+        // A place is exact; a text may name several things.
+        found.extend(self.of_tool_place());
+        found.extend(self.of_item_place());
+        found.extend(self.named_parameters());
         found.extend(self.named_member());
+        found.extend(self.named_tool_member());
+        if self.says(&MISSING) && self.names_any(&["annotations", "status", "summary", "id"]) {
+            found.push(Concession::AllMembers);
+        }
         // An id refers to reasoning that is not in the history; without ids nothing refers to it.
         if self.has_ids() && self.says(&["without its required 'reasoning'"]) {
             found.push(Concession::Ids);
         }
+        found.extend(self.order_of_messages());
         if self.is_about_system_messages() {
             found.push(Concession::SystemMessages);
         }
         if self.is_about_tool_types() {
             found.push(Concession::ToolTypes);
+        }
+        if self.says(&["thought_signature", "thought signature", "missing `reasoning_content`"])
+            || (self.says(&["reasoning_content"]) && self.says(&["missing", "must be passed"]))
+        {
+            // Calls of another model lack it.
+            found.extend(self.calls_as_text());
         }
         if self.is_about_reasoning() {
             found.extend(self.reasoning());
@@ -127,6 +170,9 @@ impl Refused {
             found.push(Concession::Images);
         }
         found.extend(self.named_type());
+        if self.says(&UNPAIRED) {
+            found.extend(self.calls_as_text());
+        }
         if self.says(&["call_id", "tool_call_id", "tool call id", "call id"]) && self.has_calls() {
             found.push(Concession::CallIds);
         }
@@ -135,50 +181,97 @@ impl Refused {
         }
         found.extend(self.named_tool());
         found.extend(self.of_id());
+        found.extend(self.form_of_messages());
+        found.extend(self.general());
         found
     }
 
-    /// Returns whether the text names `name` as a word; a plain word of English only where it is quoted, or
-    /// stands alone after a colon.
-    fn names(&self, name: &str) -> bool {
-        let is_plain = name.bytes().all(|byte| byte.is_ascii_alphabetic());
-        let is_part = |c: char| c.is_alphanumeric() || "_.[".contains(c);
-        self.wrong.match_indices(name).any(|(at, _)| {
-            let (before, after) = (&self.wrong[..at], &self.wrong[at + name.len()..]);
-            // The end of a sentence is no part of a path.
-            let ends = after.strip_prefix('.').unwrap_or(after).chars().next();
-            let is_word =
-                !before.ends_with(is_part) && ends.is_none_or(|c| !is_part(c) || c == '.');
-            let is_quoted =
-                before.ends_with(['\'', '`', '"']) && after.starts_with(['\'', '`', '"']);
-            let is_alone = (before.trim().is_empty() || before.ends_with([':', ' ']))
-                && (after.trim().is_empty() || after.starts_with(':'));
-            is_word && (!is_plain || is_quoted || is_alone)
-        })
+    /// Refusals of the order of messages, or of a missing text.
+    fn order_of_messages(&self) -> Vec<Concession> {
+        let mut found = Vec::new();
+        if self.says(&["alternate", "alternating"]) {
+            found.push(Concession::AlternatingRoles);
+        }
+        let is_in_row =
+            ["2 or more", "two or more", "consecutive", "in a row", "multiple assistant"];
+        if self.says(&is_in_row) && self.says(&["message", "role"]) {
+            found.extend([Concession::MergedMessages, Concession::AlternatingRoles]);
+        }
+        let is_end = [
+            "prefill",
+            "last message",
+            "last role",
+            "final message",
+            "final assistant",
+            "must end with",
+            "should end with",
+            "at the end of the list",
+        ];
+        if self.says(&is_end) {
+            found.push(Concession::UserAtEnd);
+        }
+        if self.says(&EMPTY) {
+            found.push(Concession::NoEmptyTexts);
+        }
+        found
     }
 
-    /// A member of the request that the provider does not know.
-    fn named_parameter(&self) -> Option<Concession> {
-        if !self.says(&UNKNOWN_MEMBER) {
-            return None;
+    /// The form of messages: their text as one text; then, those of the model as what the user says.
+    fn form_of_messages(&self) -> Vec<Concession> {
+        let is_about_answers = self.says(&[
+            "assistant message",
+            "assistant content",
+            "assistant turn",
+            "'assistant'",
+            "`assistant`",
+            "\"assistant\"",
+            "role assistant",
+            "role:assistant",
+            "role: assistant",
+            "role=assistant",
+        ]);
+        let is_about_form = self.says(&["input_text", "output_text", "refusal", "annotations"])
+            || (self.says(&["content", "text"]) && self.says(&["string", "str type", "list"]));
+        let mut found = Vec::new();
+        if is_about_answers || is_about_form {
+            found.push(Concession::PlainTexts);
         }
-        let name = PARAMETERS.into_iter().find(|name| self.names(name))?;
-        let name = if name == "verbosity" { "text.verbosity" } else { name };
-        Some(Concession::Parameter(name.to_owned()))
+        if is_about_answers {
+            found.push(Concession::AnswersAsQuotes);
+        }
+        found
     }
 
-    /// A member of items that the provider does not know, and names without its place.
-    fn named_member(&self) -> Option<Concession> {
-        if !self.says(&UNKNOWN_MEMBER) {
-            return None;
+    /// Where the text says only that something of the kind is refused: what the history has of items that some
+    /// providers do not know, the least essential first.
+    fn general(&self) -> Vec<Concession> {
+        if !self.says(&GENERAL) {
+            return Vec::new();
         }
-        let mut paths = BTreeSet::new();
-        self.items.iter().for_each(|item| member_paths(item, "", &mut paths));
-        let is_named = |path: &&String| {
-            let name = path.rsplit('.').next().unwrap_or(path);
-            !NEEDED.contains(&name) && name != "id" && self.names(name)
-        };
-        paths.iter().find(is_named).map(|path| Concession::Member(path.clone()))
+        let is_part = self.says(&["part", "block", "content"]);
+        let images = self.has_images().then_some(Concession::Images);
+        let texts = is_part.then_some(Concession::PlainTexts);
+        let mut found: Vec<Concession> =
+            images.clone().filter(|_| is_part).into_iter().chain(texts).collect();
+        found.extend(self.reasoning().pop());
+        let kinds = self.items.iter().filter_map(|item| item["type"].as_str());
+        let kinds: BTreeSet<&str> = kinds
+            .filter(|kind| {
+                let is_known = matches!(*kind, "message" | "reasoning") || call_type(kind) == CALL;
+                !is_known && !kind.ends_with("_output")
+            })
+            .collect();
+        found.extend(kinds.into_iter().map(|kind| Concession::ItemType(kind.to_owned())));
+        found.extend(images);
+        found.push(Concession::ItemType(CALL.to_owned()));
+        found
+    }
+
+    /// Calls whose form or place is refused.
+    fn calls_as_text(&self) -> Vec<Concession> {
+        let kinds = [CALL, "custom_tool_call"];
+        let kinds = kinds.iter().filter(|kind| self.items.iter().any(|it| it["type"] == **kind));
+        kinds.map(|kind| Concession::ItemType((*kind).to_owned())).collect()
     }
 
     /// The items of the type whose ids the text names, where the requests have no ids.
@@ -203,51 +296,6 @@ impl Refused {
         words.iter().any(|words| self.text.contains(words))
     }
 
-    /// The place `input[3].name` of an item, and the member there.
-    fn of_parameter(&self) -> Option<Concession> {
-        let place = ["input[", "input.", "messages[", "messages."].iter().find_map(|start| {
-            let at = self.text.find(start)? + start.len();
-            let rest = &self.text[at..];
-            let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-            let index: usize = rest[..digits].parse().ok()?;
-            Some((index, rest[digits..].trim_start_matches(']')))
-        });
-        let (index, rest) = place?;
-        let path: Vec<&str> = rest
-            .strip_prefix('.')
-            .map(|rest| {
-                let end = rest.find(|c: char| !(c.is_alphanumeric() || "_.[]".contains(c)));
-                rest[..end.unwrap_or(rest.len())]
-                    .split(['.', '[', ']'])
-                    .filter(|s| !s.is_empty())
-                    .collect()
-            })
-            .unwrap_or_default();
-        let item = self.items.get(index)?;
-        let kind = item["type"].as_str().unwrap_or("message");
-        let names = path.into_iter().filter(|part| !part.bytes().all(|byte| byte.is_ascii_digit()));
-        let names: Vec<&str> = names.collect();
-        let whole = names.join(".");
-        let mut paths = BTreeSet::new();
-        member_paths(item, "", &mut paths);
-        match names.last().copied() {
-            Some("id") => Some(Concession::Ids),
-            _ if kind == "reasoning" => self.reasoning().into_iter().next(),
-            Some("call_id") => Some(Concession::CallIds),
-            Some("role") => Some(Concession::SystemMessages),
-            Some("image_url" | "detail") => Some(Concession::Images),
-            Some(name) if !NEEDED.contains(&name) && paths.contains(&whole) => {
-                Some(Concession::Member(whole))
-            }
-            _ if self.has_image(item) => Some(Concession::Images),
-            _ if matches!(item["role"].as_str(), Some("developer" | "system")) => {
-                Some(Concession::SystemMessages)
-            }
-            Some("name") => item["name"].as_str().map(|name| Concession::CallsOf(name.to_owned())),
-            _ => (kind != "message").then(|| Concession::ItemType(call_type(kind))),
-        }
-    }
-
     fn is_about_system_messages(&self) -> bool {
         let is_of_role =
             |item: &Value| matches!(item["role"].as_str(), Some("developer" | "system"));
@@ -255,7 +303,6 @@ impl Refused {
             self.says(&["system message", "system prompt", "system role", "developer"])
                 || (self.says(&["system"]) && self.says(&["role", "message", "assistant"]))
                 || self.says(&[
-                    "roles must alternate",
                     "unexpected role",
                     "unexpected message role",
                     "invalid role",
@@ -390,6 +437,9 @@ pub(super) fn suspects(prompt: &Prompt) -> Vec<String> {
         let kind = item["type"].as_str().unwrap_or("message");
         if item.to_string().contains("\"input_image\"") {
             *counts.entry("image".to_owned()).or_default() += 1;
+        }
+        if item["role"] == "assistant" {
+            *counts.entry("assistant message".to_owned()).or_default() += 1;
         }
         if !kind.ends_with("_output") && kind != "message" {
             *counts.entry(kind.to_owned()).or_default() += 1;

@@ -1,5 +1,8 @@
 //! Writes requests as a provider takes them that refused a part of one.
 
+mod messages;
+mod tools;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -26,7 +29,7 @@ pub(super) fn apply(concession: &Concession, prompt: &mut Prompt) {
         }
         Concession::Reasoning => retain(prompt, |item| !is_of_type(item, "reasoning")),
         Concession::Images => prompt.leave_out_images(),
-        Concession::ToolTypes => only_functions(prompt),
+        Concession::ToolTypes => tools::only_functions(prompt),
         Concession::SystemMessages => prompt.use_one_system_message(),
         Concession::Ids => without_member(prompt, ID),
         Concession::Member(path) => without_member(prompt, path),
@@ -50,6 +53,17 @@ pub(super) fn apply(concession: &Concession, prompt: &mut Prompt) {
                 |item: &Map<String, Value>| item.get("name").is_some_and(|it| it == name);
             as_texts(prompt, &is_meant);
         }
+        Concession::ToolMember(path) => tools::without_member(prompt, path),
+        Concession::PlainTexts => rewrite(prompt, messages::plain_text),
+        Concession::AllMembers => messages::complete(prompt),
+        Concession::NoEmptyTexts => rewrite(prompt, messages::without_empty_text),
+        Concession::AnswersAsQuotes => messages::quote_answers(prompt),
+        Concession::MergedMessages => messages::merge(prompt),
+        Concession::AlternatingRoles => {
+            prompt.use_one_system_message();
+            messages::merge(prompt);
+        }
+        Concession::UserAtEnd => messages::end_with_user(prompt),
     }
 }
 
@@ -95,32 +109,6 @@ fn system_text(item: &str) -> Option<String> {
     let parts = content.as_array().into_iter().flatten().filter_map(|part| part["text"].as_str());
     let parts: Vec<&str> = content.as_str().into_iter().chain(parts).collect();
     Some(parts.join("\n"))
-}
-
-/// Only tools that are functions: custom tools become functions with one text, others are left out. So do
-/// the calls of custom tools and of searches in the history.
-fn only_functions(prompt: &mut Prompt) {
-    let Ok(tools) = serde_json::from_str::<Vec<Value>>(&prompt.tools) else { return };
-    let functions = tools.into_iter().filter_map(|tool| match tool["type"].as_str()? {
-        "function" => Some(tool),
-        "custom" => Some(json!({
-            "type": "function",
-            "name": tool["name"],
-            "description": tool["description"],
-            "strict": false,
-            "parameters": {
-                "type": "object",
-                "properties": { "input": { "type": "string" } },
-                "required": ["input"],
-            },
-        })),
-        _ => None,
-    });
-    prompt.tools = Value::Array(functions.collect()).to_string().into();
-    rewrite(prompt, custom_as_function);
-    let native =
-        |item: &Map<String, Value>| item.get("type").is_some_and(|it| it == "tool_search_call");
-    as_texts(prompt, &native);
 }
 
 /// A call of a custom tool as one of a function with the text as its member `input`, and its output likewise.
@@ -240,10 +228,38 @@ fn without_parameter(prompt: &mut Prompt, name: &str) {
         "reasoning.effort" => prompt.effort = None,
         "reasoning.summary" => prompt.summary = None,
         "reasoning" => (prompt.effort, prompt.summary) = (None, None),
-        "text" | "text.verbosity" => prompt.verbosity = None,
+        "text.verbosity" => prompt.verbosity = None,
+        "text.format" => schema_as_text(prompt),
+        "text" => {
+            prompt.verbosity = None;
+            schema_as_text(prompt);
+        }
+        "instructions" => instructions_as_message(prompt),
         "service_tier" => prompt.service_tier = None,
         _ => prompt.left_out.push(name.to_owned()),
     }
+}
+
+/// Tells the model which form its answer has, in place of the member for it.
+fn schema_as_text(prompt: &mut Prompt) {
+    if let Some(schema) = prompt.output_schema.take() {
+        let gap = if prompt.instructions.is_empty() { "" } else { "\n\n" };
+        prompt.instructions = format!(
+            "{}{gap}Your final message is JSON alone, without a fence, that follows this JSON Schema:\n{schema}",
+            prompt.instructions
+        )
+        .into();
+    }
+}
+
+/// The instructions as the first message.
+fn instructions_as_message(prompt: &mut Prompt) {
+    if prompt.instructions.is_empty() {
+        return;
+    }
+    let instructions = message("developer", &std::mem::take(&mut prompt.instructions));
+    let items = std::mem::replace(&mut prompt.input, PromptInput::new(Vec::new())).into_items();
+    prompt.input = PromptInput::new([instructions].into_iter().chain(items).collect());
 }
 
 /// Changes items in place; `None` leaves one as it is, byte by byte.

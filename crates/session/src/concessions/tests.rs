@@ -153,7 +153,83 @@ const STRICT: &[Strict] = &[
     Strict {
         what: "a member whose name is a word",
         refuses: |request| parameter(request, "store"),
-        says: &["Unknown parameter: 'store'.", "Extra inputs are not permitted: store"],
+        says: &[
+            "Unknown parameter: 'store'.",
+            "Extra inputs are not permitted: store",
+            "store is not supported",
+            "body.store: Extra inputs are not permitted",
+            "[{'type': 'extra_forbidden', 'loc': ('body', 'store'), 'msg': 'Extra inputs are not permitted'}]",
+        ],
+    },
+    Strict {
+        what: "encrypted reasoning",
+        refuses: |request| parameter(request, "include"),
+        says: &[
+            "Encrypted content is not supported with this model.",
+            "Invalid value: 'reasoning.encrypted_content'. Supported values are: 'a'. | parameter `include[0]`",
+        ],
+    },
+    Strict {
+        what: "messages of the model in parts",
+        refuses: |request| {
+            item_with(request, |it| it["role"] == "assistant" && it["content"].is_array())
+        },
+        says: &[
+            "Invalid value | parameter `input[N].content[0]`",
+            "assistant message content must be a string",
+            "Input should be a valid string: input.N.content",
+            "Invalid 'input[N].content[0].type': expected 'input_text'.",
+            "[{'type': 'string_type', 'loc': ('body', 'input', N, 'content'), 'msg': 'Input should be a valid string'}]",
+            "'messages.N' : for 'role:assistant' the following must be satisfied[('messages.N.content' : value must be a string)]",
+        ],
+    },
+    Strict {
+        what: "messages of the model without members",
+        refuses: |request| {
+            item_with(request, |it| {
+                it["role"] == "assistant" && (it["status"].is_null() || it["id"].is_null())
+            })
+        },
+        says: &[
+            "Field required: input.N.ResponseOutputMessage.status",
+            "status: Field required",
+            "missing field `status`",
+        ],
+    },
+    Strict {
+        what: "roles that do not alternate",
+        refuses: |request| {
+            (1..request.items.len()).find(|at| {
+                let [last, item] = [&request.items[at - 1], &request.items[*at]];
+                last["role"].is_string() && last["role"] == item["role"]
+            })
+        },
+        says: &[
+            "Conversation roles must alternate user/assistant/user/assistant/...",
+            "Cannot have 2 or more assistant messages at the end of the list.",
+            "consecutive messages of one role",
+        ],
+    },
+    Strict {
+        what: "a member of tools",
+        refuses: |request| request.tools.iter().position(|tool| !tool["strict"].is_null()),
+        says: &[
+            "tools.N.strict: Extra inputs are not permitted",
+            "Unknown parameter: 'tools[N].strict'.",
+            "unknown field `strict`",
+            "tools.N.function.strict: Extra inputs are not permitted",
+            "Extra inputs are not permitted: tools.N.FunctionTool.strict",
+        ],
+    },
+    Strict {
+        what: "a keyword of schemas",
+        refuses: |request| {
+            request.tools.iter().position(|tool| tool.to_string().contains("\"pattern\":\"^a\""))
+        },
+        says: &[
+            "Unknown name \"pattern\" at 'tools[N].parameters.properties[0].value': Cannot find field.",
+            "tools[N].parameters.properties.a.pattern is not supported",
+        ],
     },
     Strict {
         what: "custom calls",
@@ -226,11 +302,16 @@ fn turn(number: usize, numbers: &mut Numbers) -> Vec<std::sync::Arc<str>> {
     items
 }
 
-fn prompt(items: &[std::sync::Arc<str>]) -> Prompt {
+pub(super) fn prompt(items: &[std::sync::Arc<str>]) -> Prompt {
     let tools = json!([
         { "type": "custom", "name": "apply_patch", "description": "d", "format": {} },
         { "type": "web_search" },
-        { "type": "function", "name": "exec_command", "parameters": {} },
+        {
+            "type": "function",
+            "name": "exec_command",
+            "strict": false,
+            "parameters": { "properties": { "pattern": { "type": "string", "pattern": "^a" } } },
+        },
     ]);
     Prompt {
         provider: "p".into(),
@@ -240,9 +321,9 @@ fn prompt(items: &[std::sync::Arc<str>]) -> Prompt {
         tools: tools.to_string().into(),
         effort: None,
         summary: Some("auto".into()),
-        verbosity: None,
+        verbosity: Some("low".into()),
         output_schema: None,
-        service_tier: None,
+        service_tier: Some("flex".into()),
         left_out: Vec::new(),
     }
 }
@@ -256,13 +337,18 @@ fn read(prompt: &Prompt) -> Request {
             assert!(items[..at].iter().any(|call| call["call_id"] == item["call_id"]));
         }
     }
-    let mut parameters = vec!["store", "parallel_tool_calls"];
+    let mut parameters = vec!["store", "parallel_tool_calls", "prompt_cache_key", "include"];
     parameters.retain(|name| prompt.left_out.iter().all(|left_out| left_out != name));
-    parameters.extend(prompt.summary.as_ref().map(|_| "reasoning.summary"));
+    let options = [
+        ("reasoning.summary", &prompt.summary),
+        ("text.verbosity", &prompt.verbosity),
+        ("service_tier", &prompt.service_tier),
+    ];
+    parameters.extend(options.iter().filter(|(_, value)| value.is_some()).map(|(name, _)| name));
     Request { items, tools: serde_json::from_str(&prompt.tools).unwrap(), parameters }
 }
 
-fn refusal(says: &str, place: usize) -> Failure {
+pub(super) fn refusal(says: &str, place: usize) -> Failure {
     let (says, details) = says.split_once(" | ").unwrap_or((says, ""));
     let place = |text: &str| text.replace('N', &place.to_string());
     let message = format!("POST http://host/image answered 400 Bad Request: {}", place(says));

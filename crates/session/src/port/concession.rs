@@ -1,6 +1,7 @@
 //! Parts of requests that a provider refused, and that a thread's requests do without.
 
-/// One thing that requests do without.
+/// One thing that requests do without. They are applied in this order, so that the later ones see what the earlier
+/// ones wrote.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Concession {
     /// Reasoning that the history had by then: so many items of it.
@@ -25,6 +26,23 @@ pub enum Concession {
     ItemType(String),
     /// Calls of a tool, and their outputs, become text.
     CallsOf(String),
+    /// A member of the definitions of tools: a path such as `strict`, or `parameters.pattern` for a keyword of
+    /// their schemas, wherever it is.
+    ToolMember(String),
+    /// Messages of the model become marked messages of the user.
+    AnswersAsQuotes,
+    /// As [`Self::SystemMessages`] and [`Self::MergedMessages`].
+    AlternatingRoles,
+    /// Messages of one role in a row become one.
+    MergedMessages,
+    /// A message of the user follows one of the model at the end.
+    UserAtEnd,
+    /// Texts without characters become a word.
+    NoEmptyTexts,
+    /// Items have the members that the API gives them: ids, states, annotations.
+    AllMembers,
+    /// Messages and outputs that have only text have it as one text.
+    PlainTexts,
 }
 
 /// A concession to the provider with an id.

@@ -93,6 +93,13 @@ pub enum ModelNotice {
         /// Requests with the same key that are sent before.
         ahead: usize,
     },
+    /// A response contradicts itself. Reported once in a turn.
+    Contradiction {
+        /// Provider id.
+        provider: Arc<str>,
+        /// The contradiction, as a clause.
+        what: &'static str,
+    },
 }
 
 /// A way in which a user can be verified.

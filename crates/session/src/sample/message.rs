@@ -21,6 +21,15 @@ pub(super) struct Message {
     /// `None` without notes that it could cite.
     citations: Option<CitationReader>,
     unstored: UnstoredText,
+    earlier: Option<Earlier>,
+}
+
+/// The text of a response that broke off, of which a new one repeats the beginning.
+struct Earlier {
+    /// Bytes that the new one has repeated.
+    repeated: usize,
+    /// Why the first one broke off.
+    reason: String,
 }
 
 /// The plan inside a message of plan mode.
@@ -49,7 +58,75 @@ impl Message {
         );
         let plan = planning.then(Plan::default);
         let citations = notes.map(CitationReader::new);
-        Self { id, text: String::new(), phase, plan, citations, unstored: UnstoredText::default() }
+        let (text, unstored) = (String::new(), UnstoredText::default());
+        Self { id, text, phase, plan, citations, unstored, earlier: None }
+    }
+
+    /// Returns whether a message of another response can go on with this one.
+    pub(super) fn can_go_on(&self) -> bool {
+        self.plan.is_none() && !self.text.is_empty()
+    }
+
+    /// The response broke off for this reason.
+    pub(super) fn broken_off(self, reason: &str) -> Self {
+        Self { earlier: Some(Earlier { repeated: 0, reason: reason.to_owned() }), ..self }
+    }
+
+    /// A message of the next response, which has its text from the beginning.
+    pub(super) fn go_on(self, phase: Option<Phase>, notes: Option<Arc<MemoryNotes>>) -> Self {
+        Self { phase: phase.or(self.phase), citations: notes.map(CitationReader::new), ..self }
+    }
+
+    /// Takes what the new text repeats off `delta`. A text that differs gets an item of its own.
+    fn unrepeated(&mut self, turn: &Id, delta: String, cx: &mut Cx) -> String {
+        let Some(earlier) = &mut self.earlier else { return delta };
+        let rest = &self.text[earlier.repeated..];
+        if rest.starts_with(&delta) {
+            earlier.repeated += delta.len();
+            return String::new();
+        }
+        if let Some(more) = delta.strip_prefix(rest) {
+            let more = more.to_owned();
+            self.earlier = None;
+            return more;
+        }
+        let repeated = self.text[..earlier.repeated].to_owned();
+        self.replace(turn, cx);
+        repeated + &delta
+    }
+
+    /// Completes the text that broke off as it is, and begins another item.
+    fn replace(&mut self, turn: &Id, cx: &mut Cx) {
+        let Some(Earlier { reason, .. }) = self.earlier.take() else { return };
+        let (text, id) = (std::mem::take(&mut self.text), cx.item_id());
+        let old = std::mem::replace(&mut self.id, id.clone());
+        self.unstored = UnstoredText::default();
+        let (phase, citation) = (self.phase, None);
+        let reason = Some(reason);
+        cx.item_completed(turn, Item::AgentMessage { id: old, text, phase, citation, reason });
+        let (text, citation) = (String::new(), None);
+        cx.item_started(turn, Item::AgentMessage { id, text, phase, citation, reason: None });
+    }
+
+    /// Shows what a whole text has after the part that broke off. A text that differs gets an item of its own.
+    fn settle(&mut self, turn: &Id, text: &str, cx: &mut Cx) {
+        let Some(Earlier { repeated, .. }) = &self.earlier else { return };
+        let streams = *repeated > 0;
+        match text.strip_prefix(self.text.as_str()) {
+            Some(more) => {
+                self.earlier = None;
+                let more = more.to_owned();
+                if !more.is_empty() {
+                    self.show(turn, more, cx);
+                }
+            }
+            None => {
+                self.replace(turn, cx);
+                if streams {
+                    self.show(turn, text.to_owned(), cx);
+                }
+            }
+        }
     }
 
     /// See [`UnstoredText::take`].
@@ -87,7 +164,9 @@ impl Message {
     }
 
     fn show(&mut self, turn: &Id, delta: String, cx: &mut Cx) {
-        if delta.is_empty() && self.citations.is_some() {
+        let is_repeated = self.earlier.is_some();
+        let delta = self.unrepeated(turn, delta, cx);
+        if delta.is_empty() && (is_repeated || self.citations.is_some()) {
             return;
         }
         self.text.push_str(&delta);
@@ -158,6 +237,7 @@ impl Message {
             }
             None => (text, None),
         };
+        self.settle(turn, &text, cx);
         let item =
             Item::AgentMessage { id: self.id, text: text.clone(), phase, citation, reason: None };
         cx.item_completed(turn, item);

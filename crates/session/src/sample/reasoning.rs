@@ -16,6 +16,16 @@ pub(super) struct Reasoning {
     /// Number of summary sections that were announced.
     announced: usize,
     unstored: UnstoredText,
+    earlier: Option<Earlier>,
+}
+
+/// The reasoning of a response that broke off, of which a new one repeats the beginning.
+struct Earlier {
+    /// The texts that the new one has repeated.
+    summary: Vec<String>,
+    content: Vec<String>,
+    /// Why the first one broke off.
+    reason: String,
 }
 
 /// A part of reasoning, by its index.
@@ -32,10 +42,58 @@ impl Reasoning {
     pub(super) fn start(turn: &Id, cx: &mut Cx) -> Self {
         let (summary, content) = (Vec::new(), Vec::new());
         let id = cx.item_id();
-        let reasoning =
-            Self { id, summary, content, announced: 0, unstored: UnstoredText::default() };
+        let unstored = UnstoredText::default();
+        let reasoning = Self { id, summary, content, announced: 0, unstored, earlier: None };
         cx.item_started(turn, reasoning.item());
         reasoning
+    }
+
+    /// The response broke off for this reason.
+    pub(super) fn broken_off(self, reason: &str) -> Self {
+        let (summary, content, reason) = (Vec::new(), Vec::new(), reason.to_owned());
+        Self { earlier: Some(Earlier { summary, content, reason }), ..self }
+    }
+
+    /// Takes what the new reasoning repeats off `text`. Reasoning that differs gets an item of its own.
+    fn unrepeated(&mut self, turn: &Id, part: ReasoningPart, text: String, cx: &mut Cx) -> String {
+        let Some(earlier) = &mut self.earlier else { return text };
+        let (shown, repeated) = match part {
+            ReasoningPart::Summary(index) => {
+                (self.summary.get(index), slot(&mut earlier.summary, index))
+            }
+            ReasoningPart::Content(index) => {
+                (self.content.get(index), slot(&mut earlier.content, index))
+            }
+        };
+        let (shown, Some(repeated)) = (shown.map_or("", String::as_str), repeated) else {
+            return text;
+        };
+        let rest = shown.get(repeated.len()..).unwrap_or_default();
+        if rest.starts_with(&text) {
+            repeated.push_str(&text);
+            return String::new();
+        }
+        if let Some(more) = text.strip_prefix(rest) {
+            repeated.push_str(&text);
+            return more.to_owned();
+        }
+        // What was repeated of this part is shown with that of the others.
+        self.replace(turn, cx);
+        text
+    }
+
+    /// Completes the reasoning that broke off as it is, and begins another item with what was repeated.
+    fn replace(&mut self, turn: &Id, cx: &mut Cx) {
+        let Some(Earlier { summary, content, reason }) = self.earlier.take() else { return };
+        let old = std::mem::replace(self, Self::start(turn, cx));
+        old.close(turn, Some(&reason), cx);
+        let summary = summary.into_iter().enumerate();
+        let summary = summary.map(|(index, text)| (ReasoningPart::Summary(index), text));
+        let content = content.into_iter().enumerate();
+        let content = content.map(|(index, text)| (ReasoningPart::Content(index), text));
+        for (part, text) in summary.chain(content).filter(|(_, text)| !text.is_empty()) {
+            self.push(turn, part, text, cx);
+        }
     }
 
     /// See [`UnstoredText::take`].
@@ -59,6 +117,11 @@ impl Reasoning {
 
     /// Appends to a part.
     pub(super) fn push(&mut self, turn: &Id, part: ReasoningPart, text: String, cx: &mut Cx) {
+        let is_repeated = self.earlier.is_some();
+        let text = self.unrepeated(turn, part, text, cx);
+        if text.is_empty() && is_repeated {
+            return;
+        }
         let slot = match part {
             ReasoningPart::Summary(index) => slot(&mut self.summary, index),
             ReasoningPart::Content(index) => slot(&mut self.content, index),
@@ -91,12 +154,22 @@ impl Reasoning {
 
     /// The reasoning is whole.
     pub(super) fn complete(
-        self,
+        mut self,
         turn: &Id,
         summary: Vec<String>,
         content: Vec<String>,
         cx: &mut Cx,
     ) {
+        let extends = |whole: &[String], shown: &[String]| {
+            let parts = shown.iter().enumerate();
+            parts.into_iter().all(|(at, text)| whole.get(at).is_some_and(|it| it.starts_with(text)))
+        };
+        // Raw reasoning may be left out.
+        let is_same = (summary.is_empty() || extends(&summary, &self.summary))
+            && (content.is_empty() || extends(&content, &self.content));
+        if self.earlier.is_some() && !is_same {
+            self.replace(turn, cx);
+        }
         self.announce_sections(turn, self.announced..summary.len(), cx);
         // What was shown stays, where the end of the item does not repeat it.
         let summary = if summary.is_empty() { self.summary } else { summary };

@@ -82,6 +82,7 @@ impl Turn {
             thread.cx.push(Effect::CancelSample { sample: sample.number() });
             sample.close(Closed::Over(&why), &mut thread.cx);
         }
+        self.close_unfinished(thread);
         self.hooks.cancel(&mut thread.cx);
         self.skill_needs.abandon(&id, &why, &mut thread.cx);
         self.drop_compaction(&why, thread);

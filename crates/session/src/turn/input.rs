@@ -108,13 +108,18 @@ impl Turn {
         if !self.submit(author, &content, &message, thread) {
             self.add_pending(message, thread);
         }
+        // The next response answers the message, too: it does not go on with an earlier text.
+        self.close_unfinished(thread);
         show_user_message(turn, content, thread);
     }
 
     /// Stores what is being streamed and has text that is not stored.
     pub(crate) fn store_new_text(&mut self, portions: Portions, thread: &mut Thread) {
-        let Request::Streaming(sample) = &mut self.request else { return };
-        for item in sample.with_new_text(portions) {
+        let mut items = self.unfinished.with_new_text(portions);
+        if let Request::Streaming(sample) = &mut self.request {
+            items.extend(sample.with_new_text(portions));
+        }
+        for item in items {
             thread.cx.persist(Record::Item { turn: self.view.id.clone(), item });
         }
     }

@@ -40,6 +40,7 @@ impl Turn {
         }
         let output_schema = self.output_schema.clone();
         let sample = self.new_sample(thread);
+        self.go_on_with_unfinished();
         let mut prompt = self.prompt(output_schema, thread);
         thread.concessions.apply(&mut prompt);
         thread.cx.push(Effect::Sample { sample, prompt });
@@ -50,6 +51,21 @@ impl Turn {
         let notes = thread.configuration.context().memories.clone();
         self.request = Request::Streaming(Sample::new(number, self.view.id.clone(), notes));
         number
+    }
+
+    /// The texts that broke off go to the response that may go on with them.
+    fn go_on_with_unfinished(&mut self) {
+        let unfinished = std::mem::take(&mut self.unfinished);
+        let request = std::mem::replace(&mut self.request, Request::None);
+        self.request = match request {
+            Request::Streaming(sample) => Request::Streaming(sample.continuing(unfinished)),
+            other => other,
+        };
+    }
+
+    /// Completes texts that broke off, and that no response goes on with.
+    pub(super) fn close_unfinished(&mut self, thread: &mut Thread) {
+        std::mem::take(&mut self.unfinished).close(&self.view.id, &mut thread.cx);
     }
 
     pub(super) fn is_review(&self) -> bool {
@@ -379,7 +395,10 @@ impl Turn {
             Next::Again(retrying) => {
                 // A compaction asks for its summary again by itself.
                 self.again |= self.compaction.is_none();
-                if let Some(sample) = self.close_sample(Closed::Failed(&failure.message), thread) {
+                let request = std::mem::replace(&mut self.request, Request::None);
+                if let Request::Streaming(failed) = request {
+                    let sample = failed.number();
+                    self.unfinished.add(failed, &failure.message, &mut thread.cx);
                     self.request = Request::Waiting { sample };
                     self.report_retry(retry::retried(&failure, retrying), retrying, thread);
                     thread.cx.push(Effect::RetryAfter { sample, wait: retrying.wait });
@@ -390,7 +409,7 @@ impl Turn {
 
     /// Learns from a refusal what later requests do without. Returns what to tell the user, if anything helps.
     fn concede(&mut self, failure: &Failure, thread: &mut Thread) -> Option<String> {
-        let mut refused = self.prompt(None, thread);
+        let mut refused = self.prompt(self.output_schema.clone(), thread);
         thread.concessions.apply(&mut refused);
         let message = thread.concessions.learn(failure, &refused)?;
         thread.cx.persist(Record::Concessions(thread.concessions.all()));
@@ -417,7 +436,10 @@ impl Turn {
         let Request::Streaming(sample) = &self.request else { return };
         if sample.is_queued() && self.compaction.is_none() && self.needs_request() {
             thread.cx.push(Effect::CancelSample { sample: sample.number() });
-            self.request = Request::None;
+            if let Request::Streaming(queued) = std::mem::replace(&mut self.request, Request::None)
+            {
+                self.unfinished = queued.into_unfinished();
+            }
             self.again = true;
             self.advance(thread);
         }

@@ -45,6 +45,32 @@ fn a_refused_part_of_the_history_is_left_out_from_then_on() {
 }
 
 #[test]
+fn a_refused_message_of_the_model_does_not_end_the_thread() {
+    for says in [
+        "Input should be a valid string: input[3].content[0]",
+        "assistant message content must be a string",
+        "Invalid 'input[3].content[0].type': expected 'input_text'",
+    ] {
+        let mut script = Script::new(&[]).then("again").then("and again");
+        script.responses = vec![
+            respond(&[say("one")]),
+            refused(says),
+            respond(&[say("two")]),
+            respond(&[say("three")]),
+        ];
+        let sim = Simulation::run(&script, Order::Timely);
+        assert_eq!(sim.ends(), [TurnStatus::Completed; 3], "{says}");
+        assert_eq!(sim.prompts.len(), 4, "{says}");
+        let is_plain = |prompt: &session::Prompt| {
+            let said = prompt.input.iter().filter(|item| item.contains("\"assistant\""));
+            said.fold(true, |all, item| all && item.contains("\"content\":\""))
+        };
+        assert!(is_plain(&sim.prompts[2]) && is_plain(&sim.prompts[3]), "{says}");
+        assert_eq!(warnings(&sim.events).len(), 1, "{says}");
+    }
+}
+
+#[test]
 fn a_refusal_that_is_not_understood_says_how_to_go_on() {
     let mut script = Script::new(&[]).then("again");
     script.responses = vec![respond(&[thought(), say("one")]), refused("no")];
@@ -60,5 +86,6 @@ fn a_refusal_that_is_not_understood_says_how_to_go_on() {
         })
         .collect();
     let [error] = errors[..] else { panic!("{errors:?}") };
+    assert!(error.contains("1 × `assistant message`"), "{error}");
     assert!(error.contains("1 × `reasoning`") && error.contains("thread/rollback"), "{error}");
 }

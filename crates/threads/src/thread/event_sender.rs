@@ -315,6 +315,15 @@ fn send_model_notice(to: &mut Subscribers, thread_id: String, turn: &Id, notice:
             };
             to.notify::<protocol::Warning>(&params);
         }
+        ModelNotice::Contradiction { provider, what } => {
+            let message = format!(
+                "a response of the model provider `{provider}` contradicts itself: {what}; what the \
+                 end of the item has counts"
+            );
+            let thread_id = Some(thread_id);
+            let params = protocol::connection::WarningNotification { thread_id, message };
+            to.notify::<protocol::Warning>(&params);
+        }
         ModelNotice::Verification(verifications) => {
             let verifications = verifications.iter().map(|verification| match verification {
                 Verification::TrustedAccessForCyber => {

@@ -78,6 +78,10 @@ impl Meter {
                 let notice = ModelNotice::Verification(known.clone());
                 (!known.is_empty()).then_some(ModelEvent::Notice(notice))
             }
+            Event::Contradiction(what) => {
+                let provider = self.provider.clone();
+                Some(ModelEvent::Notice(ModelNotice::Contradiction { provider, what }))
+            }
             Event::Completed { usage, service_tier } => {
                 let usage = self.used(&usage, service_tier);
                 Some(ModelEvent::Completed { usage })
