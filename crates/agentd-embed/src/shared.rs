@@ -142,7 +142,7 @@ impl Shared {
     async fn read(self: Arc<Self>, mut events: Events) {
         while let Some(event) = events.next().await {
             let delivered = match event {
-                Event::Notification { method, params } => {
+                Event::Notification { method, params, .. } => {
                     self.hub.deliver(Notification { method, params })
                 }
                 Event::Request { id, method, params } => {
