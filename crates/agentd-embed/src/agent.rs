@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use jsonrpc::Method;
 use protocol::{InitializeResponse, ThreadForkParams, ThreadResumeParams, ThreadStartParams};
+use serde::Serialize;
 
 use crate::shared::Shared;
 use crate::{AgentBuilder, Error, Input, Thread, TurnResult};
 
-/// A server and the connection to it. When it is dropped the connection ends, and a server of its own with it;
-/// threads and turns that are left return [`Error::ConnectionLost`].
+/// A server and the connection to it, which is made again when it is lost, if the server is one that runs elsewhere
+/// ([`AgentBuilder::address`]). When the agent is dropped the connection ends, and a server of its own with it; threads
+/// and turns that are left return [`Error::ConnectionLost`].
 pub struct Agent {
     shared: Arc<Shared>,
     server: InitializeResponse,
@@ -62,8 +64,7 @@ impl Agent {
             dynamic_tools: params.dynamic_tools.or_else(|| defaults.dynamic_tools.clone()),
             ..params
         };
-        let started = self.shared.request::<protocol::ThreadStart>(&params).await?;
-        Ok(Thread::new(self.shared.clone(), started.thread.id))
+        self.open(protocol::ThreadStart::NAME, &params).await
     }
 
     /// Loads a stored thread.
@@ -73,8 +74,7 @@ impl Agent {
     pub async fn resume(&self, thread_id: &str) -> Result<Thread, Error> {
         let thread_id = thread_id.to_owned();
         let params = ThreadResumeParams { thread_id, exclude_turns: true, ..Default::default() };
-        let resumed = self.shared.request::<protocol::ThreadResume>(&params).await?;
-        Ok(Thread::new(self.shared.clone(), resumed.thread.id))
+        self.open(protocol::ThreadResume::NAME, &params).await
     }
 
     /// Copies a stored thread.
@@ -84,8 +84,7 @@ impl Agent {
     pub async fn fork(&self, thread_id: &str) -> Result<Thread, Error> {
         let thread_id = thread_id.to_owned();
         let params = ThreadForkParams { thread_id, exclude_turns: true, ..Default::default() };
-        let forked = self.shared.request::<protocol::ThreadFork>(&params).await?;
-        Ok(Thread::new(self.shared.clone(), forked.thread.id))
+        self.open(protocol::ThreadFork::NAME, &params).await
     }
 
     /// Runs one turn in a new thread.
@@ -112,6 +111,11 @@ impl Agent {
     /// [`Error::Refused`] and [`Error::ConnectionLost`].
     pub async fn request<M: Method>(&self, params: &M::Params) -> Result<M::Result, Error> {
         self.shared.request::<M>(params).await
+    }
+
+    async fn open(&self, method: &str, params: &impl Serialize) -> Result<Thread, Error> {
+        let state = self.shared.open(method, params).await?;
+        Ok(Thread { shared: self.shared.clone(), state })
     }
 
     /// Ends the connection, and waits for the end of a server of its own: a running turn is interrupted, and

@@ -1,0 +1,8 @@
+//! Tests of the crate over its public functions, against servers of their own.
+#![allow(clippy::unwrap_used)]
+
+mod bounds;
+mod fake;
+mod hostile;
+mod reconnect;
+mod turns;
