@@ -6,6 +6,7 @@ use jsonrpc::Method;
 use protocol::{InitializeResponse, ThreadForkParams, ThreadResumeParams, ThreadStartParams};
 use serde::Serialize;
 
+use crate::context::UserValue;
 use crate::shared::Shared;
 use crate::{AgentBuilder, Error, Input, Thread, TurnResult};
 
@@ -56,15 +57,7 @@ impl Agent {
     /// # Errors
     /// [`Error::Refused`] and [`Error::ConnectionLost`].
     pub async fn thread(&self, params: ThreadStartParams) -> Result<Thread, Error> {
-        let defaults = &self.defaults;
-        let params = ThreadStartParams {
-            model: params.model.or_else(|| defaults.model.clone()),
-            model_provider: params.model_provider.or_else(|| defaults.model_provider.clone()),
-            cwd: params.cwd.or_else(|| defaults.cwd.clone()),
-            dynamic_tools: params.dynamic_tools.or_else(|| defaults.dynamic_tools.clone()),
-            ..params
-        };
-        self.open(protocol::ThreadStart::NAME, &params).await
+        self.opening(None).thread(params).await
     }
 
     /// Loads a stored thread.
@@ -72,9 +65,7 @@ impl Agent {
     /// # Errors
     /// [`Error::Refused`] and [`Error::ConnectionLost`].
     pub async fn resume(&self, thread_id: &str) -> Result<Thread, Error> {
-        let thread_id = thread_id.to_owned();
-        let params = ThreadResumeParams { thread_id, exclude_turns: true, ..Default::default() };
-        self.open(protocol::ThreadResume::NAME, &params).await
+        self.opening(None).resume(thread_id).await
     }
 
     /// Copies a stored thread.
@@ -82,9 +73,23 @@ impl Agent {
     /// # Errors
     /// [`Error::Refused`] and [`Error::ConnectionLost`].
     pub async fn fork(&self, thread_id: &str) -> Result<Thread, Error> {
-        let thread_id = thread_id.to_owned();
-        let params = ThreadForkParams { thread_id, exclude_turns: true, ..Default::default() };
-        self.open(protocol::ThreadFork::NAME, &params).await
+        self.opening(None).fork(thread_id).await
+    }
+
+    /// Opens threads with the application's own value for their callbacks and tools: [`crate::CallContext::user`].
+    ///
+    /// ```no_run
+    /// # async fn example(agent: &agentd_embed::Agent) -> Result<(), agentd_embed::Error> {
+    /// struct Customer {
+    ///     id: u64,
+    /// }
+    ///
+    /// let thread = agent.context(Customer { id: 7 }).resume("0199…").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn context<C: Send + Sync + 'static>(&self, value: C) -> InContext<'_> {
+        self.opening(Some(Arc::new(value)))
     }
 
     /// Runs one turn in a new thread.
@@ -113,9 +118,8 @@ impl Agent {
         self.shared.request::<M>(params).await
     }
 
-    async fn open(&self, method: &str, params: &impl Serialize) -> Result<Thread, Error> {
-        let state = self.shared.open(method, params).await?;
-        Ok(Thread { shared: self.shared.clone(), state })
+    fn opening(&self, context: Option<UserValue>) -> InContext<'_> {
+        InContext { agent: self, context }
     }
 
     /// Ends the connection, and waits for the end of a server of its own: a running turn is interrupted, and
@@ -129,5 +133,64 @@ impl Agent {
 impl Drop for Agent {
     fn drop(&mut self) {
         self.shared.close();
+    }
+}
+
+/// Opens threads with a value of the application: [`Agent::context`].
+#[must_use]
+pub struct InContext<'a> {
+    agent: &'a Agent,
+    context: Option<UserValue>,
+}
+
+impl InContext<'_> {
+    /// As [`Agent::thread`].
+    ///
+    /// # Errors
+    /// [`Error::Refused`] and [`Error::ConnectionLost`].
+    pub async fn thread(self, params: ThreadStartParams) -> Result<Thread, Error> {
+        let defaults = &self.agent.defaults;
+        let params = ThreadStartParams {
+            model: params.model.or_else(|| defaults.model.clone()),
+            model_provider: params.model_provider.or_else(|| defaults.model_provider.clone()),
+            cwd: params.cwd.or_else(|| defaults.cwd.clone()),
+            dynamic_tools: params.dynamic_tools.or_else(|| defaults.dynamic_tools.clone()),
+            ..params
+        };
+        self.open(protocol::ThreadStart::NAME, &params).await
+    }
+
+    /// As [`Agent::resume`].
+    ///
+    /// # Errors
+    /// [`Error::Refused`] and [`Error::ConnectionLost`].
+    pub async fn resume(self, thread_id: &str) -> Result<Thread, Error> {
+        let thread_id = thread_id.to_owned();
+        let params = ThreadResumeParams { thread_id, exclude_turns: true, ..Default::default() };
+        self.resume_with(params).await
+    }
+
+    /// Loads a stored thread with settings of its own.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] and [`Error::ConnectionLost`].
+    pub async fn resume_with(self, params: ThreadResumeParams) -> Result<Thread, Error> {
+        self.open(protocol::ThreadResume::NAME, &params).await
+    }
+
+    /// As [`Agent::fork`].
+    ///
+    /// # Errors
+    /// [`Error::Refused`] and [`Error::ConnectionLost`].
+    pub async fn fork(self, thread_id: &str) -> Result<Thread, Error> {
+        let thread_id = thread_id.to_owned();
+        let params = ThreadForkParams { thread_id, exclude_turns: true, ..Default::default() };
+        self.open(protocol::ThreadFork::NAME, &params).await
+    }
+
+    async fn open(self, method: &str, params: &impl Serialize) -> Result<Thread, Error> {
+        let shared = self.agent.shared.clone();
+        let state = shared.open(method, params, self.context).await?;
+        Ok(Thread { shared, state })
     }
 }

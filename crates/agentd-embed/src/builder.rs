@@ -18,7 +18,9 @@ use crate::link::{Connector, Way};
 use crate::process::{Process, Program};
 use crate::setting::setting;
 use crate::shared::{Settings, Shared};
-use crate::{Agent, Approval, Decision, Error, Tool, connection_limits};
+use crate::{
+    Agent, Approval, CallContext, CallbackError, Decision, Error, Tool, blocking, connection_limits,
+};
 
 /// See [`Agent::builder`].
 #[must_use]
@@ -115,37 +117,103 @@ impl AgentBuilder {
         self
     }
 
-    /// Decides about what the agent asks to be allowed. Without it everything is declined.
-    pub fn approve<F, W, D>(mut self, decide: F) -> Self
+    /// Decides about what the agent asks to be allowed. Without it everything is declined. The future is dropped when
+    /// the answer is no longer wanted.
+    pub fn approve<F, W, D>(self, decide: F) -> Self
     where
         F: Fn(Approval) -> W + Send + Sync + 'static,
         W: Future<Output = D> + Send + 'static,
         D: Into<Decision>,
     {
-        self.answers.approve = Some(Box::new(move |approval| {
-            let deciding = decide(approval);
-            Box::pin(async move { deciding.await.into() })
+        self.approve_in(move |approval, _| decide(approval))
+    }
+
+    /// As [`AgentBuilder::approve`], for a function that learns whom it decides for.
+    pub fn approve_in<F, W, D>(mut self, decide: F) -> Self
+    where
+        F: Fn(Approval, CallContext) -> W + Send + Sync + 'static,
+        W: Future<Output = D> + Send + 'static,
+        D: Into<Decision>,
+    {
+        self.answers.approve = Some(Box::new(move |approval, context| {
+            let deciding = decide(approval, context);
+            Box::pin(async move { Ok(deciding.await.into()) })
+        }));
+        self
+    }
+
+    /// As [`AgentBuilder::approve_in`], for a function that blocks: each call has a thread of its own, up to 512 at
+    /// once.
+    pub fn approve_blocking<F, D>(mut self, decide: F) -> Self
+    where
+        F: Fn(Approval, CallContext) -> D + Send + Sync + 'static,
+        D: Into<Decision>,
+    {
+        let decide = Arc::new(decide);
+        self.answers.approve = Some(Box::new(move |approval, context| {
+            let decide = decide.clone();
+            Box::pin(blocking::run(context, move |context| decide(approval, context).into()))
         }));
         self
     }
 
     /// Answers questions of the agent: texts by the id of the question. Without it every question is skipped.
-    pub fn ask<F, W>(mut self, answer: F) -> Self
+    pub fn ask<F, W>(self, answer: F) -> Self
     where
         F: Fn(ToolRequestUserInputParams) -> W + Send + Sync + 'static,
         W: Future<Output = Texts> + Send + 'static,
     {
-        self.answers.ask = Some(Box::new(move |questions| Box::pin(answer(questions))));
+        self.ask_in(move |questions, _| answer(questions))
+    }
+
+    /// As [`AgentBuilder::ask`], for a function that learns whom it answers for.
+    pub fn ask_in<F, W>(mut self, answer: F) -> Self
+    where
+        F: Fn(ToolRequestUserInputParams, CallContext) -> W + Send + Sync + 'static,
+        W: Future<Output = Texts> + Send + 'static,
+    {
+        self.answers.ask = Some(Box::new(move |questions, context| {
+            let answering = answer(questions, context);
+            Box::pin(async move { Ok(answering.await) })
+        }));
         self
     }
 
     /// Answers MCP servers. Without it everything is declined.
-    pub fn elicit<F, W>(mut self, answer: F) -> Self
+    pub fn elicit<F, W>(self, answer: F) -> Self
     where
         F: Fn(McpServerElicitationRequestParams) -> W + Send + Sync + 'static,
         W: Future<Output = McpServerElicitationRequestResponse> + Send + 'static,
     {
-        self.answers.elicit = Some(Box::new(move |request| Box::pin(answer(request))));
+        self.elicit_in(move |request, _| answer(request))
+    }
+
+    /// As [`AgentBuilder::elicit`], for a function that learns whom it answers for.
+    pub fn elicit_in<F, W>(mut self, answer: F) -> Self
+    where
+        F: Fn(McpServerElicitationRequestParams, CallContext) -> W + Send + Sync + 'static,
+        W: Future<Output = McpServerElicitationRequestResponse> + Send + 'static,
+    {
+        self.answers.elicit = Some(Box::new(move |request, context| {
+            let answering = answer(request, context);
+            Box::pin(async move { Ok(answering.await) })
+        }));
+        self
+    }
+
+    /// Learns of every failure of a callback or a tool, after it was logged (by `tracing`). It is called in the task of
+    /// the callback, and must return soon.
+    pub fn on_error<F>(mut self, learn: F) -> Self
+    where
+        F: Fn(&CallbackError, &CallContext) + Send + Sync + 'static,
+    {
+        self.answers.on_error = Some(Box::new(learn));
+        self
+    }
+
+    /// Sends the model every error of a tool, not only a [`crate::ToolError`]. It may hold secrets.
+    pub fn send_tool_errors(mut self, sends: bool) -> Self {
+        self.answers.sends_tool_errors = sends;
         self
     }
 

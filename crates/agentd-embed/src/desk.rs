@@ -10,11 +10,15 @@ use serde_json::value::RawValue;
 use tokio::task::AbortHandle;
 
 use crate::answers::Answers;
+use crate::blocking::Threads;
+use crate::context::UserValue;
 use crate::link::Link;
+use crate::{CallContext, CallbackError};
 
 /// See the module.
 pub(crate) struct Desk {
     answers: Answers,
+    threads: Arc<Threads>,
     questions: Mutex<Questions>,
 }
 
@@ -31,7 +35,7 @@ struct Question {
     number: u64,
     method: String,
     params: Box<RawValue>,
-    place: Place,
+    context: CallContext,
     /// The connection that the answer goes to.
     link: Arc<Link>,
     reply: Option<Result<Value, ErrorObject>>,
@@ -44,28 +48,34 @@ struct Question {
 struct Place {
     thread_id: Option<String>,
     turn_id: Option<String>,
+    call_id: Option<String>,
+    item_id: Option<String>,
 }
 
 impl Drop for Question {
     fn drop(&mut self) {
         // Its answer is no longer wanted.
+        self.context.cancel();
         self.task.abort();
     }
 }
 
 impl Desk {
     pub(crate) fn new(answers: Answers) -> Arc<Self> {
-        Arc::new(Self { answers, questions: Mutex::default() })
+        let (threads, questions) = (Arc::default(), Mutex::default());
+        Arc::new(Self { answers, threads, questions })
     }
 
     /// Begins to answer a request, or takes it as the repetition of one. A function of the application may take as
-    /// long as a person does: it runs in a task of its own.
+    /// long as a person does: it runs in a task of its own. `user_of` has the application's value for a thread and a
+    /// turn.
     pub(crate) fn ask(
         self: &Arc<Self>,
         link: &Arc<Link>,
         id: RequestId,
         method: String,
         params: Box<RawValue>,
+        user_of: impl FnOnce(&str, Option<&str>) -> Option<UserValue>,
     ) {
         let mut questions = self.lock();
         if questions.is_closed {
@@ -83,13 +93,20 @@ impl Desk {
         }
         questions.count += 1;
         let number = questions.count;
-        let place = serde_json::from_str(params.get()).unwrap_or_default();
+        let place: Place = serde_json::from_str(params.get()).unwrap_or_default();
+        let thread_id = place.thread_id.as_deref();
+        let user = thread_id.and_then(|thread| user_of(thread, place.turn_id.as_deref()));
+        let ids = (place.thread_id, place.turn_id, place.call_id.or(place.item_id));
+        let context = CallContext::new(ids, user, self.threads.clone());
         let (desk, asked, raw) = (self.clone(), method.clone(), params.clone());
+        let given = context.clone();
         // In a task of its own, so that the server is answered whatever a callback does.
-        let answering = tokio::spawn(async move { desk.answers.answer(&asked, &raw).await });
+        let answering = tokio::spawn(async move { desk.answers.answer(&asked, &raw, given).await });
         let task = answering.abort_handle();
         let link = link.clone();
-        let question = Question { number, method, params, place, link, reply: None, task };
+        let what = format!("the callback for `{method}`");
+        let of_panic = context.clone();
+        let question = Question { number, method, params, context, link, reply: None, task };
         let replaced = questions.open.insert(id.clone(), question);
         drop(questions);
         drop(replaced);
@@ -98,9 +115,7 @@ impl Desk {
             let outcome = match answering.await {
                 Ok(outcome) => outcome,
                 Err(error) if error.is_cancelled() => return,
-                Err(_) => {
-                    Err(ErrorObject::internal("the client's function for this request panicked"))
-                }
+                Err(_) => Err(desk.answers.report(&what, &CallbackError::Panicked, &of_panic)),
             };
             desk.reply(&id, number, outcome);
         });
@@ -115,8 +130,7 @@ impl Desk {
     /// A turn has ended: its questions are obsolete.
     pub(crate) fn turn_ended(&self, thread_id: &str, turn_id: &str) {
         self.withdraw(|_, place| {
-            place.thread_id.as_deref() == Some(thread_id)
-                && place.turn_id.as_deref() == Some(turn_id)
+            place.thread_id() == Some(thread_id) && place.turn_id() == Some(turn_id)
         });
     }
 
@@ -124,7 +138,7 @@ impl Desk {
     pub(crate) fn still_open(&self, thread_id: &str, ids: &[i64]) {
         self.withdraw(|id, place| {
             let is_open = matches!(id, RequestId::Integer(id) if ids.contains(id));
-            place.thread_id.as_deref() == Some(thread_id) && !is_open
+            place.thread_id() == Some(thread_id) && !is_open
         });
     }
 
@@ -143,10 +157,10 @@ impl Desk {
         }
     }
 
-    fn withdraw(&self, is_obsolete: impl Fn(&RequestId, &Place) -> bool) {
+    fn withdraw(&self, is_obsolete: impl Fn(&RequestId, &CallContext) -> bool) {
         let mut questions = self.lock();
         let withdrawn: Vec<_> =
-            questions.open.extract_if(|id, question| is_obsolete(id, &question.place)).collect();
+            questions.open.extract_if(|id, question| is_obsolete(id, &question.context)).collect();
         drop(questions);
         drop(withdrawn);
     }

@@ -1,6 +1,6 @@
 //! Running turns and compactions, of which one agent runs one at a time in a thread.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use jsonrpc::Method as _;
 use protocol::{ThreadCompactStart, TurnStartParams};
@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::oneshot;
 
+use crate::context::UserValue;
 use crate::ends::{CompactionEnd, End, TurnEnd};
 use crate::feed::Feed;
 use crate::link::OnResult;
@@ -38,6 +39,7 @@ pub struct TurnOptions {
     /// The cost, in US dollars with the turn's agents, above which the turn is interrupted and its result is
     /// [`Error::BudgetExceeded`], even when the price is not known. The request that passes it is paid.
     pub max_cost: Option<Amount>,
+    pub(crate) context: Option<UserValue>,
 }
 
 /// The start of a turn in a thread in which another one runs.
@@ -70,6 +72,12 @@ impl TurnOptions {
     #[must_use]
     pub fn max_cost(self, limit: Amount) -> Self {
         Self { max_cost: Some(limit), ..self }
+    }
+
+    /// Sets the application's own value for the callbacks and tools of this turn: [`crate::CallContext::user`].
+    #[must_use]
+    pub fn context<C: Send + Sync + 'static>(self, value: C) -> Self {
+        Self { context: Some(Arc::new(value)), ..self }
     }
 }
 
@@ -118,11 +126,16 @@ impl Run {
         }
     }
 
+    fn lock(&self) -> MutexGuard<'_, Arc<ThreadState>> {
+        self.runs_in.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// It runs in another thread.
     fn move_to(&self, state: Arc<ThreadState>, feed: &Weak<Feed>) {
-        let mut runs_in = self.runs_in.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut runs_in = self.lock();
         runs_in.stop_running(&self.end);
         runs_in.remove_turn(feed);
+        state.set_context(runs_in.context());
         state.run(&self.end);
         if let Some(feed) = feed.upgrade() {
             state.add_turn(&feed);
@@ -134,7 +147,11 @@ impl Run {
 
 impl Drop for Run {
     fn drop(&mut self) {
-        self.runs_in.lock().unwrap_or_else(PoisonError::into_inner).stop_running(&self.end);
+        let runs_in = self.lock();
+        runs_in.stop_running(&self.end);
+        if let Some(turn_id) = self.turn_end().and_then(|end| end.turn_id.get()) {
+            runs_in.forget_turn_context(turn_id);
+        }
     }
 }
 
@@ -144,6 +161,7 @@ pub(crate) async fn start<P: Serialize + Send + Sync + 'static>(
     method: &'static str,
     params: P,
     max_cost: Option<Amount>,
+    context: Option<UserValue>,
 ) -> Result<Turn, Error> {
     let (shared, state) = (thread.shared.clone(), thread.state.clone());
     let run = Run::begin(&state, End::Turn(TurnEnd::new(max_cost))).await;
@@ -154,7 +172,7 @@ pub(crate) async fn start<P: Serialize + Send + Sync + 'static>(
     let (reader, end) = (Arc::downgrade(&feed), run.end.clone());
     // Outside of this future, which may be dropped: the turn runs all the same.
     tokio::spawn(async move {
-        let started = request(&shared, &state, &run, method, &params, reader).await;
+        let started = request(&shared, &state, &run, method, &params, (reader, context)).await;
         let has_started = started.is_ok();
         // Without a receiver, there is no follower of the turn.
         let _ = sender.send(started);
@@ -173,7 +191,7 @@ async fn request(
     run: &Arc<Run>,
     method: &str,
     params: &impl Serialize,
-    feed: Weak<Feed>,
+    (feed, context): (Weak<Feed>, Option<UserValue>),
 ) -> Result<(String, Arc<ThreadState>), Error> {
     shared.subscribe(state).await?;
     let (taking, of_agent, started_in) = (run.clone(), shared.clone(), state.id.clone());
@@ -185,18 +203,21 @@ async fn request(
             feed.set_turn(&id);
         }
         if let Some(end) = taking.turn_end() {
-            let _ = end.turn_id.set(id);
+            let _ = end.turn_id.set(id.clone());
         }
         if let Some(runs_in) = started.review_thread_id.filter(|id| *id != started_in) {
             let state = of_agent.state_of(&runs_in);
             state.subscribed(link, None);
             taking.move_to(state, &feed);
         }
+        if let Some(value) = context.clone() {
+            taking.lock().set_turn_context(&id, value);
+        }
     });
     shared.call(method, params, Some(taken)).await?;
     let id = run.turn_end().and_then(|end| end.turn_id.get().cloned());
     let id = id.ok_or_else(|| unreadable(method, "it has no `turn` with an `id`"))?;
-    let runs_in = run.runs_in.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let runs_in = run.lock().clone();
     Ok((id, runs_in))
 }
 

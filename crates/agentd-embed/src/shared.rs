@@ -15,6 +15,7 @@ use serde_json::value::RawValue;
 use tokio::sync::watch;
 
 use crate::answers::Answers;
+use crate::context::UserValue;
 use crate::desk::Desk;
 use crate::event::Event;
 use crate::link::{Link, OnResult, Way};
@@ -160,6 +161,7 @@ impl Shared {
         self: &Arc<Self>,
         method: &str,
         params: &impl Serialize,
+        context: Option<UserValue>,
     ) -> Result<Arc<ThreadState>, Error> {
         // Filled before any later event, so that none of the thread is missed.
         let opened: Arc<Mutex<Option<Arc<ThreadState>>>> = Arc::default();
@@ -168,6 +170,7 @@ impl Shared {
             let Ok(opened) = serde_json::from_str::<Opened>(result.get()) else { return };
             let state = shared.state_of(&opened.thread.id);
             state.subscribed(link, opened.event_cursor);
+            state.set_context(context.clone());
             *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(state);
         });
         self.call(method, params, Some(taken)).await?;
@@ -319,7 +322,10 @@ impl Shared {
                 self.notified(Notification { method, params, cursor })
             }
             Incoming::Request { id, method, params } => {
-                self.desk.ask(link, id, method, params);
+                self.desk.ask(link, id, method, params, |thread_id, turn_id| {
+                    let state = self.threads().get(thread_id).and_then(Weak::upgrade)?;
+                    state.user_value(turn_id)
+                });
                 Ok(())
             }
             Incoming::Fault(fault) => Err(fault.message),

@@ -1,6 +1,6 @@
 //! The state of a thread. All objects for the same thread share one.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use protocol::{ThreadTokenUsage, ThreadTokenUsageUpdated, TurnStatus};
@@ -9,6 +9,7 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 
 use crate::Error;
+use crate::context::UserValue;
 use crate::ends::End;
 use crate::event::Event;
 use crate::feed::{Entry, Feed, alive};
@@ -38,6 +39,9 @@ struct Now {
     running: Option<Arc<End>>,
     replays: VecDeque<Replay>,
     usage: UsageRecord,
+    /// The application's own values, of the thread and of its turns.
+    context: Option<UserValue>,
+    turn_contexts: HashMap<String, UserValue>,
 }
 
 /// Events that the server sends again for one reader.
@@ -191,6 +195,31 @@ impl ThreadState {
         let now = self.lock();
         let usage = now.usage.tokens.clone()?;
         Some(ThreadTokenUsage { cost: now.usage.cost.clone(), ..usage })
+    }
+
+    pub(crate) fn context(&self) -> Option<UserValue> {
+        self.lock().context.clone()
+    }
+
+    pub(crate) fn set_context(&self, value: Option<UserValue>) {
+        if let Some(value) = value {
+            self.lock().context = Some(value);
+        }
+    }
+
+    pub(crate) fn set_turn_context(&self, turn_id: &str, value: UserValue) {
+        self.lock().turn_contexts.insert(turn_id.to_owned(), value);
+    }
+
+    pub(crate) fn forget_turn_context(&self, turn_id: &str) {
+        self.lock().turn_contexts.remove(turn_id);
+    }
+
+    /// The application's value for a turn of the thread.
+    pub(crate) fn user_value(&self, turn_id: Option<&str>) -> Option<UserValue> {
+        let now = self.lock();
+        let of_turn = turn_id.and_then(|turn_id| now.turn_contexts.get(turn_id));
+        of_turn.or(now.context.as_ref()).cloned()
     }
 
     pub(crate) fn add_turn(&self, feed: &Arc<Feed>) {

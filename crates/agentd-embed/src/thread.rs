@@ -107,11 +107,12 @@ impl Thread {
     /// # Errors
     /// [`Error::Refused`], [`Error::ThreadBusy`] and [`Error::ConnectionLost`].
     pub async fn turn_with(&self, options: impl Into<TurnOptions>) -> Result<Turn, Error> {
-        let TurnOptions { params, on_busy, max_cost } = options.into();
+        let TurnOptions { params, on_busy, max_cost, context } = options.into();
         match on_busy {
             OnBusy::Wait => {}
             OnBusy::Join => {
-                let has_options = max_cost.is_some() || takes_more_than_a_message(&params);
+                let has_options =
+                    max_cost.is_some() || context.is_some() || takes_more_than_a_message(&params);
                 if let Some(turn) = self.join(&params, has_options).await? {
                     return Ok(turn);
                 }
@@ -119,7 +120,7 @@ impl Thread {
             OnBusy::Error => self.refuse_if_busy().await?,
         }
         let params = TurnStartParams { thread_id: self.id().to_owned(), ..params };
-        run::start(self, protocol::TurnStart::NAME, params, max_cost).await
+        run::start(self, protocol::TurnStart::NAME, params, max_cost, context).await
     }
 
     /// Runs a turn to its end.
@@ -234,7 +235,7 @@ impl Thread {
         match self.running().await? {
             None => Ok(None),
             Some(_) => Err(Error::ThreadBusy(
-                "a turn runs in the thread, and takes nothing but the message: leave `max_cost` and the parameters \
+                "a turn runs in the thread, and takes nothing but the message: leave `max_cost`, `context` and the parameters \
                  of a turn out, or wait for its end"
                     .to_owned(),
             )),

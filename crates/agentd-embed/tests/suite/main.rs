@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod bounds;
+mod callbacks;
 mod fake;
 mod hostile;
 mod reconnect;

@@ -11,8 +11,8 @@ use agentd_embed::protocol::{
     AskForApproval, CollaborationMode, ThreadItem, ThreadStartParams, TurnStartParams, TurnStatus,
 };
 use agentd_embed::{
-    Agent, AgentBuilder, Approval, Error, OnBusy, RefusalKind, ThreadEvent, Tool, TurnEvent,
-    TurnOptions,
+    Agent, AgentBuilder, Approval, Error, OnBusy, RefusalKind, ThreadEvent, Tool, ToolError,
+    TurnEvent, TurnOptions,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -185,7 +185,7 @@ async fn functions_are_tools() {
     let weather = Tool::new("weather", "The weather.", schema, |place: Place| async move {
         match place.city.as_str() {
             "Vienna" => Ok(json!({ "weather": "sunny" })),
-            city => Err(format!("there is no {city}")),
+            city => Err(ToolError::new(format!("there is no {city}"))),
         }
     });
     let agent = builder(&env, responses).tool(weather).start().await.unwrap();
