@@ -3,12 +3,17 @@
 use std::sync::Arc;
 
 use jsonrpc::Method;
-use protocol::{InitializeResponse, ThreadForkParams, ThreadResumeParams, ThreadStartParams};
+use protocol::{
+    InitializeResponse, ThreadForkParams, ThreadIdParams, ThreadListParams, ThreadResumeParams,
+    ThreadStartParams,
+};
 use serde::Serialize;
 
 use crate::context::UserValue;
 use crate::shared::Shared;
-use crate::{AgentBuilder, Error, Input, Thread, TurnResult};
+use crate::{
+    AgentBuilder, Error, Input, Notification, NotificationHandle, StoredThreads, Thread, TurnResult,
+};
 
 /// A server and the connection to it, which is made again when it is lost, if the server is one that runs elsewhere
 /// ([`AgentBuilder::address`]). When the agent is dropped the connection ends, and a server of its own with it; threads
@@ -98,6 +103,56 @@ impl Agent {
     /// See [`Thread::run`].
     pub async fn run(&self, message: impl Into<Input>) -> Result<TurnResult, Error> {
         self.thread(ThreadStartParams::default()).await?.run(message).await
+    }
+
+    /// Calls a function with each notification, also those about no thread, in their order, in the task that reads the
+    /// connection: it must return at once. Dropping the handle removes it.
+    ///
+    /// ```no_run
+    /// # fn example(agent: &agentd_embed::Agent) {
+    /// let handle = agent.on_notification(|notification| println!("{}", notification.method));
+    /// # drop(handle);
+    /// # }
+    /// ```
+    pub fn on_notification(
+        &self,
+        learn: impl Fn(&Notification) + Send + Sync + 'static,
+    ) -> NotificationHandle {
+        self.shared.handlers.add(learn)
+    }
+
+    /// The stored threads that fit the filters, in their order, read page by page; at most `limit`.
+    ///
+    /// ```no_run
+    /// # async fn example(agent: &agentd_embed::Agent) -> Result<(), agentd_embed::Error> {
+    /// let mut threads = agent.list(Default::default());
+    /// while let Some(thread) = threads.next().await? {
+    ///     println!("{} {}", thread.id, thread.preview);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn list(&self, filters: ThreadListParams) -> StoredThreads {
+        StoredThreads::new(self.shared.clone(), filters)
+    }
+
+    /// Moves a thread out of the list.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] and [`Error::ConnectionLost`].
+    pub async fn archive(&self, thread_id: &str) -> Result<(), Error> {
+        let params = ThreadIdParams { thread_id: thread_id.to_owned() };
+        self.shared.request::<protocol::ThreadArchive>(&params).await.map(|_| ())
+    }
+
+    /// Moves a thread back into the list.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] and [`Error::ConnectionLost`].
+    pub async fn unarchive(&self, thread_id: &str) -> Result<(), Error> {
+        let params = ThreadIdParams { thread_id: thread_id.to_owned() };
+        self.shared.request::<protocol::ThreadUnarchive>(&params).await.map(|_| ())
     }
 
     /// Calls any method of the protocol.

@@ -12,7 +12,7 @@ use crate::{CallContext, CallbackError};
 /// Callbacks of an agent that block at the same time. One beyond that fails with [`CallbackError::TooMany`].
 pub(crate) const MAX_THREADS: usize = 512;
 
-/// How many threads of an agent run callbacks.
+/// The number of threads of an agent that run callbacks.
 #[derive(Default)]
 pub(crate) struct Threads(AtomicUsize);
 

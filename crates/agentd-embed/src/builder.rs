@@ -252,7 +252,8 @@ impl AgentBuilder {
         self
     }
 
-    /// How often a request is sent again that the server refused because it has too much to do; 5 by default. The
+    /// Sets the number of times that a request is sent again that the server refused because it has too much to do; 5 by
+    /// default. The
     /// delay between two attempts grows.
     pub fn overload_retries(mut self, times: u32) -> Self {
         self.overload_retries = times;

@@ -1,4 +1,4 @@
-//! The questions of the server, each of which is answered once, also when it is asked again on another connection.
+//! The questions of the server, each of which is answered once, even when it is asked again on another connection.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,7 @@ use crate::context::UserValue;
 use crate::link::Link;
 use crate::{CallContext, CallbackError};
 
-/// See the module.
+/// The open questions, and the functions that answer them.
 pub(crate) struct Desk {
     answers: Answers,
     threads: Arc<Threads>,
@@ -26,7 +26,7 @@ pub(crate) struct Desk {
 struct Questions {
     /// By the id that the server gave them, until they are resolved or their turn ends.
     open: HashMap<RequestId, Question>,
-    /// How many there were: a server that was restarted gives ids again.
+    /// The number of all so far: a server that was restarted gives ids again.
     count: u64,
     is_closed: bool,
 }

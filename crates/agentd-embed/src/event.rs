@@ -75,7 +75,7 @@ pub(crate) struct Event {
     pub(crate) turn_id: Option<String>,
     /// Bytes that it takes in a queue.
     pub(crate) size: usize,
-    /// How many events the agent received before it, to find the newest cursor.
+    /// The number of events that the agent received up to it, to find the newest cursor.
     pub(crate) order: u64,
     delta: OnceLock<Option<Delta>>,
 }

@@ -18,9 +18,10 @@ use std::time::Duration;
 use serde::Deserialize;
 use tokio::time::Instant;
 
+use crate::Error;
 use crate::event::{DeltaStream, Event, read};
 use crate::pressure::Pressure;
-use crate::{Error, Replaced};
+use crate::replaced::Replaced;
 
 /// Events that may wait for a reader before the connection is no longer read.
 pub(crate) const MAX_EVENTS: usize = 4096;
@@ -31,7 +32,7 @@ pub(crate) const STALL: Duration = Duration::from_secs(2);
 /// Events that wait before deltas are merged: a reader that keeps up gets each as it comes.
 const UNMERGED: usize = 64;
 
-/// What a reader takes.
+/// An event, or a note in place of events.
 #[derive(Clone)]
 pub(crate) enum Entry {
     Event(Arc<Event>),

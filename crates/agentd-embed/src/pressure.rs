@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::feed::{Feed, STALL, alive};
 
-/// See the module.
+/// The full readers, and the requests that wait.
 #[derive(Default)]
 pub(crate) struct Pressure {
     full: Mutex<Vec<Weak<Feed>>>,

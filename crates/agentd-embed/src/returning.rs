@@ -15,8 +15,9 @@ use tokio::time::{Instant, timeout};
 use crate::Error;
 use crate::feed::{Entry, Feed};
 use crate::link::{Link, OnResult};
+use crate::replaced::Replaced;
 use crate::shared::{FIRST_DELAY, Phase, Shared, unreadable};
-use crate::state::{Opened, Replaced, ReplayKind, ThreadState, in_progress};
+use crate::state::{Opened, ReplayKind, ThreadState, in_progress};
 
 /// A connection without an agent yet. Dropping it ends the connection, which its reading task would keep.
 struct Attempt(Option<Arc<Link>>);

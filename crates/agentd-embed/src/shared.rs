@@ -18,6 +18,7 @@ use crate::answers::Answers;
 use crate::context::UserValue;
 use crate::desk::Desk;
 use crate::event::Event;
+use crate::handlers::Handlers;
 use crate::link::{Link, OnResult, Way};
 use crate::pressure::Pressure;
 use crate::process::Process;
@@ -46,7 +47,7 @@ pub(crate) enum Phase {
     Over(Error),
 }
 
-/// See the module.
+/// The part of an agent that its threads and turns share.
 pub(crate) struct Shared {
     pub(crate) way: Way,
     pub(crate) hello: InitializeParams,
@@ -59,6 +60,7 @@ pub(crate) struct Shared {
     events: AtomicU64,
     threads: Mutex<HashMap<String, Weak<ThreadState>>>,
     pub(crate) desk: Arc<Desk>,
+    pub(crate) handlers: Handlers,
     pub(crate) pressure: Arc<Pressure>,
 }
 
@@ -79,6 +81,7 @@ impl Shared {
             events: AtomicU64::new(0),
             threads: Mutex::default(),
             desk: Desk::new(answers),
+            handlers: Handlers::default(),
             pressure: Arc::default(),
         })
     }
@@ -195,12 +198,12 @@ impl Shared {
         self.threads().values().filter_map(Weak::upgrade).collect()
     }
 
-    /// How many events were received.
+    /// The number of events that were received.
     pub(crate) fn event_count(&self) -> u64 {
         self.events.load(Ordering::Relaxed)
     }
 
-    /// What the server wrote is not the protocol: ends the agent, and returns why it ended.
+    /// Ends the agent because the server wrote something else than the protocol, and returns why it ended.
     pub(crate) fn broken(&self, what: impl std::fmt::Display) -> Error {
         let why = self.finish(Error::not_the_protocol(what));
         if let Some(link) = self.newest() {
@@ -335,12 +338,16 @@ impl Shared {
     fn notified(self: &Arc<Self>, notification: Notification) -> Result<(), String> {
         let order = self.events.fetch_add(1, Ordering::Relaxed) + 1;
         let event = Event::read(notification, order)?;
-        let Some(thread_id) = event.thread_id.clone() else { return Ok(()) };
+        let Some(thread_id) = event.thread_id.clone() else {
+            self.handlers.call(&event.notification);
+            return Ok(());
+        };
         let state = self.threads().get(&thread_id).and_then(Weak::upgrade);
         let (event, is_new, to_interrupt) = match state {
             Some(state) => state.take(event),
             None => (Arc::new(event), true, None),
         };
+        self.handlers.call(&event.notification);
         if is_new {
             let notification = &event.notification;
             if let Some(Ok(resolved)) = notification.read::<ServerRequestResolved>() {

@@ -14,6 +14,7 @@ use crate::ends::End;
 use crate::event::Event;
 use crate::feed::{Entry, Feed, alive};
 use crate::order::ThreadOrder;
+use crate::replaced::{Replaced, ReplacedReason};
 use crate::transcript::UsageRecord;
 
 /// It lives as long as a thread or a turn, or something that runs, holds it.
@@ -35,7 +36,7 @@ struct Now {
     handed_out: Option<(String, u64)>,
     turns: Vec<Weak<Feed>>,
     followers: Vec<Weak<Feed>>,
-    /// What runs, whether it is read or not.
+    /// The turn or compaction that runs, whether it is read or not.
     running: Option<Arc<End>>,
     replays: VecDeque<Replay>,
     usage: UsageRecord,
@@ -52,38 +53,6 @@ struct Replay {
     until: Option<String>,
     /// Dropped at the end.
     _done: oneshot::Sender<()>,
-}
-
-/// The events of a thread in place of those that are gone: its turns as they are.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Replaced {
-    /// The turns, oldest first, with the items that this version of the crate knows.
-    pub turns: Vec<protocol::Turn>,
-    /// They replace this turn and all later ones; `None`: all.
-    pub from_turn_id: Option<String>,
-    /// Set unless older turns from there on are missing.
-    pub is_complete: bool,
-    /// Why the events are gone.
-    pub reason: ReplacedReason,
-    /// The position after them.
-    pub cursor: Option<String>,
-    /// See [`Event::order`].
-    pub(crate) order: u64,
-}
-
-/// Why events of a thread are gone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ReplacedReason {
-    /// The thread was unloaded or the server restarted in the meantime.
-    Reloaded,
-    /// The server no longer has the events, or turns were rolled back.
-    TooOld,
-    /// The events were not read, and too many of them waited.
-    Lagged,
-    /// Another reason.
-    Other,
 }
 
 /// The result of `thread/resume` or `thread/read`, as far as it is of use here. The rest may be of a later version.
@@ -403,11 +372,6 @@ impl ThreadState {
 }
 
 impl Replaced {
-    pub(crate) fn lagged(turns: Vec<protocol::Turn>, cursor: Option<String>, order: u64) -> Self {
-        let (from_turn_id, is_complete, reason) = (None, true, ReplacedReason::Lagged);
-        Self { turns, from_turn_id, is_complete, reason, cursor, order }
-    }
-
     /// The snapshot in a result; `None` if it has none.
     pub(crate) fn of_snapshot(opened: &Opened, order: u64) -> Option<Self> {
         let Some(ReplayKind::Snapshot { reason, from_turn_id, is_complete, .. }) =

@@ -64,7 +64,7 @@ fn difference(all: &TokenUsageBreakdown, part: &TokenUsageBreakdown) -> TokenUsa
     }
 }
 
-/// See the module.
+/// The part of a turn that was read.
 #[derive(Debug, Default)]
 pub(crate) struct Transcript {
     items: Vec<ThreadItem>,

@@ -6,4 +6,5 @@ mod callbacks;
 mod fake;
 mod hostile;
 mod reconnect;
+mod threads;
 mod turns;
