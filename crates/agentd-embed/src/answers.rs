@@ -21,7 +21,7 @@ use serde_json::value::RawValue;
 
 use crate::decline::{decline, encoded};
 use crate::tool::Failure;
-use crate::{CallContext, Tool};
+use crate::{CallContext, CallbackError, Tool};
 
 /// An action that the agent asks to have approved.
 #[derive(Clone, Debug)]
@@ -137,21 +137,6 @@ pub(crate) type Callback<A, R> = Box<dyn Fn(A, CallContext) -> Running<R> + Send
 
 /// Learns of failures.
 pub(crate) type OnError = Box<dyn Fn(&CallbackError, &CallContext) + Send + Sync>;
-
-/// The failure of a callback or a tool.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum CallbackError {
-    /// It returned an error, or what cannot be sent.
-    #[error("{0}")]
-    Failed(String),
-    /// It panicked.
-    #[error("it panicked")]
-    Panicked,
-    /// More functions that block run at the same time than may.
-    #[error("512 callbacks of this agent block already")]
-    TooMany,
-}
 
 /// Texts by the id of their question.
 pub(crate) type Texts = BTreeMap<String, Vec<String>>;

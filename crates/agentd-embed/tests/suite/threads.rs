@@ -158,3 +158,25 @@ async fn needed_notifications_cannot_be_left_out() {
     );
     started(with("turn/plan/updated")).await;
 }
+
+/// Applications spawn them.
+#[tokio::test]
+async fn futures_can_be_sent_to_other_threads() {
+    fn is_send<T: Send>(_: &T) {}
+
+    let (agent, mut turn, _fake) = turn().await;
+    let thread = turn.thread().clone();
+    let mut events = thread.events(None);
+    is_send(&agent.run("x"));
+    is_send(&agent.resume("t"));
+    is_send(&agent.list(ThreadListParams::default()).next());
+    is_send(&thread.run("x"));
+    is_send(&thread.running());
+    is_send(&thread.steer("x"));
+    is_send(&thread.compact());
+    is_send(&thread.review(ReviewTarget::UncommittedChanges {}, ReviewOptions::default()));
+    is_send(&events.next());
+    is_send(&turn.result());
+    is_send(&turn);
+    is_send(&events);
+}
