@@ -49,17 +49,15 @@ impl ServerAddress {
     /// [`Error::ConnectionLost`]: there is no server, or it refuses the token. [`Error::InvalidToken`].
     pub async fn connect(&self, token: Option<&str>, limits: Limits) -> Result<Connection, Error> {
         token.map_or(Ok(()), check_token)?;
-        let lost = |error: transport::Error| Error::ConnectionLost(error.to_string());
+        let lost = |error: transport::Error| Error::lost(error.to_string());
         match &self.0 {
             #[cfg(unix)]
             Place::Unix(path) => transport::connect(path, limits).await.map_err(lost),
             #[cfg(not(unix))]
-            Place::Unix(_) => {
-                Err(Error::ConnectionLost("this system has no Unix sockets".to_owned()))
-            }
+            Place::Unix(_) => Err(Error::lost("this system has no Unix sockets")),
             Place::Tcp(host) => {
                 let lost_stream = |error: std::io::Error| {
-                    Error::ConnectionLost(format!("cannot connect to {host}: {error}"))
+                    Error::lost(format!("cannot connect to {host}: {error}"))
                 };
                 let stream = TcpStream::connect(host).await.map_err(lost_stream)?;
                 stream.set_nodelay(true).map_err(lost_stream)?;

@@ -3,13 +3,21 @@
 use std::sync::Arc;
 
 use jsonrpc::Method;
-use protocol::{InitializeResponse, ThreadForkParams, ThreadResumeParams, ThreadStartParams};
+use protocol::{
+    InitializeResponse, ThreadForkParams, ThreadIdParams, ThreadListParams, ThreadResumeParams,
+    ThreadStartParams,
+};
+use serde::Serialize;
 
+use crate::context::UserValue;
 use crate::shared::Shared;
-use crate::{AgentBuilder, Error, Input, Thread, TurnResult};
+use crate::{
+    AgentBuilder, Error, Input, Notification, NotificationHandle, StoredThreads, Thread, TurnResult,
+};
 
-/// A server and the connection to it. When it is dropped the connection ends, and a server of its own with it;
-/// threads and turns that are left return [`Error::ConnectionLost`].
+/// A server and the connection to it, which is made again when it is lost, if the server is one that runs elsewhere
+/// ([`AgentBuilder::address`]). When the agent is dropped the connection ends, and a server of its own with it; threads
+/// and turns that are left return [`Error::ConnectionLost`].
 pub struct Agent {
     shared: Arc<Shared>,
     server: InitializeResponse,
@@ -54,16 +62,7 @@ impl Agent {
     /// # Errors
     /// [`Error::Refused`] and [`Error::ConnectionLost`].
     pub async fn thread(&self, params: ThreadStartParams) -> Result<Thread, Error> {
-        let defaults = &self.defaults;
-        let params = ThreadStartParams {
-            model: params.model.or_else(|| defaults.model.clone()),
-            model_provider: params.model_provider.or_else(|| defaults.model_provider.clone()),
-            cwd: params.cwd.or_else(|| defaults.cwd.clone()),
-            dynamic_tools: params.dynamic_tools.or_else(|| defaults.dynamic_tools.clone()),
-            ..params
-        };
-        let started = self.shared.request::<protocol::ThreadStart>(&params).await?;
-        Ok(Thread::new(self.shared.clone(), started.thread.id))
+        self.opening(None).thread(params).await
     }
 
     /// Loads a stored thread.
@@ -71,10 +70,7 @@ impl Agent {
     /// # Errors
     /// [`Error::Refused`] and [`Error::ConnectionLost`].
     pub async fn resume(&self, thread_id: &str) -> Result<Thread, Error> {
-        let thread_id = thread_id.to_owned();
-        let params = ThreadResumeParams { thread_id, exclude_turns: true, ..Default::default() };
-        let resumed = self.shared.request::<protocol::ThreadResume>(&params).await?;
-        Ok(Thread::new(self.shared.clone(), resumed.thread.id))
+        self.opening(None).resume(thread_id).await
     }
 
     /// Copies a stored thread.
@@ -82,10 +78,23 @@ impl Agent {
     /// # Errors
     /// [`Error::Refused`] and [`Error::ConnectionLost`].
     pub async fn fork(&self, thread_id: &str) -> Result<Thread, Error> {
-        let thread_id = thread_id.to_owned();
-        let params = ThreadForkParams { thread_id, exclude_turns: true, ..Default::default() };
-        let forked = self.shared.request::<protocol::ThreadFork>(&params).await?;
-        Ok(Thread::new(self.shared.clone(), forked.thread.id))
+        self.opening(None).fork(thread_id).await
+    }
+
+    /// Opens threads with the application's own value for their callbacks and tools: [`crate::CallContext::user`].
+    ///
+    /// ```no_run
+    /// # async fn example(agent: &agentd_embed::Agent) -> Result<(), agentd_embed::Error> {
+    /// struct Customer {
+    ///     id: u64,
+    /// }
+    ///
+    /// let thread = agent.context(Customer { id: 7 }).resume("0199…").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn context<C: Send + Sync + 'static>(&self, value: C) -> InContext<'_> {
+        self.opening(Some(Arc::new(value)))
     }
 
     /// Runs one turn in a new thread.
@@ -94,6 +103,56 @@ impl Agent {
     /// See [`Thread::run`].
     pub async fn run(&self, message: impl Into<Input>) -> Result<TurnResult, Error> {
         self.thread(ThreadStartParams::default()).await?.run(message).await
+    }
+
+    /// Calls a function with each notification, also those about no thread, in their order, in the task that reads the
+    /// connection: it must return at once. Dropping the handle removes it.
+    ///
+    /// ```no_run
+    /// # fn example(agent: &agentd_embed::Agent) {
+    /// let handle = agent.on_notification(|notification| println!("{}", notification.method));
+    /// # drop(handle);
+    /// # }
+    /// ```
+    pub fn on_notification(
+        &self,
+        learn: impl Fn(&Notification) + Send + Sync + 'static,
+    ) -> NotificationHandle {
+        self.shared.handlers.add(learn)
+    }
+
+    /// The stored threads that fit the filters, in their order, read page by page; at most `limit`.
+    ///
+    /// ```no_run
+    /// # async fn example(agent: &agentd_embed::Agent) -> Result<(), agentd_embed::Error> {
+    /// let mut threads = agent.list(Default::default());
+    /// while let Some(thread) = threads.next().await? {
+    ///     println!("{} {}", thread.id, thread.preview);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn list(&self, filters: ThreadListParams) -> StoredThreads {
+        StoredThreads::new(self.shared.clone(), filters)
+    }
+
+    /// Moves a thread out of the list.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] and [`Error::ConnectionLost`].
+    pub async fn archive(&self, thread_id: &str) -> Result<(), Error> {
+        let params = ThreadIdParams { thread_id: thread_id.to_owned() };
+        self.shared.request::<protocol::ThreadArchive>(&params).await.map(|_| ())
+    }
+
+    /// Moves a thread back into the list.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] and [`Error::ConnectionLost`].
+    pub async fn unarchive(&self, thread_id: &str) -> Result<(), Error> {
+        let params = ThreadIdParams { thread_id: thread_id.to_owned() };
+        self.shared.request::<protocol::ThreadUnarchive>(&params).await.map(|_| ())
     }
 
     /// Calls any method of the protocol.
@@ -114,6 +173,10 @@ impl Agent {
         self.shared.request::<M>(params).await
     }
 
+    fn opening(&self, context: Option<UserValue>) -> InContext<'_> {
+        InContext { agent: self, context }
+    }
+
     /// Ends the connection, and waits for the end of a server of its own: a running turn is interrupted, and
     /// everything stored.
     pub async fn close(self) {
@@ -125,5 +188,64 @@ impl Agent {
 impl Drop for Agent {
     fn drop(&mut self) {
         self.shared.close();
+    }
+}
+
+/// Opens threads with a value of the application: [`Agent::context`].
+#[must_use]
+pub struct InContext<'a> {
+    agent: &'a Agent,
+    context: Option<UserValue>,
+}
+
+impl InContext<'_> {
+    /// As [`Agent::thread`].
+    ///
+    /// # Errors
+    /// [`Error::Refused`] and [`Error::ConnectionLost`].
+    pub async fn thread(self, params: ThreadStartParams) -> Result<Thread, Error> {
+        let defaults = &self.agent.defaults;
+        let params = ThreadStartParams {
+            model: params.model.or_else(|| defaults.model.clone()),
+            model_provider: params.model_provider.or_else(|| defaults.model_provider.clone()),
+            cwd: params.cwd.or_else(|| defaults.cwd.clone()),
+            dynamic_tools: params.dynamic_tools.or_else(|| defaults.dynamic_tools.clone()),
+            ..params
+        };
+        self.open(protocol::ThreadStart::NAME, &params).await
+    }
+
+    /// As [`Agent::resume`].
+    ///
+    /// # Errors
+    /// [`Error::Refused`] and [`Error::ConnectionLost`].
+    pub async fn resume(self, thread_id: &str) -> Result<Thread, Error> {
+        let thread_id = thread_id.to_owned();
+        let params = ThreadResumeParams { thread_id, exclude_turns: true, ..Default::default() };
+        self.resume_with(params).await
+    }
+
+    /// Loads a stored thread with settings of its own.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] and [`Error::ConnectionLost`].
+    pub async fn resume_with(self, params: ThreadResumeParams) -> Result<Thread, Error> {
+        self.open(protocol::ThreadResume::NAME, &params).await
+    }
+
+    /// As [`Agent::fork`].
+    ///
+    /// # Errors
+    /// [`Error::Refused`] and [`Error::ConnectionLost`].
+    pub async fn fork(self, thread_id: &str) -> Result<Thread, Error> {
+        let thread_id = thread_id.to_owned();
+        let params = ThreadForkParams { thread_id, exclude_turns: true, ..Default::default() };
+        self.open(protocol::ThreadFork::NAME, &params).await
+    }
+
+    async fn open(self, method: &str, params: &impl Serialize) -> Result<Thread, Error> {
+        let shared = self.agent.shared.clone();
+        let state = shared.open(method, params, self.context).await?;
+        Ok(Thread { shared, state })
     }
 }

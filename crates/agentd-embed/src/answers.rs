@@ -7,11 +7,11 @@ use std::pin::Pin;
 use jsonrpc::{ErrorObject, Method, decode_params};
 use protocol::{
     CommandExecutionApprovalDecision, CommandExecutionRequestApprovalParams,
-    CommandExecutionRequestApprovalResponse, FileChangeApprovalDecision,
-    FileChangeRequestApprovalParams, FileChangeRequestApprovalResponse,
-    ItemCommandExecutionRequestApproval, ItemFileChangeRequestApproval,
-    ItemPermissionsRequestApproval, ItemToolCall, ItemToolRequestUserInput,
-    McpServerElicitationRequest, McpServerElicitationRequestParams,
+    CommandExecutionRequestApprovalResponse, DynamicToolCallOutputContentItem,
+    DynamicToolCallResponse, FileChangeApprovalDecision, FileChangeRequestApprovalParams,
+    FileChangeRequestApprovalResponse, ItemCommandExecutionRequestApproval,
+    ItemFileChangeRequestApproval, ItemPermissionsRequestApproval, ItemToolCall,
+    ItemToolRequestUserInput, McpServerElicitationRequest, McpServerElicitationRequestParams,
     McpServerElicitationRequestResponse, PermissionGrantScope, PermissionsRequestApprovalParams,
     PermissionsRequestApprovalResponse, ToolRequestUserInputAnswer, ToolRequestUserInputParams,
     ToolRequestUserInputResponse,
@@ -19,8 +19,9 @@ use protocol::{
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::Tool;
 use crate::decline::{decline, encoded};
+use crate::tool::Failure;
+use crate::{CallContext, CallbackError, Tool};
 
 /// An action that the agent asks to have approved.
 #[derive(Clone, Debug)]
@@ -128,9 +129,14 @@ fn of_files(decision: &Decision) -> FileChangeApprovalDecision {
     }
 }
 
+/// The run of a function of the embedding program.
+pub(crate) type Running<R> = Pin<Box<dyn Future<Output = Result<R, CallbackError>> + Send>>;
+
 /// A function of the embedding program.
-pub(crate) type Callback<A, R> =
-    Box<dyn Fn(A) -> Pin<Box<dyn Future<Output = R> + Send>> + Send + Sync>;
+pub(crate) type Callback<A, R> = Box<dyn Fn(A, CallContext) -> Running<R> + Send + Sync>;
+
+/// Learns of failures.
+pub(crate) type OnError = Box<dyn Fn(&CallbackError, &CallContext) + Send + Sync>;
 
 /// Texts by the id of their question.
 pub(crate) type Texts = BTreeMap<String, Vec<String>>;
@@ -142,6 +148,9 @@ pub(crate) struct Answers {
     pub(crate) elicit:
         Option<Callback<McpServerElicitationRequestParams, McpServerElicitationRequestResponse>>,
     pub(crate) tools: Vec<Tool>,
+    pub(crate) on_error: Option<OnError>,
+    /// The model reads every error of a tool.
+    pub(crate) sends_tool_errors: bool,
 }
 
 impl Answers {
@@ -150,48 +159,91 @@ impl Answers {
         &self,
         method: &str,
         params: &RawValue,
+        context: CallContext,
     ) -> Result<Value, ErrorObject> {
+        let failed = |error: CallbackError| {
+            self.report(&format!("the callback for `{method}`"), &error, &context)
+        };
         match method {
             ItemCommandExecutionRequestApproval::NAME => {
-                self.approve(Approval::Command(decode_params(Some(params))?)).await
+                let approval = Approval::Command(decode_params(Some(params))?);
+                self.approve(approval, &context).await.map_err(failed)?
             }
             ItemFileChangeRequestApproval::NAME => {
-                self.approve(Approval::FileChange(decode_params(Some(params))?)).await
+                let approval = Approval::FileChange(decode_params(Some(params))?);
+                self.approve(approval, &context).await.map_err(failed)?
             }
             ItemPermissionsRequestApproval::NAME => {
-                self.approve(Approval::Permissions(decode_params(Some(params))?)).await
+                let approval = Approval::Permissions(decode_params(Some(params))?);
+                self.approve(approval, &context).await.map_err(failed)?
             }
             ItemToolRequestUserInput::NAME => {
                 let Some(ask) = &self.ask else { return decline(method) };
-                let texts = ask(decode_params(Some(params))?).await.into_iter();
+                let texts = ask(decode_params(Some(params))?, context.clone()).await;
+                let texts = texts.map_err(failed)?.into_iter();
                 let answer = |answers| ToolRequestUserInputAnswer { answers };
                 let answers = texts.map(|(id, texts)| (id, answer(texts))).collect();
                 encoded(&ToolRequestUserInputResponse { answers })
             }
             McpServerElicitationRequest::NAME => {
                 let Some(elicit) = &self.elicit else { return decline(method) };
-                encoded(&elicit(decode_params(Some(params))?).await)
+                let answer = elicit(decode_params(Some(params))?, context.clone()).await;
+                encoded(&answer.map_err(failed)?)
             }
-            ItemToolCall::NAME => self.call_tool(decode_params(Some(params))?).await,
+            ItemToolCall::NAME => self.call_tool(decode_params(Some(params))?, &context).await,
             _ => decline(method),
         }
     }
 
-    async fn approve(&self, approval: Approval) -> Result<Value, ErrorObject> {
-        let decision = match &self.approve {
-            Some(approve) => approve(approval.clone()).await,
-            None => Decision::Decline,
-        };
-        approval.answer(decision)
+    /// Logs a failure and reports it to the application, and returns what the server gets: its text may hold secrets.
+    pub(crate) fn report(
+        &self,
+        what: &str,
+        error: &CallbackError,
+        context: &CallContext,
+    ) -> ErrorObject {
+        let (thread, turn) = (context.thread_id(), context.turn_id());
+        tracing::error!(thread, turn, "{what} failed: {error}");
+        if let Some(on_error) = &self.on_error {
+            on_error(error, context);
+        }
+        ErrorObject::internal("the client's callback failed")
     }
 
-    async fn call_tool(&self, call: protocol::DynamicToolCallParams) -> Result<Value, ErrorObject> {
-        match self.tools.iter().find(|tool| tool.spec.name == call.tool) {
-            Some(tool) => encoded(&tool.answer(call).await),
-            None => {
-                let message = format!("this client has no tool `{}`", call.tool);
-                Err(ErrorObject::invalid_params(message))
+    async fn approve(
+        &self,
+        approval: Approval,
+        context: &CallContext,
+    ) -> Result<Result<Value, ErrorObject>, CallbackError> {
+        let decision = match &self.approve {
+            Some(approve) => approve(approval.clone(), context.clone()).await?,
+            None => Decision::Decline,
+        };
+        Ok(approval.answer(decision))
+    }
+
+    async fn call_tool(
+        &self,
+        call: protocol::DynamicToolCallParams,
+        context: &CallContext,
+    ) -> Result<Value, ErrorObject> {
+        let Some(tool) = self.tools.iter().find(|tool| tool.spec.name == call.tool) else {
+            let message = format!("this client has no tool `{}`", call.tool);
+            return Err(ErrorObject::invalid_params(message));
+        };
+        let (text, success) = match tool.call(call.arguments, context.clone()).await {
+            Ok(text) => (text, true),
+            Err(Failure::ForTheModel(text)) => (text, false),
+            Err(Failure::Other(error)) => {
+                self.report(&format!("the tool `{}`", tool.spec.name), &error, context);
+                let text = match self.sends_tool_errors {
+                    true => error.to_string(),
+                    false => "The tool failed.".to_owned(),
+                };
+                (text, false)
             }
-        }
+        };
+        let content_items = vec![DynamicToolCallOutputContentItem::InputText { text }];
+        encoded(&DynamicToolCallResponse { content_items, success })
     }
 }

@@ -14,10 +14,13 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use crate::answers::{Answers, Texts};
+use crate::link::{Connector, Way};
 use crate::process::{Process, Program};
 use crate::setting::setting;
-use crate::shared::Shared;
-use crate::{Agent, Approval, Decision, Error, ServerAddress, Tool, connection_limits};
+use crate::shared::{Settings, Shared};
+use crate::{
+    Agent, Approval, CallContext, CallbackError, Decision, Error, Tool, blocking, connection_limits,
+};
 
 /// See [`Agent::builder`].
 #[must_use]
@@ -30,7 +33,11 @@ pub struct AgentBuilder {
     defaults: ThreadStartParams,
     answers: Answers,
     client_name: String,
+    capabilities: InitializeCapabilities,
+    connector: Option<Connector>,
     start_timeout: Duration,
+    reconnect_timeout: Duration,
+    overload_retries: u32,
 }
 
 impl Default for AgentBuilder {
@@ -43,13 +50,18 @@ impl Default for AgentBuilder {
             defaults: ThreadStartParams::default(),
             answers: Answers::default(),
             client_name: "agentd-embed-rust".to_owned(),
+            capabilities: InitializeCapabilities::default(),
+            connector: None,
             start_timeout: Duration::from_secs(60),
+            reconnect_timeout: Duration::from_secs(60),
+            overload_retries: 5,
         }
     }
 }
 
 impl AgentBuilder {
-    /// Connects to a server that runs, at `unix://PATH` or `ws://HOST:PORT`, instead of starting one.
+    /// Connects to a server that runs, at `unix://PATH` or `ws://HOST:PORT`, instead of starting one. A lost
+    /// connection is made again, and turns go on with nothing lost or doubled.
     pub fn address(mut self, address: impl Into<String>) -> Self {
         self.address = Some(address.into());
         self
@@ -105,37 +117,103 @@ impl AgentBuilder {
         self
     }
 
-    /// Decides about what the agent asks to be allowed. Without it everything is declined.
-    pub fn approve<F, W, D>(mut self, decide: F) -> Self
+    /// Decides about what the agent asks to be allowed. Without it everything is declined. The future is dropped when
+    /// the answer is no longer wanted.
+    pub fn approve<F, W, D>(self, decide: F) -> Self
     where
         F: Fn(Approval) -> W + Send + Sync + 'static,
         W: Future<Output = D> + Send + 'static,
         D: Into<Decision>,
     {
-        self.answers.approve = Some(Box::new(move |approval| {
-            let deciding = decide(approval);
-            Box::pin(async move { deciding.await.into() })
+        self.approve_in(move |approval, _| decide(approval))
+    }
+
+    /// As [`AgentBuilder::approve`], for a function that learns whom it decides for.
+    pub fn approve_in<F, W, D>(mut self, decide: F) -> Self
+    where
+        F: Fn(Approval, CallContext) -> W + Send + Sync + 'static,
+        W: Future<Output = D> + Send + 'static,
+        D: Into<Decision>,
+    {
+        self.answers.approve = Some(Box::new(move |approval, context| {
+            let deciding = decide(approval, context);
+            Box::pin(async move { Ok(deciding.await.into()) })
+        }));
+        self
+    }
+
+    /// As [`AgentBuilder::approve_in`], for a function that blocks: each call has a thread of its own, up to 512 at
+    /// once.
+    pub fn approve_blocking<F, D>(mut self, decide: F) -> Self
+    where
+        F: Fn(Approval, CallContext) -> D + Send + Sync + 'static,
+        D: Into<Decision>,
+    {
+        let decide = Arc::new(decide);
+        self.answers.approve = Some(Box::new(move |approval, context| {
+            let decide = decide.clone();
+            Box::pin(blocking::run(context, move |context| decide(approval, context).into()))
         }));
         self
     }
 
     /// Answers questions of the agent: texts by the id of the question. Without it every question is skipped.
-    pub fn ask<F, W>(mut self, answer: F) -> Self
+    pub fn ask<F, W>(self, answer: F) -> Self
     where
         F: Fn(ToolRequestUserInputParams) -> W + Send + Sync + 'static,
         W: Future<Output = Texts> + Send + 'static,
     {
-        self.answers.ask = Some(Box::new(move |questions| Box::pin(answer(questions))));
+        self.ask_in(move |questions, _| answer(questions))
+    }
+
+    /// As [`AgentBuilder::ask`], for a function that learns whom it answers for.
+    pub fn ask_in<F, W>(mut self, answer: F) -> Self
+    where
+        F: Fn(ToolRequestUserInputParams, CallContext) -> W + Send + Sync + 'static,
+        W: Future<Output = Texts> + Send + 'static,
+    {
+        self.answers.ask = Some(Box::new(move |questions, context| {
+            let answering = answer(questions, context);
+            Box::pin(async move { Ok(answering.await) })
+        }));
         self
     }
 
     /// Answers MCP servers. Without it everything is declined.
-    pub fn elicit<F, W>(mut self, answer: F) -> Self
+    pub fn elicit<F, W>(self, answer: F) -> Self
     where
         F: Fn(McpServerElicitationRequestParams) -> W + Send + Sync + 'static,
         W: Future<Output = McpServerElicitationRequestResponse> + Send + 'static,
     {
-        self.answers.elicit = Some(Box::new(move |request| Box::pin(answer(request))));
+        self.elicit_in(move |request, _| answer(request))
+    }
+
+    /// As [`AgentBuilder::elicit`], for a function that learns whom it answers for.
+    pub fn elicit_in<F, W>(mut self, answer: F) -> Self
+    where
+        F: Fn(McpServerElicitationRequestParams, CallContext) -> W + Send + Sync + 'static,
+        W: Future<Output = McpServerElicitationRequestResponse> + Send + 'static,
+    {
+        self.answers.elicit = Some(Box::new(move |request, context| {
+            let answering = answer(request, context);
+            Box::pin(async move { Ok(answering.await) })
+        }));
+        self
+    }
+
+    /// Learns of every failure of a callback or a tool, after it was logged (by `tracing`). It is called in the task of
+    /// the callback, and must return soon.
+    pub fn on_error<F>(mut self, learn: F) -> Self
+    where
+        F: Fn(&CallbackError, &CallContext) + Send + Sync + 'static,
+    {
+        self.answers.on_error = Some(Box::new(learn));
+        self
+    }
+
+    /// Sends the model every error of a tool, not only a [`crate::ToolError`]. It may hold secrets.
+    pub fn send_tool_errors(mut self, sends: bool) -> Self {
+        self.answers.sends_tool_errors = sends;
         self
     }
 
@@ -157,69 +235,109 @@ impl AgentBuilder {
         self
     }
 
+    /// Connects in the program's own way, each time again: through a tunnel, say. A lost connection is made again.
+    pub fn connector<F, W>(mut self, connect: F) -> Self
+    where
+        F: Fn() -> W + Send + Sync + 'static,
+        W: Future<Output = Result<Connection, Error>> + Send + 'static,
+    {
+        self.connector = Some(Box::new(move || Box::pin(connect())));
+        self
+    }
+
+    /// Time in which a lost connection is made again to a server that outlives it; a minute by default. With zero it
+    /// is not.
+    pub fn reconnect_timeout(mut self, limit: Duration) -> Self {
+        self.reconnect_timeout = limit;
+        self
+    }
+
+    /// Sets the number of times that a request is sent again that the server refused because it has too much to do; 5 by
+    /// default. The
+    /// delay between two attempts grows.
+    pub fn overload_retries(mut self, times: u32) -> Self {
+        self.overload_retries = times;
+        self
+    }
+
+    /// Capabilities besides those that the SDK asks for itself, such as notifications to leave out.
+    pub fn capabilities(mut self, capabilities: InitializeCapabilities) -> Self {
+        self.capabilities = capabilities;
+        self
+    }
+
     /// Starts the server or connects to it, and completes the handshake. Must be called within a tokio
     /// runtime with time and I/O. When the future is dropped, or the time is over, a server that was started
     /// is killed.
     ///
     /// # Errors
     /// [`Error::ProgramNotFound`], [`Error::FolderNotFound`], [`Error::InvalidConfig`],
-    /// [`Error::InvalidAddress`], [`Error::InvalidToken`], [`Error::ConnectionLost`] and
-    /// [`Error::VersionMismatch`].
+    /// [`Error::InvalidAddress`], [`Error::InvalidToken`], [`Error::InvalidArgument`], [`Error::ConnectionLost`]
+    /// and [`Error::VersionMismatch`].
     pub async fn start(mut self) -> Result<Agent, Error> {
         let began = Instant::now();
         if let Some(invalid) = self.invalid.take() {
             return Err(invalid);
         }
         let limits = connection_limits();
-        if let Some(address) = self.address.take() {
-            let address: ServerAddress = address.parse()?;
-            let connecting = address.connect(self.token.as_deref(), limits);
-            let limit = self.start_timeout;
-            let late =
-                |_| Error::ConnectionLost(format!("there was no connection within {limit:?}"));
-            let connected = timeout(limit, connecting).await.map_err(late)??;
-            return self.open(connected, None, began).await;
-        }
-        let (process, connection) = std::mem::take(&mut self.program).start(limits)?;
-        self.open(connection, Some(process), began).await
+        let way = match (self.address.take(), self.connector.take()) {
+            (None, None) => {
+                let (process, connection) = std::mem::take(&mut self.program).start(limits)?;
+                return self.open(Way::Once, connection, Some(process), began).await;
+            }
+            (_, Some(connector)) => Way::Connector(connector),
+            (Some(address), None) => {
+                Way::Address { address: address.parse()?, token: self.token.take() }
+            }
+        };
+        let limit = self.start_timeout;
+        let late = |_| Error::lost(format!("there was no connection within {limit:?}"));
+        let connection = timeout(limit, way.open()).await.map_err(late)??;
+        self.open(way, connection, None, began).await
     }
 
-    /// As [`AgentBuilder::start`], over a connection that is there: to a server in this process, say.
+    /// As [`AgentBuilder::start`], over a connection that is there: to a server in this process, say. It is not made
+    /// again when it is lost.
     ///
     /// # Errors
-    /// [`Error::ConnectionLost`] and [`Error::VersionMismatch`].
+    /// [`Error::ConnectionLost`], [`Error::VersionMismatch`] and [`Error::InvalidArgument`].
     pub async fn over(self, connection: Connection) -> Result<Agent, Error> {
-        self.open(connection, None, Instant::now()).await
+        self.open(Way::Once, connection, None, Instant::now()).await
     }
 
     async fn open(
         mut self,
+        way: Way,
         connection: Connection,
         process: Option<Process>,
         began: Instant,
     ) -> Result<Agent, Error> {
+        let capabilities = capabilities(self.capabilities)?;
         if !self.answers.tools.is_empty() {
             let specs = self.answers.tools.iter().map(|tool| tool.spec.clone());
             self.defaults.dynamic_tools = Some(specs.collect());
         }
-        let shared = Shared::new(connection, &connection_limits(), self.answers, process);
-        let opening = Opening(Some(shared.clone()));
-        let left = || self.start_timeout.saturating_sub(began.elapsed());
         let hello = InitializeParams {
             client_info: ClientInfo {
                 name: self.client_name,
                 title: None,
                 version: env!("CARGO_PKG_VERSION").to_owned(),
             },
-            capabilities: Some(InitializeCapabilities {
-                // Tools of the client and questions of the agent.
-                experimental_api: true,
-                ..InitializeCapabilities::default()
-            }),
+            capabilities: Some(capabilities),
         };
-        match timeout(left(), shared.shake_hands(&hello)).await {
+        let settings = Settings {
+            start_timeout: self.start_timeout,
+            reconnect_timeout: self.reconnect_timeout,
+            overload_retries: self.overload_retries,
+        };
+        let shared = Shared::new(way, hello, settings, self.answers);
+        let opening = Opening(Some(shared.clone()));
+        let link = shared.attach(connection, process);
+        let left = || self.start_timeout.saturating_sub(began.elapsed());
+        match timeout(left(), link.shake_hands(&shared.hello)).await {
             Ok(Ok(server)) => {
                 opening.done();
+                shared.opened(&link);
                 Ok(Agent::new(shared, server, self.defaults))
             }
             Ok(Err(error)) => {
@@ -229,11 +347,40 @@ impl AgentBuilder {
                 Err(error)
             }
             Err(_) => {
-                let message = format!("the handshake took longer than {:?}", self.start_timeout);
-                Err(shared.give_up(Error::ConnectionLost(message)))
+                let why = format!("the handshake took longer than {:?}", self.start_timeout);
+                Err(shared.finish(Error::lost(why)))
             }
         }
     }
+}
+
+/// Notifications without which a turn has no events or no end.
+const NEEDED: [&str; 8] = [
+    "turn/started",
+    "turn/completed",
+    "item/started",
+    "item/completed",
+    "item/agentMessage/delta",
+    "serverRequest/resolved",
+    "thread/tokenUsage/updated",
+    "error",
+];
+
+/// The application's capabilities with those of the SDK.
+fn capabilities(asked: InitializeCapabilities) -> Result<InitializeCapabilities, Error> {
+    let opted_out = asked.opt_out_notification_methods.iter().flatten();
+    if let Some(needed) = opted_out.into_iter().find(|method| NEEDED.contains(&method.as_str())) {
+        return Err(Error::InvalidArgument(format!(
+            "`capabilities` opts out of `{needed}`, without which turns cannot be followed"
+        )));
+    }
+    // Tools of the client, questions of the agent, positions of events, and costs.
+    Ok(InitializeCapabilities {
+        experimental_api: true,
+        event_cursor: true,
+        token_cost: true,
+        ..asked
+    })
 }
 
 /// A connection that no agent has yet. Dropping it ends the connection and a server that was started: the

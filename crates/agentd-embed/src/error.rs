@@ -3,6 +3,8 @@
 use jsonrpc::{CallError, ErrorObject, code};
 use protocol::{AgentErrorInfo, TurnError};
 
+use crate::Progress;
+
 /// The versions of the server that this crate works with.
 const WANTED: &str = "0.1 and later 0.x";
 
@@ -32,10 +34,10 @@ pub enum Error {
     /// The token cannot be sent in an HTTP header.
     #[error("{0}")]
     InvalidToken(String),
-    /// There is no server, it ended, or what it wrote is not the protocol. Every call in progress, and every
-    /// later one, returns this.
-    #[error("{0}")]
-    ConnectionLost(String),
+    /// There is no server, it ended, or what it wrote is not the protocol. Every call in progress returns this: it
+    /// may have been carried out. So does every later call, unless the agent connects again.
+    #[error("{}", .0.message)]
+    ConnectionLost(Lost),
     /// The server is older or newer than this crate can work with.
     #[error(
         "the server is version {server}, this crate works with {WANTED}: update the older of the two"
@@ -43,6 +45,8 @@ pub enum Error {
     VersionMismatch {
         /// The server's self-description.
         server: String,
+        /// Set if a turn ends with this error.
+        progress: Option<Box<Progress>>,
     },
     /// The server refused a request.
     #[error("{method}: {}", error.message)]
@@ -67,14 +71,25 @@ pub enum Error {
     #[error("the parameters cannot be sent: {0}")]
     NotJson(String),
     /// A turn ended with an error.
-    #[error("{}", message_of(.0.as_deref()))]
-    TurnFailed(Option<Box<TurnError>>),
+    #[error("{}", message_of(.0.error.as_ref()))]
+    TurnFailed(Box<TurnFailure>),
     /// A turn was interrupted, here or by another client.
     #[error("the turn was interrupted")]
-    TurnInterrupted,
-    /// The events of a turn were not read, and too many of them came: the later ones are lost.
-    #[error("the events of the turn were not read, and too many came: read them, or drop the turn")]
-    Unread,
+    TurnInterrupted(Box<Progress>),
+    /// A turn was interrupted because it cost more than its `max_cost`, or because its cost is not known.
+    #[error("{why}")]
+    BudgetExceeded {
+        /// The cost and its limit.
+        why: String,
+        /// The part of the turn that was received.
+        progress: Box<Progress>,
+    },
+    /// Another turn runs in the thread, and the new one was not to wait for it.
+    #[error("{0}")]
+    ThreadBusy(String),
+    /// An argument that cannot be used.
+    #[error("{0}")]
+    InvalidArgument(String),
     /// The answer of a turn does not have the shape that was asked for.
     #[error("the answer does not have the wanted shape: {why}")]
     InvalidOutput {
@@ -82,7 +97,29 @@ pub enum Error {
         why: String,
         /// The answer.
         text: String,
+        /// The whole turn.
+        progress: Box<Progress>,
     },
+}
+
+/// The end of a connection.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Lost {
+    /// Why it ended, with the last lines of a server that was started.
+    pub message: String,
+    /// Set if a turn ends with this error: the turn may go on in the server.
+    pub progress: Option<Box<Progress>>,
+}
+
+/// A turn that ended with an error.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct TurnFailure {
+    /// The server's error.
+    pub error: Option<TurnError>,
+    /// The part of the turn that was received.
+    pub progress: Progress,
 }
 
 /// Why the server refused a request.
@@ -107,13 +144,46 @@ impl Error {
     /// Kind of the error of a turn that failed.
     #[must_use]
     pub fn turn_error_info(&self) -> Option<AgentErrorInfo> {
-        let Self::TurnFailed(Some(error)) = self else { return None };
-        error.agent_error_info
+        let Self::TurnFailed(failure) = self else { return None };
+        failure.error.as_ref()?.agent_error_info
+    }
+
+    /// The part of the turn that was received, of the error of a turn.
+    #[must_use]
+    pub fn progress(&self) -> Option<&Progress> {
+        match self {
+            Self::TurnFailed(failure) => Some(&failure.progress),
+            Self::TurnInterrupted(progress)
+            | Self::BudgetExceeded { progress, .. }
+            | Self::InvalidOutput { progress, .. } => Some(progress),
+            Self::ConnectionLost(Lost { progress, .. })
+            | Self::VersionMismatch { progress, .. } => progress.as_deref(),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn lost(message: impl Into<String>) -> Self {
+        Self::ConnectionLost(Lost { message: message.into(), progress: None })
+    }
+
+    /// This error as the end of a turn.
+    pub(crate) fn of_turn(mut self, so_far: Progress) -> Self {
+        if let Self::ConnectionLost(Lost { progress, .. })
+        | Self::VersionMismatch { progress, .. } = &mut self
+        {
+            *progress = Some(Box::new(so_far));
+        }
+        self
+    }
+
+    /// Returns whether the server has too much to do.
+    pub(crate) fn is_overload(&self) -> bool {
+        matches!(self, Self::Refused { kind: RefusalKind::Overloaded, .. })
     }
 
     /// The server wrote what is not the protocol.
     pub(crate) fn not_the_protocol(what: impl std::fmt::Display) -> Self {
-        Self::ConnectionLost(format!("the server wrote what is not the protocol: {what}"))
+        Self::lost(format!("the server wrote what is not the protocol: {what}"))
     }
 
     /// The error of a call, other than the end of its connection.
@@ -159,7 +229,7 @@ pub(crate) fn check_version(user_agent: &str) -> Result<(), Error> {
         (Some(Ok(0)), Some(Ok(minor))) if minor >= 1 => Ok(()),
         _ => {
             let server = if version.is_empty() { "unknown" } else { version };
-            Err(Error::VersionMismatch { server: server.to_owned() })
+            Err(Error::VersionMismatch { server: server.to_owned(), progress: None })
         }
     }
 }

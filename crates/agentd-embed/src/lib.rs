@@ -1,7 +1,7 @@
 //! The Rust client: a server that this process starts, or one that runs elsewhere, with its threads and
 //! turns as objects. It adds nothing to the protocol: whatever has no function of its own is
-//! [`Agent::request`] with the types of the crate [`protocol`]. It does not connect again after the
-//! connection was lost.
+//! [`Agent::request`] with the types of the crate [`protocol`]. A connection to a server that runs elsewhere is made again
+//! when it is lost.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), agentd_embed::Error> {
@@ -16,34 +16,64 @@
 
 mod address;
 mod agent;
+mod amount;
 mod answers;
+mod blocking;
 mod builder;
-mod compaction;
+mod callback_error;
+mod changes;
+mod context;
 mod decline;
+mod desk;
+mod ends;
 mod error;
-mod hub;
+mod event;
+mod feed;
+mod follow;
+mod handlers;
+mod image;
 mod input;
+mod link;
 mod order;
+mod pressure;
 mod process;
+mod replaced;
+mod returning;
+mod run;
 mod setting;
 mod shared;
+mod state;
+mod stored;
 mod thread;
 mod tool;
+mod transcript;
 mod turn;
 
 pub use address::ServerAddress;
-pub use agent::Agent;
+pub use agent::{Agent, InContext};
+pub use amount::Amount;
 pub use answers::{Approval, Decision};
 pub use builder::AgentBuilder;
+pub use callback_error::CallbackError;
+pub use changes::{ReviewOptions, UndoOptions};
+pub use context::CallContext;
 pub use decline::decline;
-pub use error::{Error, RefusalKind};
+pub use error::{Error, Lost, RefusalKind, TurnFailure};
+pub use event::Notification;
+pub use follow::{ThreadEvent, ThreadEvents};
+pub use handlers::NotificationHandle;
+pub use image::Image;
 pub use input::Input;
 pub use jsonrpc;
 pub use jsonrpc::{ErrorObject, Method};
 pub use protocol;
+pub use replaced::{Replaced, ReplacedReason};
+pub use run::{OnBusy, TurnOptions};
+pub use stored::StoredThreads;
 pub use thread::Thread;
-pub use tool::Tool;
-pub use turn::{Notification, Turn, TurnEvent, TurnResult};
+pub use tool::{Tool, ToolError};
+pub use transcript::Progress;
+pub use turn::{Turn, TurnEvent, TurnResult};
 
 use jsonrpc::Limits;
 

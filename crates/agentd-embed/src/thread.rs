@@ -2,32 +2,65 @@
 
 use std::sync::Arc;
 
-use protocol::{ThreadIdParams, ThreadNameSetParams, ThreadReadParams, TurnStartParams};
-use tokio::sync::oneshot;
+use jsonrpc::Method as _;
+use protocol::{
+    ThreadIdParams, ThreadNameSetParams, ThreadReadParams, ThreadStatus, ThreadTokenUsage,
+    TurnStartParams,
+};
 
-use crate::compaction;
-use crate::order::ThreadOrder;
+use crate::feed::Feed;
+use crate::run::{self, OnBusy, TurnOptions};
 use crate::shared::Shared;
-use crate::{Error, Input, Turn, TurnResult};
+use crate::state::ThreadState;
+use crate::{Error, Input, RefusalKind, ThreadEvents, Turn, TurnResult};
+
+/// Attempts to steer a turn that ends at that moment, before one is started.
+const STEERING: u32 = 3;
 
 /// A conversation with the agent.
 #[derive(Clone)]
 pub struct Thread {
-    shared: Arc<Shared>,
-    id: String,
-    order: ThreadOrder,
+    pub(crate) shared: Arc<Shared>,
+    /// All objects for the thread share one.
+    pub(crate) state: Arc<ThreadState>,
 }
 
 impl Thread {
-    pub(crate) fn new(shared: Arc<Shared>, id: String) -> Self {
-        let order = shared.orders.of_thread(&id);
-        Self { shared, id, order }
-    }
-
     /// By which [`crate::Agent::resume`] finds it again.
     #[must_use]
     pub fn id(&self) -> &str {
-        &self.id
+        &self.state.id
+    }
+
+    /// The newest cursor that [`Thread::events`] or a turn handed out; at first that of the thread's opening.
+    #[must_use]
+    pub fn cursor(&self) -> Option<String> {
+        self.state.cursor()
+    }
+
+    /// Every event of the thread, of the turns of any client: from now on, or after the event with this cursor, also of
+    /// another process. It does not end, and goes on over lost connections. Where the server no longer has the events,
+    /// one [`crate::ThreadEvent::Replaced`] holds the turns.
+    ///
+    /// ```no_run
+    /// # async fn example(thread: &agentd_embed::Thread, cursor: Option<&str>) -> Result<(), agentd_embed::Error> {
+    /// let mut events = thread.events(cursor);
+    /// while let Some(event) = events.next().await {
+    ///     let event = event?;
+    ///     println!("{event:?}, after which {:?} is the cursor", event.cursor());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn events(&self, cursor: Option<&str>) -> ThreadEvents {
+        ThreadEvents::new(self.shared.clone(), self.state.clone(), cursor)
+    }
+
+    /// The tokens and the cost, as they were reported last to this agent.
+    #[must_use]
+    pub fn usage(&self) -> Option<ThreadTokenUsage> {
+        self.state.usage()
     }
 
     /// Starts a turn, once the turn or compaction that this agent started before it in the thread has ended,
@@ -40,11 +73,10 @@ impl Thread {
     /// # Errors
     /// [`Error::Refused`] and [`Error::ConnectionLost`].
     pub async fn turn(&self, message: impl Into<Input>) -> Result<Turn, Error> {
-        let Input(input) = message.into();
-        self.turn_with(TurnStartParams { input, ..Default::default() }).await
+        self.turn_with(TurnOptions::new(message)).await
     }
 
-    /// Starts a turn with settings of its own, as [`Thread::turn`] does. The id of the thread need not be given.
+    /// Starts a turn with settings of its own. The id of the thread need not be given.
     ///
     /// ```no_run
     /// # async fn example(thread: &agentd_embed::Thread) -> Result<(), agentd_embed::Error> {
@@ -73,28 +105,22 @@ impl Thread {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Refused`] and [`Error::ConnectionLost`].
-    pub async fn turn_with(&self, params: TurnStartParams) -> Result<Turn, Error> {
-        let place = self.order.take().await;
-        // Before the turn starts, so that no event of it is missed.
-        let events = self.shared.hub.subscribe(&self.id);
-        let mut ends = self.shared.hub.ends(&self.id);
-        let params = TurnStartParams { thread_id: self.id.clone(), ..params };
-        let (sender, response) = oneshot::channel();
-        let shared = self.shared.clone();
-        // Outside of this future, which may be dropped: the turn runs all the same.
-        tokio::spawn(async move {
-            let started = shared.request::<protocol::TurnStart>(&params).await;
-            let turn_id = started.as_ref().ok().map(|started| started.turn.id.clone());
-            // Without a receiver, there is no follower of the turn.
-            let _ = sender.send(started);
-            if let Some(turn_id) = turn_id {
-                while ends.recv().await.is_some_and(|ended| ended != turn_id) {}
+    /// [`Error::Refused`], [`Error::ThreadBusy`] and [`Error::ConnectionLost`].
+    pub async fn turn_with(&self, options: impl Into<TurnOptions>) -> Result<Turn, Error> {
+        let TurnOptions { params, on_busy, max_cost, context } = options.into();
+        match on_busy {
+            OnBusy::Wait => {}
+            OnBusy::Join => {
+                let has_options =
+                    max_cost.is_some() || context.is_some() || takes_more_than_a_message(&params);
+                if let Some(turn) = self.join(&params, has_options).await? {
+                    return Ok(turn);
+                }
             }
-            drop(place);
-        });
-        let started = response.await.unwrap_or_else(|_| Err(no_runtime()))?;
-        Ok(Turn::new(self.shared.clone(), self.id.clone(), started.turn.id, events))
+            OnBusy::Error => self.refuse_if_busy().await?,
+        }
+        let params = TurnStartParams { thread_id: self.id().to_owned(), ..params };
+        run::start(self, protocol::TurnStart::NAME, params, max_cost, context).await
     }
 
     /// Runs a turn to its end.
@@ -105,12 +131,53 @@ impl Thread {
         self.turn(message).await?.result().await
     }
 
+    /// Runs a turn with settings of its own to its end.
+    ///
+    /// # Errors
+    /// As [`Thread::turn_with`] and [`Turn::result`].
+    pub async fn run_with(&self, options: impl Into<TurnOptions>) -> Result<TurnResult, Error> {
+        self.turn_with(options).await?.result().await
+    }
+
+    /// The turn in progress of any client, followed to its end; it begins with [`crate::TurnEvent::Replaced`].
+    ///
+    /// # Errors
+    /// [`Error::Refused`] and [`Error::ConnectionLost`].
+    pub async fn running(&self) -> Result<Option<Turn>, Error> {
+        let feed = Feed::new(self.shared.pressure.clone(), true);
+        let running = self.shared.running(&self.state, &feed).await?;
+        Ok(running.map(|id| Turn::new(self.clone(), id, feed, None)))
+    }
+
+    /// Adds a message to the turn in progress of any client; false when none runs.
+    ///
+    /// # Errors
+    /// [`Error::Refused`], by a review or a compaction, and [`Error::ConnectionLost`].
+    pub async fn steer(&self, message: impl Into<Input>) -> Result<bool, Error> {
+        let input = message.into();
+        Ok(self.steer_running(&input).await?.is_some())
+    }
+
+    /// Ends the turn in progress of any client; false when none runs.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] and [`Error::ConnectionLost`].
+    pub async fn interrupt(&self) -> Result<bool, Error> {
+        let Some(turn) = self.running().await? else { return Ok(false) };
+        match turn.interrupt().await {
+            Ok(()) => Ok(true),
+            // It has ended meanwhile.
+            Err(Error::Refused { kind: RefusalKind::InvalidRequest, .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// The stored thread with its turns.
     ///
     /// # Errors
     /// [`Error::Refused`] and [`Error::ConnectionLost`].
     pub async fn read(&self) -> Result<protocol::Thread, Error> {
-        let params = ThreadReadParams { thread_id: self.id.clone(), include_turns: true };
+        let params = ThreadReadParams { thread_id: self.id().to_owned(), include_turns: true };
         Ok(self.shared.request::<protocol::ThreadRead>(&params).await?.thread)
     }
 
@@ -119,7 +186,8 @@ impl Thread {
     /// # Errors
     /// [`Error::Refused`] and [`Error::ConnectionLost`].
     pub async fn rename(&self, name: &str) -> Result<(), Error> {
-        let params = ThreadNameSetParams { thread_id: self.id.clone(), name: name.to_owned() };
+        let (thread_id, name) = (self.id().to_owned(), name.to_owned());
+        let params = ThreadNameSetParams { thread_id, name };
         self.shared.request::<protocol::ThreadNameSet>(&params).await.map(|_| ())
     }
 
@@ -128,7 +196,7 @@ impl Thread {
     /// # Errors
     /// [`Error::Refused`] and [`Error::ConnectionLost`].
     pub async fn archive(&self) -> Result<(), Error> {
-        let params = ThreadIdParams { thread_id: self.id.clone() };
+        let params = ThreadIdParams { thread_id: self.id().to_owned() };
         self.shared.request::<protocol::ThreadArchive>(&params).await.map(|_| ())
     }
 
@@ -138,20 +206,65 @@ impl Thread {
     /// # Errors
     /// [`Error::Refused`], [`Error::TurnFailed`], [`Error::TurnInterrupted`] and [`Error::ConnectionLost`].
     pub async fn compact(&self) -> Result<(), Error> {
-        let place = self.order.take().await;
-        let events = self.shared.hub.subscribe(&self.id);
-        let params = ThreadIdParams { thread_id: self.id.clone() };
-        let shared = self.shared.clone();
-        let compacting = tokio::spawn(async move {
-            let _place = place;
-            shared.request::<protocol::ThreadCompactStart>(&params).await?;
-            compaction::ended(&shared, events).await
-        });
-        compacting.await.unwrap_or_else(|_| Err(no_runtime()))
+        run::compact(self).await
+    }
+
+    async fn refuse_if_busy(&self) -> Result<(), Error> {
+        let params = ThreadReadParams { thread_id: self.id().to_owned(), include_turns: false };
+        let is_active = self.state.order.is_held()
+            || matches!(
+                self.shared.request::<protocol::ThreadRead>(&params).await?.thread.status,
+                ThreadStatus::Active { .. }
+            );
+        // Another call of this agent may have begun meanwhile.
+        if is_active || self.state.order.is_held() {
+            let why = "a turn or a compaction runs in the thread: wait for its end, or use `OnBusy::Join`";
+            return Err(Error::ThreadBusy(why.to_owned()));
+        }
+        Ok(())
+    }
+
+    async fn join(
+        &self,
+        params: &TurnStartParams,
+        has_options: bool,
+    ) -> Result<Option<Turn>, Error> {
+        if !has_options {
+            return self.steer_running(&Input(params.input.clone())).await;
+        }
+        match self.running().await? {
+            None => Ok(None),
+            Some(_) => Err(Error::ThreadBusy(
+                "a turn runs in the thread, and takes nothing but the message: leave `max_cost`, `context` and the parameters \
+                 of a turn out, or wait for its end"
+                    .to_owned(),
+            )),
+        }
+    }
+
+    async fn steer_running(&self, message: &Input) -> Result<Option<Turn>, Error> {
+        for left in (0..STEERING).rev() {
+            let Some(turn) = self.running().await? else { return Ok(None) };
+            match turn.steer(message.clone()).await {
+                Ok(()) => return Ok(Some(turn)),
+                // It has ended meanwhile, unless it is a review or a compaction, which take no message.
+                Err(Error::Refused { kind: RefusalKind::InvalidRequest, error, .. })
+                    if left > 0
+                        && !error.data.as_ref().is_some_and(|data| {
+                            data.to_string().contains("ActiveTurnNotSteerable")
+                        }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
     }
 }
 
-/// A task of this crate was ended from outside.
-fn no_runtime() -> Error {
-    Error::ConnectionLost("the tokio runtime is shutting down".to_owned())
+fn takes_more_than_a_message(params: &TurnStartParams) -> bool {
+    let message = TurnStartParams {
+        thread_id: params.thread_id.clone(),
+        input: params.input.clone(),
+        ..Default::default()
+    };
+    *params != message
 }

@@ -1,37 +1,41 @@
-//! A turn in progress, and what remains of it.
+//! A turn in progress, and its result.
 
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use futures_util::Stream;
-use jsonrpc::{DecodeError, Notification as Marker, read_params};
+use jsonrpc::DecodeError;
 use protocol::{
-    ItemAgentMessageDelta, ItemCompleted, ItemStarted, ThreadItem, ThreadTokenUsage,
-    ThreadTokenUsageUpdated, TurnCompleted, TurnInterruptParams, TurnStarted, TurnStatus,
-    TurnSteerParams,
+    ItemAgentMessageDelta, ItemCompleted, ItemStarted, ReviewFinding, ThreadItem, ThreadTokenUsage,
+    ThreadTokenUsageUpdated, TokenCost, TokenUsageBreakdown, TurnCompleted, TurnInterruptParams,
+    TurnStarted, TurnStatus, TurnSteerParams,
 };
 use serde::de::DeserializeOwned;
-use serde_json::value::RawValue;
-use tokio::sync::mpsc;
 
-use crate::hub::TurnNotification;
-use crate::shared::Shared;
-use crate::{Error, Input};
+use crate::ends::End;
+use crate::error::TurnFailure;
+use crate::event::Event;
+use crate::feed::{Entry, Feed};
+use crate::transcript::Transcript;
+use crate::{Error, Input, Notification, Progress, Thread};
 
 /// A turn in progress: a stream of its events. Dropping it does not interrupt the turn.
 pub struct Turn {
-    shared: Arc<Shared>,
-    thread_id: String,
+    thread: Thread,
     id: String,
-    events: mpsc::Receiver<TurnNotification>,
+    feed: Arc<Feed>,
+    /// Of a turn that this agent started.
+    end: Option<Arc<End>>,
+    transcript: Transcript,
+    /// Events that were made of one entry.
+    queue: VecDeque<TurnEvent>,
     /// True if the server has begun it.
     has_begun: bool,
     /// The turn of another client that it joined, whose items are its own from then on; with it those that
     /// joined the same.
     joined: Vec<String>,
-    items: Vec<ThreadItem>,
-    usage: Option<ThreadTokenUsage>,
     /// The end of the turn, or the reason why no further event arrives.
     ended: Option<Result<protocol::Turn, Error>>,
 }
@@ -40,84 +44,62 @@ pub struct Turn {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum TurnEvent {
-    /// The agent's message goes on.
+    /// The answer goes on.
     Text(String),
+    /// A message during the work goes on.
+    Commentary(String),
     /// A part of the turn begins.
     ItemStarted(Box<ThreadItem>),
     /// A part of the turn in its final form.
     ItemCompleted(Box<ThreadItem>),
     /// The turn's usage so far.
     Usage(Box<ThreadTokenUsage>),
+    /// In place of events that are gone, after a lost connection: the turn with its items so far.
+    Replaced(Box<protocol::Turn>),
     /// The turn has ended; the last event.
     Completed(Box<protocol::Turn>),
     /// Every other notification about the turn, and items that only a later version of this crate knows.
     Other(Notification),
 }
 
-/// A notification as the server sent it.
-#[derive(Clone, Debug)]
-pub struct Notification {
-    /// Its name.
-    pub method: String,
-    /// Its parameters.
-    pub params: Box<RawValue>,
-}
-
 /// A turn that has ended.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct TurnResult {
-    /// The agent's last message.
+    /// The answer: the agent's last message that is no commentary.
     pub text: String,
+    /// The agent's messages during the work, in their order.
+    pub commentary: Vec<String>,
     /// The parts of the turn that this version of the crate knows.
     pub items: Vec<ThreadItem>,
-    /// The turn's usage.
+    /// The tokens of the thread (`total`) and of the last request (`last`).
     pub usage: Option<ThreadTokenUsage>,
+    /// The tokens of this turn alone.
+    pub turn_usage: Option<TokenUsageBreakdown>,
+    /// The cost; `None` where the server reports none.
+    pub cost: Option<TokenCost>,
+    /// The text of a review; `None` of every other turn.
+    pub review: Option<String>,
+    /// The findings of a review; `None` where the server does not report them apart from the text.
+    pub findings: Option<Vec<ReviewFinding>>,
+    /// The review's own summary of its findings.
+    pub explanation: Option<String>,
     /// The turn at its end.
     pub turn: protocol::Turn,
-}
-
-impl Notification {
-    /// The parameters, if it is this notification.
-    ///
-    /// ```
-    /// use agentd_embed::Notification;
-    /// use agentd_embed::protocol::TurnPlanUpdated;
-    ///
-    /// fn steps(notification: &Notification) -> Option<usize> {
-    ///     let plan = notification.read::<TurnPlanUpdated>()?.ok()?;
-    ///     Some(plan.plan.len())
-    /// }
-    /// ```
-    pub fn read<N>(&self) -> Option<Result<N::Params, DecodeError>>
-    where
-        N: Marker<Params: DeserializeOwned>,
-    {
-        self.is::<N>().then(|| read_params(Some(&self.params)))
-    }
-
-    /// Returns whether it is this notification.
-    #[must_use]
-    pub fn is<N: Marker>(&self) -> bool {
-        self.method == N::NAME
-    }
+    progress: Box<Progress>,
 }
 
 impl Turn {
-    pub(crate) fn new(
-        shared: Arc<Shared>,
-        thread_id: String,
-        id: String,
-        events: mpsc::Receiver<TurnNotification>,
-    ) -> Self {
+    pub(crate) fn new(thread: Thread, id: String, feed: Arc<Feed>, end: Option<Arc<End>>) -> Self {
         Self {
-            shared,
-            thread_id,
+            thread,
             id,
-            events,
+            feed,
+            end,
+            transcript: Transcript::default(),
+            queue: VecDeque::new(),
             has_begun: false,
             joined: Vec::new(),
-            items: Vec::new(),
-            usage: None,
             ended: None,
         }
     }
@@ -128,15 +110,27 @@ impl Turn {
         &self.id
     }
 
+    /// The thread that it runs in: of a detached review, the fork.
+    #[must_use]
+    pub fn thread(&self) -> &Thread {
+        &self.thread
+    }
+
+    /// The part of the turn that was read so far.
+    #[must_use]
+    pub fn progress(&self) -> Progress {
+        self.transcript.progress(self.thread.id(), &self.id)
+    }
+
     /// The next event; `None` when the turn has ended. Cancel safe: no event is lost.
     ///
     /// # Errors
-    /// [`Error::ConnectionLost`] and [`Error::Unread`], after which no event comes.
+    /// [`Error::ConnectionLost`], after which no event comes.
     pub async fn next(&mut self) -> Option<Result<TurnEvent, Error>> {
         std::future::poll_fn(|cx| self.poll_event(cx)).await
     }
 
-    /// The next piece of the agent's messages; `None` when the turn has ended. Cancel safe.
+    /// The next piece of the answer; `None` when the turn has ended. Cancel safe.
     ///
     /// # Errors
     /// As [`Turn::next`].
@@ -149,30 +143,53 @@ impl Turn {
         Ok(None)
     }
 
+    /// The next piece of the agent's messages during the work; `None` when the turn has ended. Cancel safe.
+    ///
+    /// # Errors
+    /// As [`Turn::next`].
+    pub async fn next_commentary(&mut self) -> Result<Option<String>, Error> {
+        while let Some(event) = self.next().await {
+            if let TurnEvent::Commentary(text) = event? {
+                return Ok(Some(text));
+            }
+        }
+        Ok(None)
+    }
+
     /// Waits for the end. Dropping the future leaves the turn as it is: to limit the wait, use a timeout and
     /// [`Turn::interrupt`].
     ///
     /// # Errors
-    /// [`Error::TurnFailed`], [`Error::TurnInterrupted`], [`Error::ConnectionLost`] and [`Error::Unread`].
+    /// [`Error::TurnFailed`], [`Error::TurnInterrupted`], [`Error::BudgetExceeded`] and [`Error::ConnectionLost`].
     pub async fn result(&mut self) -> Result<TurnResult, Error> {
         while let Some(event) = self.next().await {
             event?;
         }
+        let progress = self.progress();
         let turn = match &self.ended {
             Some(ended) => ended.clone()?,
-            None => return Err(Error::TurnInterrupted),
+            None => return Err(Error::TurnInterrupted(Box::new(progress))),
         };
-        match turn.status {
-            TurnStatus::Failed => return Err(Error::TurnFailed(turn.error.map(Box::new))),
-            TurnStatus::Interrupted => return Err(Error::TurnInterrupted),
-            TurnStatus::Completed | TurnStatus::InProgress => {}
+        if let Some(End::Turn(end)) = self.end.as_deref()
+            && let Some(why) = end.exceeded()
+        {
+            return Err(Error::BudgetExceeded { why, progress: Box::new(progress) });
         }
-        let text = self.items.iter().rev().find_map(|item| match item {
-            ThreadItem::AgentMessage(message) => Some(message.text.clone()),
-            _ => None,
-        });
-        let text = text.unwrap_or_default();
-        Ok(TurnResult { text, items: self.items.clone(), usage: self.usage.clone(), turn })
+        ended_well(&turn, || progress.clone())?;
+        let review = self.transcript.review();
+        Ok(TurnResult {
+            text: progress.text.clone(),
+            commentary: progress.commentary.clone(),
+            items: progress.items.clone(),
+            usage: progress.usage.clone(),
+            turn_usage: progress.turn_usage,
+            cost: progress.cost.clone(),
+            review: review.map(|review| review.review.clone()),
+            findings: review.and_then(|review| review.findings.clone()),
+            explanation: review.and_then(|review| review.explanation.clone()),
+            turn,
+            progress: Box::new(progress),
+        })
     }
 
     /// Adds a message to the turn.
@@ -182,12 +199,12 @@ impl Turn {
     pub async fn steer(&self, message: impl Into<Input>) -> Result<(), Error> {
         let Input(input) = message.into();
         let params = TurnSteerParams {
-            thread_id: self.thread_id.clone(),
+            thread_id: self.thread.id().to_owned(),
             input,
             expected_turn_id: self.id.clone(),
             responsesapi_client_metadata: None,
         };
-        self.shared.request::<protocol::TurnSteer>(&params).await.map(|_| ())
+        self.thread.shared.request::<protocol::TurnSteer>(&params).await.map(|_| ())
     }
 
     /// Ends the turn.
@@ -195,32 +212,42 @@ impl Turn {
     /// # Errors
     /// [`Error::Refused`], when it has ended, and [`Error::ConnectionLost`].
     pub async fn interrupt(&self) -> Result<(), Error> {
-        let (thread_id, turn_id) = (self.thread_id.clone(), self.id.clone());
+        let (thread_id, turn_id) = (self.thread.id().to_owned(), self.id.clone());
         let params = TurnInterruptParams { thread_id, turn_id };
-        self.shared.request::<protocol::TurnInterrupt>(&params).await.map(|_| ())
+        self.thread.shared.request::<protocol::TurnInterrupt>(&params).await.map(|_| ())
     }
 
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<TurnEvent, Error>>> {
-        while self.ended.is_none() {
-            let Some(event) = ready!(self.events.poll_recv(cx)) else {
-                let why = self.shared.lost().unwrap_or(Error::Unread);
-                return Poll::Ready(Some(Err(self.fail(why))));
-            };
-            if !self.concerns(&event) {
-                continue;
+        loop {
+            if let Some(event) = self.queue.pop_front() {
+                return Poll::Ready(Some(Ok(event)));
             }
-            let name = event.notification.method.clone();
-            return Poll::Ready(Some(self.take(event.notification).map_err(|error| {
-                let why = Error::not_the_protocol(format!("`{name}`: {error}"));
-                let why = self.shared.give_up(why);
-                self.fail(why)
-            })));
+            if self.ended.is_some() {
+                return Poll::Ready(None);
+            }
+            match ready!(self.feed.poll_next(cx)) {
+                Entry::Event(event) => {
+                    if !self.concerns(&event) {
+                        continue;
+                    }
+                    let notification = &event.notification;
+                    let cursor = notification.cursor.as_deref();
+                    self.thread.state.hand_out(cursor, event.order);
+                    if let Err(error) = self.take(&event) {
+                        let name = &notification.method;
+                        let why = self.thread.shared.broken(format!("`{name}`: {error}"));
+                        return Poll::Ready(Some(Err(self.fail(why))));
+                    }
+                }
+                Entry::Turn(turn) => self.replace(&turn),
+                Entry::Failed(why) => return Poll::Ready(Some(Err(self.fail(why)))),
+                Entry::Replaced(_) | Entry::Reopen | Entry::Lagged => {}
+            }
         }
-        Poll::Ready(None)
     }
 
     /// Returns whether an event is one of this turn, or of the turn that it joined, after it did.
-    fn concerns(&mut self, event: &TurnNotification) -> bool {
+    fn concerns(&mut self, event: &Event) -> bool {
         let Some(turn_id) = event.turn_id.as_deref() else { return false };
         let notification = &event.notification;
         if turn_id == self.id {
@@ -238,30 +265,90 @@ impl Turn {
     }
 
     fn fail(&mut self, why: Error) -> Error {
+        let why = why.of_turn(self.progress());
+        self.leave();
         self.ended = Some(Err(why.clone()));
         why
     }
 
-    fn take(&mut self, notification: Notification) -> Result<TurnEvent, DecodeError> {
-        Ok(if let Some(delta) = notification.read::<ItemAgentMessageDelta>() {
-            TurnEvent::Text(delta?.delta)
+    /// Collects no further events.
+    fn leave(&self) {
+        self.thread.state.remove_turn(&Arc::downgrade(&self.feed));
+    }
+
+    fn take(&mut self, event: &Event) -> Result<(), DecodeError> {
+        let notification = &event.notification;
+        if let Some(delta) = notification.read::<ItemAgentMessageDelta>() {
+            let delta = delta?;
+            self.transcript.write(&delta.item_id, &delta.delta);
+            self.say(&delta.item_id, delta.delta);
         } else if let Some(completed) = notification.read::<TurnCompleted>() {
-            let turn = completed?.turn;
-            self.ended = Some(Ok(turn.clone()));
-            TurnEvent::Completed(Box::new(turn))
+            self.complete(completed?.turn);
         } else if let Some(Ok(started)) = notification.read::<ItemStarted>() {
-            TurnEvent::ItemStarted(Box::new(started.item))
+            self.transcript.begin(&started.item);
+            self.queue.push_back(TurnEvent::ItemStarted(Box::new(started.item)));
         } else if let Some(Ok(completed)) = notification.read::<ItemCompleted>() {
             let item = completed.item;
-            self.items.push(item.clone());
-            TurnEvent::ItemCompleted(Box::new(item))
+            if let Some(rest) = self.transcript.complete(&item) {
+                self.say(item.id(), rest);
+            }
+            self.queue.push_back(TurnEvent::ItemCompleted(Box::new(item)));
         } else if let Some(Ok(updated)) = notification.read::<ThreadTokenUsageUpdated>() {
             let usage = updated.token_usage;
-            self.usage = Some(usage.clone());
-            TurnEvent::Usage(Box::new(usage))
+            self.transcript.usage.take(usage.clone());
+            self.queue.push_back(TurnEvent::Usage(Box::new(usage)));
         } else {
-            TurnEvent::Other(notification)
-        })
+            self.queue.push_back(TurnEvent::Other(notification.clone()));
+        }
+        Ok(())
+    }
+
+    fn replace(&mut self, turn: &protocol::Turn) {
+        self.has_begun = true;
+        let is_running = turn.status == TurnStatus::InProgress;
+        for item in &turn.items {
+            let rest = if is_running {
+                self.transcript.replace(item)
+            } else {
+                self.transcript.complete(item)
+            };
+            if let Some(rest) = rest {
+                self.say(item.id(), rest);
+            }
+        }
+        self.queue.push_back(TurnEvent::Replaced(Box::new(turn.clone())));
+        if !is_running {
+            self.complete(turn.clone());
+        }
+    }
+
+    fn say(&mut self, item_id: &str, text: String) {
+        self.queue.push_back(if self.transcript.is_commentary(item_id) {
+            TurnEvent::Commentary(text)
+        } else {
+            TurnEvent::Text(text)
+        });
+    }
+
+    fn complete(&mut self, turn: protocol::Turn) {
+        self.leave();
+        self.ended = Some(Ok(turn.clone()));
+        self.queue.push_back(TurnEvent::Completed(Box::new(turn)));
+    }
+}
+
+/// The error of a turn that did not end well.
+pub(crate) fn ended_well(
+    turn: &protocol::Turn,
+    progress: impl Fn() -> Progress,
+) -> Result<(), Error> {
+    match turn.status {
+        TurnStatus::Failed => Err(Error::TurnFailed(Box::new(TurnFailure {
+            error: turn.error.clone(),
+            progress: progress(),
+        }))),
+        TurnStatus::Interrupted => Err(Error::TurnInterrupted(Box::new(progress()))),
+        TurnStatus::Completed | TurnStatus::InProgress => Ok(()),
     }
 }
 
@@ -274,12 +361,15 @@ impl Stream for Turn {
 }
 
 impl TurnResult {
-    /// The agent's last message as the value that an output schema asked for.
+    /// The answer as the value that an output schema asked for.
     ///
     /// # Errors
-    /// [`Error::InvalidOutput`], with the message.
+    /// [`Error::InvalidOutput`], with the answer.
     pub fn output<T: DeserializeOwned>(&self) -> Result<T, Error> {
-        serde_json::from_str(&self.text)
-            .map_err(|why| Error::InvalidOutput { why: why.to_string(), text: self.text.clone() })
+        serde_json::from_str(&self.text).map_err(|why| Error::InvalidOutput {
+            why: why.to_string(),
+            text: self.text.clone(),
+            progress: self.progress.clone(),
+        })
     }
 }

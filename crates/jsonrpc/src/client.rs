@@ -48,6 +48,8 @@ pub enum Event {
         method: String,
         /// `null` when the message had none.
         params: Box<RawValue>,
+        /// The position of the notification, if it has one (the member `eventCursor`).
+        cursor: Option<String>,
     },
     /// A request from the peer; respond with [`Client::respond`].
     Request {
@@ -114,13 +116,20 @@ impl Client {
     /// Creates a client that takes over `connection`. Must be called within a tokio runtime.
     #[must_use]
     pub fn new(connection: Connection, limits: &Limits) -> (Self, Events) {
-        let Connection { incoming, outbox } = connection;
         let (sender, queue) = mpsc::channel(limits.events.max(1));
+        let outbox = connection.outbox.downgrade();
+        let (client, reader) = Self::over(connection);
+        tokio::spawn(forward(reader, sender, outbox));
+        (client, Events { queue, read: 0 })
+    }
+
+    /// As [`Client::new`], but the caller reads: nothing arrives, responses included, except by [`Reader::next`].
+    #[must_use]
+    pub fn over(connection: Connection) -> (Self, Reader) {
+        let Connection { incoming, outbox } = connection;
         let calls = Calls::default();
-        let dispatch =
-            Dispatch { calls: calls.clone(), events: sender, sent: 0, outbox: outbox.downgrade() };
-        tokio::spawn(dispatch.run(incoming));
-        (Self { outbox, next_id: Arc::default(), calls }, Events { queue, read: 0 })
+        let reader = Reader { incoming, returned: 0, calls: EndCalls(calls.clone()) };
+        (Self { outbox, next_id: Arc::default(), calls }, reader)
     }
 
     /// Calls a method and waits for its result.
@@ -136,7 +145,7 @@ impl Client {
         &self,
         params: &M::Params,
     ) -> (Result<M::Result, CallError>, Position) {
-        match self.call(M::NAME, params).await {
+        match self.call(M::NAME, params, None).await {
             Ok(Response { outcome, position }) => {
                 let result = outcome.map_err(CallError::Rpc).and_then(|result| {
                     read_result(&result)
@@ -163,7 +172,7 @@ impl Client {
         method: &str,
         params: &Value,
     ) -> (Result<Value, CallError>, Position) {
-        match self.call(method, params).await {
+        match self.call(method, params, None).await {
             Ok(Response { outcome, position }) => {
                 let result = outcome.map_err(CallError::Rpc).and_then(|result| {
                     read_result(&result)
@@ -174,6 +183,20 @@ impl Client {
             // Everything came before the end of the connection.
             Err(error) => (Err(error), Position(u64::MAX)),
         }
+    }
+
+    /// Calls a method by name, and returns the text of its result. `taken` gets a result in the task that reads,
+    /// before any later message is read, even when the future of this call was dropped after the request was sent.
+    ///
+    /// # Errors
+    /// [`CallError::Rpc`], [`CallError::Closed`] and [`CallError::Encode`].
+    pub async fn request_taken<P: Serialize>(
+        &self,
+        method: &str,
+        params: &P,
+        taken: Option<Taken>,
+    ) -> Result<Box<RawValue>, CallError> {
+        self.call(method, params, taken).await?.outcome.map_err(CallError::Rpc)
     }
 
     /// Sends a notification.
@@ -213,12 +236,20 @@ impl Client {
         &self.outbox
     }
 
-    async fn call<P: Serialize>(&self, method: &str, params: &P) -> Result<Response, CallError> {
+    async fn call<P: Serialize>(
+        &self,
+        method: &str,
+        params: &P,
+        taken: Option<Taken>,
+    ) -> Result<Response, CallError> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let message = encode_request(&RequestId::Integer(id), method, params)?;
         // Registered before the request is sent, so that the response always finds its call.
-        let (_registration, answer) = self.calls.register(id).ok_or(CallError::Closed)?;
-        self.send(message)?;
+        let (registration, answer) = self.calls.register(id, taken).ok_or(CallError::Closed)?;
+        if let Err(error) = self.send(message) {
+            registration.calls.take(id);
+            return Err(error);
+        }
         answer.await.map_err(|_| CallError::Closed)
     }
 
@@ -233,8 +264,17 @@ struct Response {
     position: Position,
 }
 
+/// Gets the result of a call in the task that reads: [`Client::request_taken`].
+pub type Taken = Box<dyn FnOnce(&RawValue) + Send>;
+
+/// A call in progress.
+struct Call {
+    caller: oneshot::Sender<Response>,
+    taken: Option<Taken>,
+}
+
 /// The calls in progress; `None` once the connection has ended.
-type Waiting = Option<HashMap<i64, oneshot::Sender<Response>>>;
+type Waiting = Option<HashMap<i64, Call>>;
 
 #[derive(Clone)]
 struct Calls(Arc<Mutex<Waiting>>);
@@ -246,14 +286,27 @@ impl Default for Calls {
 }
 
 impl Calls {
-    fn register(&self, id: i64) -> Option<(Registration, oneshot::Receiver<Response>)> {
-        let (sender, answer) = oneshot::channel();
-        self.lock().as_mut()?.insert(id, sender);
+    fn register(
+        &self,
+        id: i64,
+        taken: Option<Taken>,
+    ) -> Option<(Registration, oneshot::Receiver<Response>)> {
+        let (caller, answer) = oneshot::channel();
+        self.lock().as_mut()?.insert(id, Call { caller, taken });
         Some((Registration { calls: self.clone(), id }, answer))
     }
 
-    fn take(&self, id: i64) -> Option<oneshot::Sender<Response>> {
+    fn take(&self, id: i64) -> Option<Call> {
         self.lock().as_mut()?.remove(&id)
+    }
+
+    /// Removes a call whose result is of use to its caller alone.
+    fn abandon(&self, id: i64) {
+        let mut calls = self.lock();
+        let Some(calls) = calls.as_mut() else { return };
+        if calls.get(&id).is_some_and(|call| call.taken.is_none()) {
+            calls.remove(&id);
+        }
     }
 
     /// Ends every call in progress, and every later one, with [`CallError::Closed`].
@@ -276,41 +329,41 @@ struct Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        self.calls.take(self.id);
+        self.calls.abandon(self.id);
     }
 }
 
-/// The task that distributes incoming messages.
-struct Dispatch {
-    calls: Calls,
-    events: mpsc::Sender<Event>,
-    /// Events that were sent.
-    sent: u64,
-    outbox: WeakOutbox,
+/// The reading side of a [`Client`]: responses go to their callers, everything else is returned. When it is dropped,
+/// or at the end of the connection, every call ends with [`CallError::Closed`].
+pub struct Reader {
+    incoming: Inbox,
+    /// Events that were returned.
+    returned: u64,
+    calls: EndCalls,
 }
 
-impl Dispatch {
-    async fn run(mut self, mut incoming: Inbox) {
-        // Runs even when this task is dropped with its runtime.
-        let _end = EndCalls(self.calls.clone());
-        while let Some(incoming) = incoming.recv().await {
+impl Reader {
+    /// Returns the next event, after the responses before it were handed out; `None` once the connection has ended.
+    /// While it is not called nothing is read, and the peer has to wait. Cancel safe: no event is lost.
+    pub async fn next(&mut self) -> Option<Event> {
+        while let Some(incoming) = self.incoming.recv().await {
             let event = match incoming {
                 Incoming::Message(message) => self.sort(message),
                 Incoming::Malformed(malformed) => Some(Event::Fault(malformed.error)),
             };
-            if let Some(event) = event {
-                match self.events.send(event).await {
-                    Ok(()) => self.sent += 1,
-                    Err(unread) => self.decline(unread.0),
-                }
+            if event.is_some() {
+                self.returned += 1;
+                return event;
             }
         }
+        self.calls.0.end();
+        None
     }
 
     fn sort(&self, message: Message) -> Option<Event> {
         match message {
-            Message::Notification { method, params } => {
-                Some(Event::Notification { method, params: params.unwrap_or_else(null) })
+            Message::Notification { method, params, cursor } => {
+                Some(Event::Notification { method, params: params.unwrap_or_else(null), cursor })
             }
             Message::Request { id, method, params, .. } => {
                 Some(Event::Request { id, method, params: params.unwrap_or_else(null) })
@@ -318,25 +371,36 @@ impl Dispatch {
             Message::Response { id: Some(id), outcome } => {
                 // The caller may have been cancelled; an id that we never used matches no call.
                 if let RequestId::Integer(id) = id
-                    && let Some(caller) = self.calls.take(id)
+                    && let Some(call) = self.calls.0.take(id)
                 {
-                    let _ = caller.send(Response { outcome, position: Position(self.sent) });
+                    if let (Some(taken), Ok(result)) = (call.taken, &outcome) {
+                        taken(result);
+                    }
+                    let position = Position(self.returned);
+                    let _ = call.caller.send(Response { outcome, position });
                 }
                 None
             }
             Message::Response { id: None, outcome } => outcome.err().map(Event::Fault),
         }
     }
+}
 
-    /// Rejects a request that no handler takes, so that the peer does not wait forever.
-    fn decline(&self, event: Event) {
-        if let (Event::Request { id, method, .. }, Some(outbox)) = (event, self.outbox.upgrade()) {
-            // A closed outbox needs no response: the peer sees the connection close.
+/// Moves events into the queue of [`Events`].
+async fn forward(mut reader: Reader, events: mpsc::Sender<Event>, outbox: WeakOutbox) {
+    while let Some(event) = reader.next().await {
+        if let Err(unread) = events.send(event).await
+            && let Event::Request { id, method, .. } = unread.0
+            && let Some(outbox) = outbox.upgrade()
+        {
+            // No handler takes it: the peer must not wait forever. A closed outbox needs no response: the peer
+            // sees the connection close.
             let _ = outbox.push(encode_error(Some(&id), &ErrorObject::method_not_found(&method)));
         }
     }
 }
 
+/// Ends the calls even when the task that reads is dropped with its runtime.
 struct EndCalls(Calls);
 
 impl Drop for EndCalls {

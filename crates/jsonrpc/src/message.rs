@@ -30,6 +30,9 @@ pub enum Message {
         method: String,
         /// `None` when absent or `null`.
         params: Option<Box<RawValue>>,
+        /// The member `eventCursor`: the position of the notification, not examined. One that is not a string is as
+        /// good as none.
+        cursor: Option<String>,
     },
     /// The response to a request.
     Response {
@@ -90,7 +93,7 @@ pub fn decode(line: &[u8]) -> Result<Message, Malformed> {
         });
     }
     match envelope.method {
-        Some(method) => call(envelope.id, method, envelope.params, envelope.trace),
+        Some(method) => call(&envelope, method),
         None => response(&envelope, text),
     }
 }
@@ -117,9 +120,9 @@ impl PartialEq for Message {
                 Self::Request { id: x, method: y, params: z, trace: e },
             ) => a == x && b == y && text(c) == text(z) && d == e,
             (
-                Self::Notification { method: b, params: c },
-                Self::Notification { method: y, params: z },
-            ) => b == y && text(c) == text(z),
+                Self::Notification { method: b, params: c, cursor: d },
+                Self::Notification { method: y, params: z, cursor: e },
+            ) => b == y && text(c) == text(z) && d == e,
             (Self::Response { id: a, outcome: b }, Self::Response { id: x, outcome: y }) => {
                 a == x && b.as_ref().map(|raw| raw.get()) == y.as_ref().map(|raw| raw.get())
             }
@@ -151,13 +154,8 @@ fn not_an_object(text: &str) -> Malformed {
     invalid(None, "a message must be a JSON object")
 }
 
-fn call(
-    id: Option<&RawValue>,
-    method: &RawValue,
-    params: Option<&RawValue>,
-    trace: Option<&RawValue>,
-) -> Result<Message, Malformed> {
-    let id = match id.map(|id| read_id(id).ok_or(())).transpose() {
+fn call(envelope: &Envelope<'_>, method: &RawValue) -> Result<Message, Malformed> {
+    let id = match envelope.id.map(|id| read_id(id).ok_or(())).transpose() {
         Ok(id) => id,
         Err(()) => {
             return Err(invalid(None, "`id` must be a string or an integer of 64 bits"));
@@ -166,10 +164,14 @@ fn call(
     let Some(method) = read_string(method) else {
         return Err(invalid(id, "`method` must be a string"));
     };
-    let params = params.filter(|params| !is_null(params)).map(ToOwned::to_owned);
+    let params = envelope.params.filter(|params| !is_null(params)).map(ToOwned::to_owned);
     Ok(match id {
-        Some(id) => Message::Request { id, method, params, trace: trace.and_then(read_trace) },
-        None => Message::Notification { method, params },
+        Some(id) => {
+            Message::Request { id, method, params, trace: envelope.trace.and_then(read_trace) }
+        }
+        None => {
+            Message::Notification { method, params, cursor: envelope.cursor.and_then(read_string) }
+        }
     })
 }
 
@@ -244,6 +246,7 @@ struct Envelope<'a> {
     result: Option<&'a RawValue>,
     error: Option<&'a RawValue>,
     trace: Option<&'a RawValue>,
+    cursor: Option<&'a RawValue>,
     duplicate: Option<&'static str>,
 }
 
@@ -272,6 +275,7 @@ impl<'de> Visitor<'de> for EnvelopeVisitor {
                 Some("result") => &mut envelope.result,
                 Some("error") => &mut envelope.error,
                 Some("trace") => &mut envelope.trace,
+                Some("eventCursor") => &mut envelope.cursor,
                 _ => {
                     map.next_value::<IgnoredAny>()?;
                     continue;
@@ -305,7 +309,7 @@ impl Visitor<'_> for KeyVisitor {
     }
 
     fn visit_str<E>(self, name: &str) -> Result<Key, E> {
-        Ok(Key(["id", "method", "params", "result", "error", "trace"]
+        Ok(Key(["id", "method", "params", "result", "error", "trace", "eventCursor"]
             .into_iter()
             .find(|n| *n == name)))
     }

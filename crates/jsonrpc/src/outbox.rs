@@ -199,7 +199,7 @@ impl Outbox {
     }
 
     /// Pings the peer, if the transport supports it.
-    pub(crate) fn ping(&self) {
+    pub fn ping(&self) {
         self.handle.shared.control(|controls| controls.ping = true);
     }
 

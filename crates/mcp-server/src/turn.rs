@@ -256,7 +256,7 @@ impl Running {
 
     fn take(&mut self, link: &Link, event: Event) -> Result<(), String> {
         match event {
-            Event::Notification { method, params } => self.notified(&method, &params),
+            Event::Notification { method, params, .. } => self.notified(&method, &params),
             Event::Request { id, method, params } => self.asked(link, id, &method, &params),
             Event::Fault(fault) => Err(format!("the server sent an invalid message: {fault}")),
         }

@@ -164,7 +164,7 @@ impl Link {
 
 fn arrival(event: Event) -> Arrival {
     match event {
-        Event::Notification { method, params } => Arrival::Notification { method, params },
+        Event::Notification { method, params, .. } => Arrival::Notification { method, params },
         Event::Request { id, method, params } => Arrival::Request { id, method, params },
         Event::Fault(fault) => {
             Arrival::Lost(format!("the server sent an invalid message: {fault}"))

@@ -46,7 +46,7 @@ impl Adapter {
             Event::Request { id, method, params } => {
                 self.asked(session, id, &method, &params);
             }
-            Event::Notification { method, params } => {
+            Event::Notification { method, params, .. } => {
                 // What agents do stays with them; their questions are passed on.
                 let own = thread.filter(|thread| self.sessions.contains_key(thread));
                 let read = match &own {

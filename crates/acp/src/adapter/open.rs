@@ -245,7 +245,7 @@ impl Adapter {
     fn turns_begun(&self, id: &str) -> Vec<String> {
         let held = self.sessions.get(id).and_then(|session| session.held.as_ref());
         let begun = |event: &Event| match event {
-            Event::Notification { method, params } if method == protocol::TurnStarted::NAME => {
+            Event::Notification { method, params, .. } if method == protocol::TurnStarted::NAME => {
                 // One that cannot be read is reported when it is its turn.
                 serde_json::from_str::<TurnStartedNotification>(params.get())
                     .ok()

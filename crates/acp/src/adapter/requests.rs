@@ -44,7 +44,7 @@ impl Adapter {
             Incoming::Message(Message::Request { id, method, params, .. }) => {
                 self.request(id, &method, params.as_deref());
             }
-            Incoming::Message(Message::Notification { method, params }) => {
+            Incoming::Message(Message::Notification { method, params, .. }) => {
                 self.notification(&method, params.as_deref());
             }
             Incoming::Message(Message::Response { id: Some(id), outcome }) => {

@@ -235,7 +235,7 @@ impl LocalServer {
 
     async fn take(&mut self, event: Event, observer: &mut impl Observer) -> anyhow::Result<()> {
         match event {
-            Event::Notification { method, params } => {
+            Event::Notification { method, params, .. } => {
                 if method == protocol::TurnCompleted::NAME {
                     let received: TurnCompletedNotification = serde_json::from_str(params.get())?;
                     self.completed = Some(received.turn);

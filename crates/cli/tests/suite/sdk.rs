@@ -3,15 +3,20 @@
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use crate::common;
 use crate::common::{Running, TestEnvironment};
 use agentd_embed::protocol::{
     AskForApproval, CollaborationMode, ThreadItem, ThreadStartParams, TurnStartParams, TurnStatus,
 };
-use agentd_embed::{Agent, AgentBuilder, Approval, Error, RefusalKind, Tool, TurnEvent};
+use agentd_embed::{
+    Agent, AgentBuilder, Approval, Error, OnBusy, RefusalKind, ThreadEvent, Tool, ToolError,
+    TurnEvent, TurnOptions,
+};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Notify;
 
 fn message(text: &str) -> Value {
@@ -180,7 +185,7 @@ async fn functions_are_tools() {
     let weather = Tool::new("weather", "The weather.", schema, |place: Place| async move {
         match place.city.as_str() {
             "Vienna" => Ok(json!({ "weather": "sunny" })),
-            city => Err(format!("there is no {city}")),
+            city => Err(ToolError::new(format!("there is no {city}"))),
         }
     });
     let agent = builder(&env, responses).tool(weather).start().await.unwrap();
@@ -260,7 +265,7 @@ async fn a_turn_is_steered_and_interrupted() {
             turn.interrupt().await.unwrap();
         }
     }
-    assert!(matches!(turn.result().await, Err(Error::TurnInterrupted)));
+    assert!(matches!(turn.result().await, Err(Error::TurnInterrupted(_))));
     let late = turn.steer("more").await.unwrap_err();
     assert!(matches!(late, Error::Refused { .. }), "{late}");
     assert_eq!(thread.run("again").await.unwrap().text, "Next");
@@ -301,7 +306,7 @@ async fn two_agents_share_a_server() {
         let connect = || {
             let builder =
                 Agent::builder().address(&address).offline().model(&model).cwd(env.work());
-            builder.token("secret-token-of-the-test-0123456789")
+            builder.token("secret-token-of-the-test-0123456789").reconnect_timeout(Duration::ZERO)
         };
         if kind == "ws" {
             let refused = connect().token("wrong").start().await.err().unwrap();
@@ -318,4 +323,135 @@ async fn two_agents_share_a_server() {
             assert!(matches!(other.read().await, Err(Error::ConnectionLost(_))));
         }
     }
+}
+
+/// A proxy in front of a Unix socket, whose connections can be cut in the middle of whatever they do.
+struct Gate {
+    address: String,
+    connections: Arc<Mutex<Vec<tokio::task::JoinHandle<()>>>>,
+}
+
+impl Gate {
+    async fn new(kind: &str, env: &TestEnvironment, socket: std::path::PathBuf) -> Self {
+        use tokio::net::{TcpListener, UnixListener, UnixStream};
+
+        let connections: Arc<Mutex<Vec<_>>> = Arc::default();
+        let taken = connections.clone();
+        async fn pass(mut near: impl AsyncRead + AsyncWrite + Unpin, socket: std::path::PathBuf) {
+            // The server may be gone.
+            let Ok(mut far) = UnixStream::connect(socket).await else { return };
+            let _ = tokio::io::copy_bidirectional(&mut near, &mut far).await;
+        }
+        let address = if kind == "unix" {
+            let path = env.tmp().join("gate");
+            let listener = UnixListener::bind(&path).unwrap();
+            tokio::spawn(async move {
+                while let Ok((near, _)) = listener.accept().await {
+                    taken.lock().unwrap().push(tokio::spawn(pass(near, socket.clone())));
+                }
+            });
+            format!("unix://{}", path.display())
+        } else {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = format!("ws://{}", listener.local_addr().unwrap());
+            tokio::spawn(async move {
+                while let Ok((near, _)) = listener.accept().await {
+                    taken.lock().unwrap().push(tokio::spawn(pass(near, socket.clone())));
+                }
+            });
+            address
+        };
+        Self { address, connections }
+    }
+
+    fn cut(&self) {
+        for connection in &*self.connections.lock().unwrap() {
+            connection.abort();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_stream_goes_on_after_losses_with_nothing_lost_or_doubled() {
+    for kind in ["unix", "ws"] {
+        let env = TestEnvironment::new();
+        let long: String = (0..200).map(|at| format!("word {at} of it ")).collect();
+        let written = json!({ "steps": [{ "message": { "text": long, "chunk_chars": 8, "chunk_delay_ms": 5 } }] });
+        let model = env.script(&json!([written, message("Next")]));
+        let socket = env.tmp().join("s");
+        let listen = format!("unix://{}", socket.display());
+        let running = Running::start(&mut env.agentd(&["app-server", "--listen", &listen]));
+        running.line_with("listening on ");
+        let gate = Gate::new(kind, &env, socket).await;
+        let builder = Agent::builder().address(&gate.address).offline().model(&model);
+        let agent = builder.cwd(env.work()).start().await.unwrap();
+        let thread = agent.thread(ThreadStartParams::default()).await.unwrap();
+        let since = thread.cursor().unwrap();
+        let mut turn = thread.turn("go").await.unwrap();
+        let (mut text, mut following) = (String::new(), 300);
+        while let Some(part) = turn.next_text().await.unwrap() {
+            text += &part;
+            if text.len() > following {
+                following += 600;
+                gate.cut();
+            }
+        }
+        let result = turn.result().await.unwrap();
+        assert_eq!((text, &result.text), (long.clone(), &long));
+        assert_eq!(result.items.len(), 2, "{:?}", result.items);
+        assert!(gate.connections.lock().unwrap().len() >= 4);
+        // A thread that is not followed is subscribed to when its next turn starts.
+        gate.cut();
+        while thread.read().await.is_ok() {}
+        assert_eq!(thread.run("more").await.unwrap().text, "Next");
+
+        // Another agent has the events after each position.
+        let other = Agent::builder().address(&gate.address).start().await.unwrap();
+        let again = other.resume(thread.id()).await.unwrap();
+        let mut events = again.events(Some(&since));
+        let (mut seen, mut ended) = (String::new(), 0);
+        while ended < 2 {
+            match events.next().await.unwrap().unwrap() {
+                ThreadEvent::Notification(event) if event.method == "turn/completed" => ended += 1,
+                // The deltas of an item that is complete are not kept.
+                ThreadEvent::Notification(event) if event.method == "item/completed" => {
+                    seen += event.params.get();
+                }
+                ThreadEvent::Replaced(replaced) => panic!("{replaced:?}"),
+                _ => {}
+            }
+        }
+        assert!(seen.contains(&long) && seen.contains("Next"), "{seen}");
+    }
+}
+
+#[tokio::test]
+async fn another_client_s_turn_is_followed_joined_and_interrupted() {
+    let env = TestEnvironment::new();
+    let model = env.script(&json!([idle()]));
+    let socket = format!("unix://{}", env.tmp().join("s").display());
+    let running = Running::start(&mut env.agentd(&["app-server", "--listen", &socket]));
+    running.line_with("listening on ");
+    let connect = || Agent::builder().address(&socket).offline().model(&model).cwd(env.work());
+    let (first, second) = (connect().start().await.unwrap(), connect().start().await.unwrap());
+    let thread = first.thread(ThreadStartParams::default()).await.unwrap();
+    let mut turn = thread.turn("go").await.unwrap();
+    while turn.next_text().await.unwrap().is_some_and(|text| !text.contains('.')) {}
+    let other = second.resume(thread.id()).await.unwrap();
+    let busy = other.turn_with(TurnOptions::new("no").on_busy(OnBusy::Error)).await.err();
+    assert!(matches!(busy, Some(Error::ThreadBusy(_))), "{busy:?}");
+    let mut followed = other.running().await.unwrap().unwrap();
+    assert_eq!(followed.id(), turn.id());
+    let Some(Ok(TurnEvent::Text(text))) = followed.next().await else { panic!() };
+    assert_eq!(text, "I begin.");
+    let joined = other.turn_with(TurnOptions::new("also").on_busy(OnBusy::Join)).await.unwrap();
+    assert_eq!(joined.id(), turn.id());
+    assert!(other.steer("and this").await.unwrap());
+    assert!(other.interrupt().await.unwrap());
+    for turn in [&mut turn, &mut followed] {
+        let error = turn.result().await.unwrap_err();
+        assert!(matches!(error, Error::TurnInterrupted(_)), "{error:?}");
+        assert_eq!(error.progress().unwrap().text, "I begin.");
+    }
+    assert!(other.running().await.unwrap().is_none());
 }

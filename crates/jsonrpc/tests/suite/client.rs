@@ -1,10 +1,14 @@
 //! The client against a peer that speaks through the same framing.
 
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::time::Duration;
 
 use jsonrpc::{
     CallError, Client, CloseReason, Connection, ErrorObject, Event, Events, Incoming, Limits,
-    Message, Method, Notification, RequestId, code, encode_error, encode_notification,
+    Message, Method, Notification, RequestId, Taken, code, encode_error, encode_notification,
     encode_request, encode_response,
 };
 use serde::{Deserialize, Serialize};
@@ -85,7 +89,7 @@ async fn typed_calls_and_their_errors() {
     assert_eq!(error.to_string(), says);
     let mut peer = serving.await.unwrap();
     client.notify::<Done>(&()).unwrap();
-    let expect = Message::Notification { method: "done".into(), params: None };
+    let expect = Message::Notification { method: "done".into(), params: None, cursor: None };
     assert_eq!(peer.incoming.recv().await, Some(Incoming::Message(expect)));
 }
 
@@ -120,7 +124,7 @@ async fn events_arrive_in_order_and_requests_are_answered() {
     peer.outbox.push(encode_request(&"q".into(), "ask", &()).unwrap()).unwrap();
     peer.outbox.push(bytes::Bytes::from_static(b"nonsense")).unwrap();
     peer.outbox.push(encode_error(None, &ErrorObject::parse_error("x"))).unwrap();
-    let Some(Event::Notification { method, params }) = events.next().await else { panic!() };
+    let Some(Event::Notification { method, params, .. }) = events.next().await else { panic!() };
     assert_eq!((method.as_str(), params.get()), ("n", r#"{"x":1}"#));
     let Some(Event::Request { id, method, params }) = events.next().await else { panic!() };
     assert_eq!((method.as_str(), params.get()), ("ask", "null"));
@@ -257,4 +261,51 @@ async fn a_response_has_its_place_among_the_events() {
     assert!(events.try_next_before(position).is_none());
     let event = events.next().await;
     assert!(matches!(event, Some(Event::Notification { method, .. }) if method == "after"));
+}
+
+/// Polls a future once.
+async fn is_pending<F: Future + Unpin>(future: &mut F) -> bool {
+    poll_fn(|cx| Poll::Ready(Pin::new(&mut *future).poll(cx).is_pending())).await
+}
+
+/// A result reaches its `taken` in front of every later event, also when the caller is gone, and an error does not.
+#[tokio::test]
+async fn a_result_is_taken_before_later_messages_although_its_caller_is_gone() {
+    for is_dropped in [false, true] {
+        let (ours, mut peer) = Connection::pair(Limits::default());
+        let (client, mut reader) = Client::over(ours);
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let call = |name: &'static str| {
+            let (client, order) = (client.clone(), order.clone());
+            let taken: Taken = Box::new(move |result| {
+                order.lock().unwrap().push(format!("{name} {result}"));
+            });
+            Box::pin(async move { client.request_taken(name, &json!({}), Some(taken)).await })
+        };
+        let (mut first, mut second) = (call("first"), call("second"));
+        assert!(is_pending(&mut first).await);
+        assert!(is_pending(&mut second).await);
+        let (id, ..) = request(&mut peer).await;
+        peer.outbox.push(encode_response(&id, &json!(1))).unwrap();
+        peer.outbox.push(encode_notification("news", &json!({})).unwrap()).unwrap();
+        let (id, ..) = request(&mut peer).await;
+        peer.outbox.push(encode_error(Some(&id), &ErrorObject::overloaded())).unwrap();
+        peer.outbox.push(encode_notification("news", &json!({})).unwrap()).unwrap();
+        if is_dropped {
+            drop(first);
+        } else {
+            // It is not read yet.
+            assert!(is_pending(&mut first).await);
+        }
+        assert!(matches!(reader.next().await, Some(Event::Notification { .. })));
+        assert_eq!(*order.lock().unwrap(), ["first 1"]);
+        reader.next().await;
+        assert!(matches!(second.await, Err(CallError::Rpc(_))));
+        assert_eq!(*order.lock().unwrap(), ["first 1"]);
+        let mut third = call("third");
+        assert!(is_pending(&mut third).await);
+        drop(peer);
+        assert!(reader.next().await.is_none());
+        assert!(matches!(third.await, Err(CallError::Closed)));
+    }
 }

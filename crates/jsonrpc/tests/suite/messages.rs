@@ -18,7 +18,7 @@ fn request(id: impl Into<RequestId>, method: &str, params: Option<&str>) -> Mess
 }
 
 fn notification(method: &str, params: Option<&str>) -> Message {
-    Message::Notification { method: method.into(), params: params.map(raw) }
+    Message::Notification { method: method.into(), params: params.map(raw), cursor: None }
 }
 
 fn result(id: impl Into<RequestId>, result: &str) -> Message {
@@ -53,6 +53,23 @@ fn messages() {
             outcome: Err(ErrorObject::new(code::PARSE_ERROR, "Parse error")),
         },
     );
+}
+
+#[test]
+fn a_notification_has_its_cursor_and_one_that_is_no_text_is_none() {
+    for (member, expect) in [
+        (r#","eventCursor":"a.7""#, Some("a.7")),
+        (r#","eventCursor":"\u0061""#, Some("a")),
+        (r#","eventCursor":7"#, None),
+        (r#","eventCursor":null"#, None),
+        (r#","eventCursor":{"x":["y"]}"#, None),
+        ("", None),
+    ] {
+        let line = format!(r#"{{"method":"m","params":{{}}{member}}}"#);
+        let cursor = expect.map(ToOwned::to_owned);
+        let expect = Message::Notification { method: "m".into(), params: Some(raw("{}")), cursor };
+        assert_eq!(decode(line.as_bytes()), Ok(expect), "{line}");
+    }
 }
 
 #[track_caller]
@@ -196,7 +213,7 @@ fn a_delta_frame_encodes_its_notification() {
         let frame = DeltaFrame::new("a/b", &params, "delta").unwrap();
         let mut whole = params;
         whole["delta"] = text.into();
-        let Ok(Message::Notification { method, params: Some(read) }) =
+        let Ok(Message::Notification { method, params: Some(read), .. }) =
             decode(&joined(&frame.delta(text)))
         else {
             panic!("no notification");
@@ -245,8 +262,11 @@ fn any_message() -> impl Strategy<Value = Message> {
             params,
             trace: None,
         }),
-        (any::<String>(), params())
-            .prop_map(|(method, params)| Message::Notification { method, params }),
+        (any::<String>(), params()).prop_map(|(method, params)| Message::Notification {
+            method,
+            params,
+            cursor: None
+        }),
         (any_id(), any_json()).prop_map(|(id, json)| Message::Response {
             id: Some(id),
             outcome: Ok(raw(&json.to_string())),
@@ -259,7 +279,9 @@ fn any_message() -> impl Strategy<Value = Message> {
 fn encode(message: &Message) -> Bytes {
     match message {
         Message::Request { id, method, params, .. } => encode_request(id, method, params).unwrap(),
-        Message::Notification { method, params } => encode_notification(method, params).unwrap(),
+        Message::Notification { method, params, .. } => {
+            encode_notification(method, params).unwrap()
+        }
         Message::Response { id, outcome: Ok(result) } => {
             encode_response(id.as_ref().unwrap(), result)
         }

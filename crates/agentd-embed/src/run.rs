@@ -1,0 +1,242 @@
+//! Running turns and compactions, of which one agent runs one at a time in a thread.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use jsonrpc::Method as _;
+use protocol::{ThreadCompactStart, TurnStartParams};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tokio::sync::oneshot;
+
+use crate::context::UserValue;
+use crate::ends::{CompactionEnd, End, TurnEnd};
+use crate::feed::Feed;
+use crate::link::OnResult;
+use crate::order::Place;
+use crate::shared::{Shared, unreadable};
+use crate::state::ThreadState;
+use crate::transcript::Transcript;
+use crate::turn::ended_well;
+use crate::{Amount, Error, Input, Thread, Turn};
+
+/// A turn that is to start.
+///
+/// ```
+/// use agentd_embed::{OnBusy, TurnOptions};
+///
+/// # fn example() -> Result<TurnOptions, agentd_embed::Error> {
+/// let options = TurnOptions::new("Fix the test").on_busy(OnBusy::Error).max_cost("0.50".parse()?);
+/// # Ok(options)
+/// # }
+/// ```
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct TurnOptions {
+    /// The message, and settings of the turn. The id of the thread need not be given.
+    pub params: TurnStartParams,
+    /// The behaviour while another turn runs in the thread.
+    pub on_busy: OnBusy,
+    /// The cost, in US dollars with the turn's agents, above which the turn is interrupted and its result is
+    /// [`Error::BudgetExceeded`], even when the price is not known. The request that passes it is paid.
+    pub max_cost: Option<Amount>,
+    pub(crate) context: Option<UserValue>,
+}
+
+/// The start of a turn in a thread in which another one runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OnBusy {
+    /// It waits for what this agent started in the thread before it, and joins the turn of another client.
+    #[default]
+    Wait,
+    /// The message is added to the running turn of any client, and that turn is returned.
+    Join,
+    /// [`Error::ThreadBusy`].
+    Error,
+}
+
+impl TurnOptions {
+    /// A turn with this message.
+    pub fn new(message: impl Into<Input>) -> Self {
+        let Input(input) = message.into();
+        TurnStartParams { input, ..Default::default() }.into()
+    }
+
+    /// Sets the behaviour while another turn runs.
+    #[must_use]
+    pub fn on_busy(self, on_busy: OnBusy) -> Self {
+        Self { on_busy, ..self }
+    }
+
+    /// Sets the limit of its cost.
+    #[must_use]
+    pub fn max_cost(self, limit: Amount) -> Self {
+        Self { max_cost: Some(limit), ..self }
+    }
+
+    /// Sets the application's own value for the callbacks and tools of this turn: [`crate::CallContext::user`].
+    #[must_use]
+    pub fn context<C: Send + Sync + 'static>(self, value: C) -> Self {
+        Self { context: Some(Arc::new(value)), ..self }
+    }
+}
+
+impl From<TurnStartParams> for TurnOptions {
+    fn from(params: TurnStartParams) -> Self {
+        Self { params, ..Default::default() }
+    }
+}
+
+/// The result of a request that starts a turn.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Started {
+    turn: Named,
+    /// Of a review.
+    #[serde(default)]
+    review_thread_id: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Named {
+    id: String,
+}
+
+/// Something that runs in a thread. Dropping it lets the next one begin.
+struct Run {
+    end: Arc<End>,
+    /// Its thread: of a detached review, another one than that it was started in.
+    runs_in: Mutex<Arc<ThreadState>>,
+    place: Mutex<Option<Place>>,
+}
+
+impl Run {
+    async fn begin(state: &Arc<ThreadState>, end: End) -> Arc<Self> {
+        let place = state.order.take().await;
+        let end = Arc::new(end);
+        state.run(&end);
+        let (runs_in, place) = (Mutex::new(state.clone()), Mutex::new(Some(place)));
+        Arc::new(Self { end, runs_in, place })
+    }
+
+    fn turn_end(&self) -> Option<&TurnEnd> {
+        match &*self.end {
+            End::Turn(end) => Some(end),
+            End::Compaction(_) => None,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Arc<ThreadState>> {
+        self.runs_in.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// It runs in another thread.
+    fn move_to(&self, state: Arc<ThreadState>, feed: &Weak<Feed>) {
+        let mut runs_in = self.lock();
+        runs_in.stop_running(&self.end);
+        runs_in.remove_turn(feed);
+        state.set_context(runs_in.context());
+        state.run(&self.end);
+        if let Some(feed) = feed.upgrade() {
+            state.add_turn(&feed);
+        }
+        *runs_in = state;
+        drop(self.place.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        let runs_in = self.lock();
+        runs_in.stop_running(&self.end);
+        if let Some(turn_id) = self.turn_end().and_then(|end| end.turn_id.get()) {
+            runs_in.forget_turn_context(turn_id);
+        }
+    }
+}
+
+/// Starts a turn, once what this agent runs in the thread has ended.
+pub(crate) async fn start<P: Serialize + Send + Sync + 'static>(
+    thread: &Thread,
+    method: &'static str,
+    params: P,
+    max_cost: Option<Amount>,
+    context: Option<UserValue>,
+) -> Result<Turn, Error> {
+    let (shared, state) = (thread.shared.clone(), thread.state.clone());
+    let run = Run::begin(&state, End::Turn(TurnEnd::new(max_cost))).await;
+    let feed = Feed::new(shared.pressure.clone(), true);
+    // Before the turn starts, so that no event of it is missed.
+    state.add_turn(&feed);
+    let (sender, started) = oneshot::channel();
+    let (reader, end) = (Arc::downgrade(&feed), run.end.clone());
+    // Outside of this future, which may be dropped: the turn runs all the same.
+    tokio::spawn(async move {
+        let started = request(&shared, &state, &run, method, &params, (reader, context)).await;
+        let has_started = started.is_ok();
+        // Without a receiver, there is no follower of the turn.
+        let _ = sender.send(started);
+        if has_started && let Some(end) = run.turn_end() {
+            end.wait().await;
+        }
+    });
+    let (id, state) = started.await.unwrap_or_else(|_| Err(no_runtime()))?;
+    Ok(Turn::new(Thread { shared: thread.shared.clone(), state }, id, feed, Some(end)))
+}
+
+/// Sends the request of a turn, and returns its id and its thread.
+async fn request(
+    shared: &Arc<Shared>,
+    state: &Arc<ThreadState>,
+    run: &Arc<Run>,
+    method: &str,
+    params: &impl Serialize,
+    (feed, context): (Weak<Feed>, Option<UserValue>),
+) -> Result<(String, Arc<ThreadState>), Error> {
+    shared.subscribe(state).await?;
+    let (taking, of_agent, started_in) = (run.clone(), shared.clone(), state.id.clone());
+    // Before any later event: the turn may be a short one.
+    let taken: OnResult = Arc::new(move |result, link| {
+        let Ok(started) = serde_json::from_str::<Started>(result.get()) else { return };
+        let id = started.turn.id;
+        if let Some(feed) = feed.upgrade() {
+            feed.set_turn(&id);
+        }
+        if let Some(end) = taking.turn_end() {
+            let _ = end.turn_id.set(id.clone());
+        }
+        if let Some(runs_in) = started.review_thread_id.filter(|id| *id != started_in) {
+            let state = of_agent.state_of(&runs_in);
+            state.subscribed(link, None);
+            taking.move_to(state, &feed);
+        }
+        if let Some(value) = context.clone() {
+            taking.lock().set_turn_context(&id, value);
+        }
+    });
+    shared.call(method, params, Some(taken)).await?;
+    let id = run.turn_end().and_then(|end| end.turn_id.get().cloned());
+    let id = id.ok_or_else(|| unreadable(method, "it has no `turn` with an `id`"))?;
+    let runs_in = run.lock().clone();
+    Ok((id, runs_in))
+}
+
+/// Runs a compaction to its end.
+pub(crate) async fn compact(thread: &Thread) -> Result<(), Error> {
+    let (shared, state) = (thread.shared.clone(), thread.state.clone());
+    let run = Run::begin(&state, End::Compaction(CompactionEnd::default())).await;
+    let compacting = tokio::spawn(async move {
+        shared.subscribe(&state).await?;
+        let params = json!({ "threadId": state.id });
+        shared.call(ThreadCompactStart::NAME, &params, None).await?;
+        let End::Compaction(end) = &*run.end else { return Ok(()) };
+        let turn = end.wait().await?;
+        ended_well(&turn, || Transcript::default().progress(&state.id, &turn.id))
+    });
+    compacting.await.unwrap_or_else(|_| Err(no_runtime()))
+}
+
+/// A task of this crate was ended from outside.
+fn no_runtime() -> Error {
+    Error::lost("the tokio runtime is shutting down")
+}

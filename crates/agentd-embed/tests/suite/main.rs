@@ -1,0 +1,10 @@
+//! Tests of the crate over its public functions, against servers of their own.
+#![allow(clippy::unwrap_used)]
+
+mod bounds;
+mod callbacks;
+mod fake;
+mod hostile;
+mod reconnect;
+mod threads;
+mod turns;

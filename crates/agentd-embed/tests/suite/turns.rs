@@ -1,0 +1,155 @@
+//! Turns: texts, errors, budgets, and threads that are busy.
+
+use agentd_embed::{Agent, Error, OnBusy, TurnEvent, TurnOptions};
+use serde_json::{Value, json};
+
+use crate::fake::{begun, lasting_turn, resumed, turn};
+
+fn usage(total: u64, cost: Value) -> Value {
+    let tokens = |total| {
+        json!({
+            "totalTokens": total, "inputTokens": total, "cachedInputTokens": 0, "outputTokens": 0,
+            "reasoningOutputTokens": 0,
+        })
+    };
+    json!({ "tokenUsage": { "total": tokens(total), "last": tokens(10), "modelContextWindow": null, "cost": cost } })
+}
+
+fn cost(turn: &str) -> Value {
+    json!({ "currency": "USD", "last": turn, "turn": turn, "turnWithAgents": turn, "thread": turn })
+}
+
+#[tokio::test]
+async fn errors_say_how_far_a_turn_came() {
+    for how in ["failed", "interrupted", "lost"] {
+        let (agent, mut turn, mut fake) = turn().await;
+        let item =
+            json!({ "type": "agentMessage", "id": "c", "text": "Looking", "phase": "commentary" });
+        fake.say("item/started", "e.1", json!({ "item": item, "startedAtMs": 1 })).await;
+        let looking = json!({ "itemId": "c", "delta": "Looking" });
+        fake.say("item/agentMessage/delta", "e.2", looking).await;
+        fake.say("item/completed", "e.3", json!({ "item": item, "completedAtMs": 1 })).await;
+        fake.say("thread/tokenUsage/updated", "e.4", usage(30, cost("0.01"))).await;
+        fake.say("thread/tokenUsage/updated", "e.5", usage(50, cost("0.02"))).await;
+        fake.delta("e.6", "Half").await;
+        match how {
+            "lost" => drop(fake),
+            status => fake.end("e.7", status).await,
+        }
+        let mut commentary = Vec::new();
+        let mut texts = Vec::new();
+        while let Some(Ok(event)) = turn.next().await {
+            match event {
+                TurnEvent::Commentary(text) => commentary.push(text),
+                TurnEvent::Text(text) => texts.push(text),
+                _ => {}
+            }
+        }
+        assert_eq!((commentary.concat(), texts.concat()), ("Looking".into(), "Half".into()));
+        let error = turn.result().await.unwrap_err();
+        let is_expected = matches!(
+            (how, &error),
+            ("failed", Error::TurnFailed(_))
+                | ("interrupted", Error::TurnInterrupted(_))
+                | ("lost", Error::ConnectionLost(_))
+        );
+        assert!(is_expected, "{how}: {error:?}");
+        let progress = error.progress().unwrap();
+        assert_eq!((progress.thread_id.as_str(), progress.turn_id.as_str()), ("t", "u"));
+        assert_eq!(
+            (progress.text.as_str(), &*progress.commentary),
+            ("Half", &["Looking".to_owned()][..])
+        );
+        assert_eq!(progress.items.len(), 1);
+        assert_eq!(progress.turn_usage.unwrap().total_tokens, 30);
+        assert_eq!(progress.cost.as_ref().unwrap().turn.as_deref(), Some("0.02"));
+        assert_eq!(turn.thread().usage().unwrap().total.total_tokens, 50);
+        drop(agent);
+    }
+}
+
+#[tokio::test]
+async fn a_turn_that_costs_too_much_is_interrupted() {
+    for (reports, expected) in [
+        (vec![cost("0.5")], None),
+        (
+            vec![cost("0.5"), cost("0.50001")],
+            Some("the turn cost 0.50001 USD, more than its `max_cost` of 0.5"),
+        ),
+        (vec![Value::Null, cost("0.1")], None),
+        (vec![Value::Null, Value::Null], Some("the server reports no costs")),
+        (
+            vec![
+                json!({ "currency": "USD", "last": null, "turn": null, "turnWithAgents": null, "thread": null }),
+            ],
+            Some("the price of its model is not known"),
+        ),
+    ] {
+        let (_agent, first, mut fake) = turn().await;
+        let thread = first.thread().clone();
+        fake.end("e.1", "completed").await;
+        let options = TurnOptions::new("go").max_cost("0.50".parse().unwrap());
+        let (second, ()) = tokio::join!(thread.turn_with(options), fake.answer(begun("u")));
+        let mut second = second.unwrap();
+        for report in &reports {
+            fake.say("thread/tokenUsage/updated", "e.2", usage(30, report.clone())).await;
+        }
+        if expected.is_some() {
+            let asked = fake.answer_to("turn/interrupt", json!({})).await;
+            assert_eq!(asked, json!({ "threadId": "t", "turnId": "u" }));
+        }
+        fake.end("e.3", if expected.is_some() { "interrupted" } else { "completed" }).await;
+        match (second.result().await, expected) {
+            (Ok(_), None) => {}
+            (Err(Error::BudgetExceeded { why, .. }), Some(expected)) => {
+                assert!(why.starts_with(expected), "{why}");
+            }
+            (other, _) => panic!("{reports:?}: {other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_busy_thread_is_joined_or_refused() {
+    let (_agent, turn, mut fake, _fakes) = lasting_turn(Agent::builder()).await;
+    let thread = turn.thread().clone();
+    let error = |options: TurnOptions| {
+        let thread = thread.clone();
+        async move { thread.turn_with(options).await.err() }
+    };
+    // It is this agent's own.
+    let refused = error(TurnOptions::new("more").on_busy(OnBusy::Error)).await;
+    assert!(matches!(refused, Some(Error::ThreadBusy(_))), "{refused:?}");
+
+    let turns = json!([{ "id": "u", "status": "inProgress", "error": null, "items": [] }]);
+    let serving = async {
+        let asked =
+            fake.answer_to("thread/resume", resumed("e.0", Value::Null, turns.clone())).await;
+        assert_eq!(asked["eventCursor"], Value::Null);
+        fake.answer_to("turn/steer", json!({ "turnId": "u" })).await
+    };
+    let joining = thread.turn_with(TurnOptions::new("also").on_busy(OnBusy::Join));
+    let (joined, steered) = tokio::join!(joining, serving);
+    let mut joined = joined.unwrap();
+    assert_eq!((joined.id(), steered["expectedTurnId"].as_str()), ("u", Some("u")));
+
+    let limited = TurnOptions::new("also").on_busy(OnBusy::Join).max_cost("1".parse().unwrap());
+    let serving = fake.answer_to("thread/resume", resumed("e.0", Value::Null, turns));
+    let (refused, _) = tokio::join!(error(limited), serving);
+    assert!(matches!(refused, Some(Error::ThreadBusy(_))), "{refused:?}");
+
+    fake.delta("e.1", "To both").await;
+    fake.end("e.2", "completed").await;
+    assert_eq!(joined.result().await.unwrap().text, "To both");
+
+    // Nothing runs: `running`, `steer` and `interrupt` say so.
+    let idle = resumed("e.2", Value::Null, json!([]));
+    let (running, _) =
+        tokio::join!(thread.running(), fake.answer_to("thread/resume", idle.clone()));
+    assert!(running.unwrap().is_none());
+    let (steered, _) =
+        tokio::join!(thread.steer("x"), fake.answer_to("thread/resume", idle.clone()));
+    assert!(!steered.unwrap());
+    let (stopped, _) = tokio::join!(thread.interrupt(), fake.answer_to("thread/resume", idle));
+    assert!(!stopped.unwrap());
+}
