@@ -173,16 +173,16 @@ mod tests {
 
     #[test]
     fn pem_with_a_byte_order_mark_is_read() {
+        type Encoding = fn(u16) -> [u8; 2];
         let (certificate, key) = authority();
-        let utf16 = |text: &str, unit: fn(u16) -> [u8; 2]| {
+        let utf16 = |text: &str, unit: Encoding| {
             format!("\u{feff}{text}").encode_utf16().flat_map(unit).collect::<Vec<u8>>()
         };
-        let encodings: [&dyn Fn(&str) -> Vec<u8>; 3] = [
-            &|text| format!("\u{feff}{text}").into_bytes(),
-            &|text| utf16(text, u16::to_le_bytes),
-            &|text| utf16(text, u16::to_be_bytes),
-        ];
-        for encoded in encodings {
+        for unit in [None, Some(u16::to_le_bytes as Encoding), Some(u16::to_be_bytes)] {
+            let encoded = |text: &str| match unit {
+                None => format!("\u{feff}{text}").into_bytes(),
+                Some(unit) => utf16(text, unit),
+            };
             let roots = encoded(&certificate);
             let identity =
                 ClientIdentity { certificate: encoded(&certificate), private_key: encoded(&key) };

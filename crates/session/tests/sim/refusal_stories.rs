@@ -62,8 +62,8 @@ fn a_refused_message_of_the_model_does_not_end_the_thread() {
         assert_eq!(sim.ends(), [TurnStatus::Completed; 3], "{says}");
         assert_eq!(sim.prompts.len(), 4, "{says}");
         let is_plain = |prompt: &session::Prompt| {
-            let said = prompt.input.iter().filter(|item| item.contains("\"assistant\""));
-            said.fold(true, |all, item| all && item.contains("\"content\":\""))
+            let mut said = prompt.input.iter().filter(|item| item.contains("\"assistant\""));
+            said.all(|item| item.contains("\"content\":\""))
         };
         assert!(is_plain(&sim.prompts[2]) && is_plain(&sim.prompts[3]), "{says}");
         assert_eq!(warnings(&sim.events).len(), 1, "{says}");

@@ -234,7 +234,8 @@ impl Fixture {
             let draws = plan.draws(&demand, now);
             let number = self.gateway.next_request();
             let id = &*caller.organization.id;
-            let decision = self.gateway.limits().reserve(id, number, &draws, now).await.unwrap();
+            let limits = self.gateway.limits();
+            let decision = limits.reserve(id, (number, 0), &draws, now).await.unwrap();
             assert!(matches!(decision, Decision::Admitted(_)), "{} {decision:?}", model.name);
             self.gateway.limits().settle(id, number, &vec![None; draws.len()], now);
         }
