@@ -465,9 +465,6 @@ class AsyncRequests(Protocol):
     @overload
     async def request(self, method: Literal["windowsSandbox/setupStart"], params: WindowsSandboxSetupStartParams) -> WindowsSandboxSetupStartResponse: ...
 
-    @overload
-    async def request(self, method: str, params: Any = ...) -> Any: ...
-
 
 class Requests(Protocol):
     """What sends a request and waits for its answer."""
@@ -780,6 +777,3 @@ class Requests(Protocol):
 
     @overload
     def request(self, method: Literal["windowsSandbox/setupStart"], params: WindowsSandboxSetupStartParams) -> WindowsSandboxSetupStartResponse: ...
-
-    @overload
-    def request(self, method: str, params: Any = ...) -> Any: ...
