@@ -102,12 +102,12 @@ fn exec_waits_for_retry_after_and_finishes() {
     let model = Running::start(&mut env.agentd(&["model-server", "--script", &script]));
     let line = model.line_with("listening on ");
     let (_, upstream) = line.split_once("listening on ").unwrap();
-    // Two a second, so each waiting request adds half a second to the announced delay.
+    // One in three seconds: the requests of a turn follow each other sooner.
     let config = configured(
         &env,
         &format!(
             "[upstreams.scripted]\nbase_url = \"{upstream}\"\n\
-             [tiers.free.limits.offline]\nrpm = 120\n"
+             [tiers.free.limits.offline]\nrpm = 20\n"
         ),
     );
     let (gateway, _) = Gateway::start(&env, &["--config", &config]);
