@@ -178,10 +178,10 @@ async fn a_redirect_to_another_origin_gets_no_request() {
     let env = environment(&format!("[mcp_servers.web]\nurl = \"{}/mcp\"\n", http.origin)).await;
     let server = env.start();
     let mut peer = server.connect().await;
-    assert_eq!(status(&mut peer).await["tools"], json!({}));
-    let warning = peer.expect("warning").await;
-    let message = warning["message"].as_str().unwrap();
-    assert!(message.contains("another origin and gets no request"), "{message}");
+    let row = status(&mut peer).await;
+    assert_eq!((&row["status"], &row["tools"]), (&json!("failed"), &json!({})));
+    let error = row["error"].as_str().unwrap();
+    assert!(error.contains("another origin and gets no request"), "{error}");
     assert!(other.seen("POST /mcp").is_empty());
 }
 

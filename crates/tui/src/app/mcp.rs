@@ -59,7 +59,7 @@ fn line(server: &McpServerStatus) -> String {
 
 pub(super) fn mcp_server_status(app: &mut App, it: McpServerStartupStatusUpdatedNotification) {
     if let Some(error) = it.error {
-        app.notice(format!("The MCP server {} did not start: {error}", it.name));
+        app.error(&format!("The MCP server {} did not start: {error}", it.name));
     }
 }
 
