@@ -6,6 +6,7 @@ mod catalog;
 mod error;
 mod file;
 mod models;
+mod pass_through;
 mod resolve;
 
 use std::fmt;
@@ -18,6 +19,7 @@ pub use catalog::{Catalog, LimitSet, Model, NO_MODEL, Price, Shutdown, TierSetti
 pub use error::{Error, ErrorKind};
 use hyper::Uri;
 use hyper::header::HeaderValue;
+pub use pass_through::PassThrough;
 pub use resolve::LoadContext;
 
 use crate::tenants::Tier;
@@ -37,6 +39,8 @@ pub struct Settings {
     pub limits: LimitsUrl,
     /// Bounds on clients.
     pub server: Server,
+    /// Paths that are open although their cost is not known.
+    pub pass_through: Vec<PassThrough>,
     /// Settings of batches.
     pub batches: Batches,
     /// The upstreams.

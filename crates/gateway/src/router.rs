@@ -49,8 +49,12 @@ pub(crate) enum Api<'a> {
     Retired,
     /// `POST /v1/videos/{id}/remix`.
     Remix,
-    /// Any other path: forwarded unchanged.
+    /// A resource that is known, and generates nothing: forwarded unchanged.
     PassThrough,
+    /// A path that is not known, so that its cost is not known either: closed where limits apply.
+    Unlisted,
+    /// `/v1/realtime` and below: makes keys with which a client reaches the upstream directly. Closed.
+    Minting,
 }
 
 /// A page of [`Api::Page`].
@@ -127,6 +131,19 @@ fn makes(segments: &[&str]) -> bool {
             | ["images" | "audio", _]
             | ["videos", "edits"]
     )
+}
+
+/// Returns whether a path is of a resource whose requests generate nothing.
+fn manages(posts: bool, segments: &[&str]) -> bool {
+    let is_known = matches!(
+        segments,
+        ["conversations" | "containers" | "evals" | "responses" | "uploads", ..]
+            | ["vector_stores" | "videos", ..]
+            | ["chat", "completions", ..]
+            | ["fine_tuning", "jobs", ..]
+    );
+    let may_generate = posts && matches!(segments, ["videos", ..] | ["evals", _, "runs", ..]);
+    is_known && !may_generate
 }
 
 /// The route of a request. It borrows from `path` and from `segments`, which this function fills.
@@ -206,7 +223,9 @@ pub(crate) fn api<'a>(method: &Method, segments: &'a [&'a str]) -> Route<'a> {
         ["files", rest @ ..] => Api::Files(rest),
         ["batches", rest @ ..] => Api::Batches(rest),
         ["vector_stores", id, "files" | "file_batches"] if posts => Api::Ingest(id),
-        _ => Api::PassThrough,
+        ["realtime", ..] => Api::Minting,
+        _ if manages(posts, segments) => Api::PassThrough,
+        _ => Api::Unlisted,
     })
 }
 
@@ -273,6 +292,21 @@ mod tests {
         check(Method::POST, "/v1/vector_stores/vs/file_batches", Api::Ingest("vs"));
         check(Method::GET, "/v1/vector_stores/vs/files", Api::PassThrough);
         check(Method::GET, "/v1/conversations/c", Api::PassThrough);
+        for (method, path) in [
+            (Method::POST, "/v1/messages"),
+            (Method::POST, "/v1/rerank"),
+            (Method::GET, "/v1/rerank"),
+            (Method::POST, "/v1/audio"),
+            (Method::POST, "/v1/audio/speech/x"),
+            (Method::POST, "/v1/evals/e/runs"),
+            (Method::POST, "/v1/videos/characters"),
+            (Method::POST, "/v1/chat/complete"),
+            (Method::DELETE, "/v1/x"),
+        ] {
+            check(method, path, Api::Unlisted);
+        }
+        check(Method::POST, "/v1/realtime/client_secrets", Api::Minting);
+        check(Method::GET, "/v1/realtime", Api::Minting);
         assert_eq!(api(&Method::GET, &["organization", "projects"]), Route::Admin);
     }
 

@@ -50,6 +50,8 @@ pub(super) struct Server {
     pub(super) body_timeout_ms: Option<u64>,
     pub(super) header_timeout_ms: Option<u64>,
     pub(super) drain_seconds: Option<u64>,
+    #[serde(default)]
+    pub(super) pass_through: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]

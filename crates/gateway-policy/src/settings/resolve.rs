@@ -96,6 +96,7 @@ fn resolve(file: File, first: Option<&str>, around: LoadContext<'_>) -> Result<S
         store: store_url(file.store.url.as_deref(), around.folder)?,
         limits: limits_url(&file.limits)?,
         server: server(&file.server)?,
+        pass_through: super::pass_through::resolve(&file.server.pass_through)?,
         batches: super::Batches::resolve(&file.batches)?,
         upstreams,
         default_upstream,

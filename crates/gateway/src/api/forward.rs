@@ -1,6 +1,8 @@
 //! Requests without a model: forwarded to the upstream that has the objects concerned, or to the
 //! default one. Keys, request limits and the ownership of objects are checked.
 
+use std::sync::Arc;
+
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
@@ -22,6 +24,7 @@ use gateway_policy::announce::DEPRECATION;
 use gateway_policy::error::ApiError;
 use gateway_policy::plan::Demand;
 use gateway_policy::settings::{Base, Model};
+use gateway_policy::tenants::{Caller, ProjectLimits};
 use gateway_store::ledger::Endpoint;
 use gateway_store::records::owned_objects;
 
@@ -36,6 +39,45 @@ pub(crate) async fn answer(
 ) -> Answered {
     let (head, incoming) = request.into_parts();
     pass(exchange, api, head, Given::Client(incoming)).await
+}
+
+impl Exchange {
+    /// Checks that a path whose cost is not known may be passed on: the operator has named it, or no limit of
+    /// spend or tokens applies.
+    ///
+    /// # Errors
+    /// 404 `path_not_open`.
+    fn check_open(&self, api: Api<'_>, method: &Method, path: &str) -> Result<(), ApiError> {
+        let is_named = self.settings.pass_through.iter().any(|named| named.contains(path));
+        if is_named || (api == Api::Unlisted && !self.has_limits()) {
+            return Ok(());
+        }
+        let why = match api {
+            Api::Minting => "it makes keys that reach the model server without this gateway",
+            _ => "its cost is not known",
+        };
+        let message = format!(
+            "{method} {path} is not served, because {why}. The gateway's operator can open it with \
+             `[server] pass_through`."
+        );
+        Err(ApiError::not_found("path_not_open", message))
+    }
+
+    /// Returns whether a limit of spend or tokens applies to any request of the caller.
+    fn has_limits(&self) -> bool {
+        let Caller { organization, project, .. } = &*self.caller;
+        let limited = |model: &Arc<Model>| {
+            let limits = model.limits(organization.tier);
+            let is_priced = model.price.is_some() || model.batch_price.is_some();
+            is_priced
+                || [limits.tpm, limits.tpd, limits.long_context_tpm].iter().any(Option::is_some)
+        };
+        let of_project = |limits: &ProjectLimits| limits.max_tokens_per_1_minute.is_some();
+        organization.spend.hard.is_some()
+            || project.spend.hard.is_some()
+            || project.limits.values().any(of_project)
+            || self.settings.catalog.models().any(limited)
+    }
 }
 
 /// The body of a forwarded request.
@@ -55,6 +97,10 @@ pub(super) async fn pass(
 ) -> Answered {
     let path = head.uri.path().to_owned();
     let segments = router::segments(&path)?;
+    let is_unlisted = matches!(api, Api::Unlisted | Api::Minting);
+    if is_unlisted {
+        exchange.check_open(api, &head.method, &path)?;
+    }
     let mut resolved = exchange.without_model()?;
     let checked = checked(exchange, api, &segments, &mut resolved, (&head, given)).await;
     let (touched, base, body) = match checked {
@@ -99,7 +145,7 @@ pub(super) async fn pass(
     }
     let on_object_id = made.then(|| exchange.remembers(ObjectKind::Object));
     let watch = match relayed.reader() {
-        Some(reader) if made => Watch::Usage(reader),
+        Some(reader) if made || is_unlisted => Watch::Usage(reader),
         _ => Watch::Nothing,
     };
     Ok(relayed.into_response(watch, on_object_id))

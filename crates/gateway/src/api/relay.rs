@@ -187,7 +187,8 @@ fn error_of(upstream: &Upstream, head: &response::Parts, body: &Bytes) -> ApiErr
     if status == StatusCode::TOO_MANY_REQUESTS {
         return rate_limited(&value, &head.headers);
     }
-    ApiError::passed(status, if is_changed { value.to_string().into() } else { body.to_vec() })
+    let text = if is_changed { value.to_string().into() } else { body.to_vec() };
+    with_waits(ApiError::passed(status, text), &head.headers)
 }
 
 fn rate_limited(value: &Value, headers: &HeaderMap) -> ApiError {
@@ -195,6 +196,11 @@ fn rate_limited(value: &Value, headers: &HeaderMap) -> ApiError {
     let message = message.unwrap_or("The model server is busy. Please try again later.").to_owned();
     let status = StatusCode::TOO_MANY_REQUESTS;
     let error = ApiError::new(status, "upstream_rate_limited", message).kind("requests");
+    with_waits(error, headers)
+}
+
+/// The error with the waits that the model server asks for.
+fn with_waits(error: ApiError, headers: &HeaderMap) -> ApiError {
     let waits = [header::RETRY_AFTER, HeaderName::from_static("retry-after-ms")];
     waits.into_iter().fold(error, |error, name| {
         match headers.get(&name).filter(|value| is_wait(value)) {

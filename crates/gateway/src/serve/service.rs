@@ -98,6 +98,13 @@ async fn dispatch(
     let settings = gateway.settings.load_full();
     let (head, body) = request.into_parts();
     let caller = authenticate::caller(gateway, &head.headers).await?;
+    // Without this header the upstream would take it for a usual request.
+    if head.headers.contains_key(header::UPGRADE) {
+        let message = "This gateway passes no WebSockets on. Please send the request without an Upgrade header; \
+                       answers are streamed with `stream`.";
+        let status = StatusCode::NOT_IMPLEMENTED;
+        return Err(ApiError::new(status, "upgrade_not_supported", message));
+    }
     seen.organization = Some(caller.organization.id.clone());
     let region = authenticate::region(&settings, &head);
     authenticate::check_region(&caller, region.as_deref())?;
@@ -140,9 +147,12 @@ async fn handle(
         Api::Retired => Err(api::refused::retired(request.uri().path())),
         Api::Files(rest) => api::files::answer(exchange, rest, request).await,
         Api::Batches(rest) => api::batches::answer(exchange, rest, request).await,
-        Api::Response(_) | Api::Ingest(_) | Api::Remix | Api::PassThrough => {
-            api::forward::answer(exchange, route, request).await
-        }
+        Api::Response(_)
+        | Api::Ingest(_)
+        | Api::Remix
+        | Api::PassThrough
+        | Api::Unlisted
+        | Api::Minting => api::forward::answer(exchange, route, request).await,
     }
 }
 

@@ -25,6 +25,7 @@
 //! | headers show the state after the reservation; reset forms | `headers::limit_headers_state_the_remainder_after_the_reservation`, `policy::duration` |
 //! | the scarcer of model and group; the daily limit only without one per minute | `headers::limit_headers_show_the_scarcer_of_model_and_group` |
 //! | project headers only where they apply | `headers::project_headers_appear_with_a_project_token_limit` |
+//! | paths of unknown cost are closed where limits apply; upgrades are refused | `paths::a_path_of_unknown_cost_is_closed_where_limits_apply`, `::an_upgrade_is_no_usual_request` |
 //! | requests without a model draw on `*` | `headers::requests_without_a_model_show_the_limits_of_the_pseudo_model`, `::pass_through_requests_draw_on_the_named_model` |
 //! | spend limits: codes, `insufficient_quota`, never retried | `money::each_spend_limit_has_its_code`, `::the_tier_spend_limit_has_its_code` |
 //! | spend is reserved and settled in the same decision | `money::requests_in_flight_are_reserved`, `::every_completion_is_reserved` |
@@ -67,6 +68,7 @@ mod estimates;
 mod headers;
 mod models;
 mod money;
+mod paths;
 mod refusals;
 mod tenants;
 mod upstreams;
