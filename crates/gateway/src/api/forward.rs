@@ -227,19 +227,13 @@ impl Collection {
 }
 
 /// The entry for requests without a model, at another upstream.
-fn at_upstream(
-    exchange: &Exchange,
-    model: &std::sync::Arc<Model>,
-    name: &str,
-) -> std::sync::Arc<Model> {
+fn at_upstream(exchange: &Exchange, model: &Arc<Model>, name: &str) -> Arc<Model> {
     let known = exchange.settings.upstreams.iter().find(|upstream| *upstream.name == *name);
     match known {
-        Some(upstream) if !std::sync::Arc::ptr_eq(upstream, &model.upstream) => {
-            model.at(upstream).into()
-        }
+        Some(upstream) if !Arc::ptr_eq(upstream, &model.upstream) => model.at(upstream).into(),
         // An upstream that was removed from the configuration has no objects; the default one
         // returns the error.
-        _ => std::sync::Arc::clone(model),
+        _ => Arc::clone(model),
     }
 }
 
