@@ -126,7 +126,9 @@ def test_an_agent_with_unread_events_closes_at_once(fake: Fake) -> None:
     """The server ends by itself, since what it still writes is read: it is not killed after the grace of 5 seconds."""
 
     async def work() -> None:
-        async with AsyncAgent(**fake(TURN + PROGRESS + "sys.stdin.read()\n")) as agent:
+        # More than is kept and than the pipe holds, and no more: the grace is real time.
+        events = many(2 * MAX_EVENTS, "item/mcpToolCall/progress", "{'itemId': str(n), 'message': 'x'}")
+        async with AsyncAgent(**fake(TURN + events + "sys.stdin.read()\n")) as agent:
             turn = await (await agent.thread()).turn("go")
             while len(turn._feed) < MAX_EVENTS:
                 await asyncio.sleep(0)
