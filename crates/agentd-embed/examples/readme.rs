@@ -2,7 +2,7 @@
 #![allow(clippy::print_stdout)]
 
 use agentd_embed::protocol::{AskForApproval, SandboxMode, ThreadItem, ThreadStartParams};
-use agentd_embed::{Agent, Approval, Error};
+use agentd_embed::{Agent, Approval, Error, TurnEvent};
 
 async fn approve(approval: Approval) -> bool {
     let what = approval.command().or(approval.reason()).unwrap_or_default();
@@ -21,8 +21,10 @@ async fn main() -> Result<(), Error> {
     };
     let thread = agent.thread(settings).await?;
     let mut turn = thread.turn("Describe this project in a file").await?;
-    while let Some(text) = turn.next_text().await? {
-        print!("{text}");
+    while let Some(event) = turn.next().await {
+        if let TurnEvent::Text(text) | TurnEvent::Commentary(text) = event? {
+            print!("{text}");
+        }
     }
 
     let result = turn.result().await?;
