@@ -219,7 +219,7 @@ async fn a_question_waits_a_while_for_a_client_that_left() {
             Some(peer) => {
                 assert_eq!(peer.asked(ASKS).await.id, asked.id);
                 answer(peer, &asked, json!({})).await;
-                "not answered: the user skipped the questions"
+                r#"{"answers":{"db":{"answers":[]}}}"#
             }
             None => "every client that could answer has disconnected",
         };

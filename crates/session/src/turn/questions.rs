@@ -10,7 +10,7 @@ use crate::history::CallOutput;
 use crate::port::effect::Effect;
 use crate::port::event::Event;
 use crate::port::item::{DynamicCall, Item, ItemStatus, ToolAnswer, ToolContent};
-use crate::port::question::{UserAnswers, UserQuestion, not_answered};
+use crate::port::question::{UserAnswers, UserQuestion};
 use crate::port::tool_error::ToolError;
 use crate::thread::Thread;
 use crate::tools::started_call;
@@ -77,11 +77,6 @@ impl Turn {
         thread: &mut Thread,
     ) {
         let AskedUser { number, request, since, item, questions } = asked;
-        // A client that cannot show the questions answers in the same way as a user who skips them.
-        let outcome = outcome.and_then(|answers| match answers.values().all(Vec::is_empty) {
-            true => Err(not_answered("the user skipped the questions")),
-            false => Ok(answers),
-        });
         thread.cx.emit(Event::RequestResolved { request });
         let duration_ms = Some((thread.cx.now - since).max(0));
         let (item, output) = match outcome {
