@@ -224,7 +224,7 @@ class Agent {
   }
 
   async server() {
-    return (await this.call("mcpServerStatus/list", {})).data[0];
+    return (await this.call("mcpServerStatus/list", { start: true })).data[0];
   }
 
   // Logs in: the suite's authorization server redirects at once.
