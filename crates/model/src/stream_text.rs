@@ -1,4 +1,4 @@
-//! The beginnings of answers, by which streams of events and documents are told apart.
+//! Tells a stream of events from a single document by the first bytes of a response.
 
 /// Text without a byte order mark.
 pub(crate) fn without_mark(text: &[u8]) -> &[u8] {

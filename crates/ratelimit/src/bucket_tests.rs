@@ -93,8 +93,7 @@ fn callers_refused_in_a_burst_are_served_by_their_deadline() {
     }
 }
 
-/// A client that is refused and asks again, whatever it was told: it gets what the limit has, and never a longer
-/// wait than before.
+/// A client that retries without waiting gets its whole limit, and is never sent a longer wait than before.
 #[test]
 fn a_client_that_asks_too_often_gets_the_limit_and_no_longer_waits() {
     for (limit, every) in [

@@ -98,9 +98,10 @@ async fn dispatch(
     let settings = gateway.settings.load_full();
     let (head, body) = request.into_parts();
     let caller = authenticate::caller(gateway, &head.headers).await?;
-    // Without this header the upstream would take it for a usual request.
-    if head.headers.contains_key(header::UPGRADE) {
-        let message = "This gateway passes no WebSockets on. Please send the request without an Upgrade header; \
+    // Without this header the upstream would take it for a usual request. An offer of another version of HTTP
+    // (`h2c`), which some clients make with each request, is one.
+    if asks_for_websocket(&head.headers) {
+        let message = "This gateway does not pass on WebSockets. Please send the request without an Upgrade header; \
                        answers are streamed with `stream`.";
         let status = StatusCode::NOT_IMPLEMENTED;
         return Err(ApiError::new(status, "upgrade_not_supported", message));
@@ -130,6 +131,12 @@ async fn dispatch(
         seen.model = model.name.to_string();
     }
     answered
+}
+
+fn asks_for_websocket(headers: &HeaderMap) -> bool {
+    let values = headers.get_all(header::UPGRADE).iter().filter_map(|value| value.to_str().ok());
+    let mut protocols = values.flat_map(|value| value.split(',').map(str::trim));
+    protocols.any(|protocol| protocol.eq_ignore_ascii_case("websocket"))
 }
 
 /// Calls the handler of a route.

@@ -268,7 +268,7 @@ async fn is_pending<F: Future + Unpin>(future: &mut F) -> bool {
     poll_fn(|cx| Poll::Ready(Pin::new(&mut *future).poll(cx).is_pending())).await
 }
 
-/// A result reaches its `taken` in front of every later event, also when the caller is gone, and an error does not.
+/// `taken` gets a result before any later event, even if the caller has gone. It gets no errors.
 #[tokio::test]
 async fn a_result_is_taken_before_later_messages_although_its_caller_is_gone() {
     for is_dropped in [false, true] {

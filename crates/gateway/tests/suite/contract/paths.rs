@@ -60,6 +60,9 @@ async fn an_upgrade_is_no_usual_request() {
         );
     }
     assert_eq!(upstream.count(), 0);
+    // Another version of HTTP is only offered.
+    let headers = [("upgrade", "h2c"), ("connection", "Upgrade, HTTP2-Settings")];
+    assert_eq!(gateway.with(&tenant, Method::GET, "/v1/models", &headers, "").await.status, 200);
 }
 
 #[tokio::test]
