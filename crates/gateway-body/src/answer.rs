@@ -1,8 +1,9 @@
 //! Observes a response, as one JSON body or as a stream of events: its usage, its id, and whether
 //! it is complete. It keeps no other part of the response, and changes nothing.
 
+use super::estimate::eighths;
 use super::sse::{Event, Events};
-use super::usage::Usage;
+use super::usage::{Draft, Usage};
 use super::walk::{Seen, Walk};
 
 /// The observations of a response.
@@ -15,12 +16,14 @@ pub struct Outcome {
     pub usage_invalid: bool,
     /// True if the whole JSON value, or the event that ends the stream, was received.
     pub complete: bool,
+    /// True if the server reported an error in place of the answer, or of the rest of it.
+    pub failed: bool,
     /// The id of the response or chat completion.
     pub id: Option<String>,
-    /// Unicode scalar values of the received text of the model.
-    pub output_chars: u64,
-    /// Those that were received after the last usage, which does not count them.
-    pub chars_after_usage: u64,
+    /// Estimated tokens of the received output, in eighths: see [`crate::tokens`].
+    pub output_eighths: u64,
+    /// Of these, what was received after the last usage, which does not count it.
+    pub eighths_after_usage: u64,
     /// Entries of `data`: images or embeddings.
     pub data_entries: Option<u64>,
     /// Duration of audio in milliseconds, from `duration` or the seconds in `usage`.
@@ -32,17 +35,28 @@ pub struct Outcome {
 pub struct Reader {
     source: Source,
     outcome: Outcome,
+    /// The numbers of all usage objects so far.
+    usage: Option<Draft>,
     /// Images that events have completed.
     images: u64,
-    /// Scalar values of completed items. They repeat the text of deltas, but some servers send no deltas.
-    item_chars: u64,
+    /// Estimated output of completed items, in eighths of a token. They repeat the text of deltas, but some servers send no deltas.
+    item_eighths: u64,
 }
 
 #[derive(Debug)]
 enum Source {
     Json(Box<Walk>),
     Events(Box<Events>),
+    /// Text, such as a transcript.
+    Text,
+    /// The beginning of a body whose type is not known yet.
+    Unknown(Vec<u8>),
 }
+
+/// The beginnings of lines of a stream of events.
+const FIELDS: [&[u8]; 5] = [b"data:", b"event:", b"id:", b"retry:", b":"];
+/// Length of a beginning that tells the type of a body.
+const BEGINNING: usize = 6;
 
 /// The properties of an event that the filter uses.
 #[derive(Clone, Copy, Debug)]
@@ -62,17 +76,22 @@ impl Reader {
         Self::new(Source::Events(Box::new(Events::new())))
     }
 
-    /// A reader for the `Content-Type`; `None` when it is neither JSON nor events.
+    /// A reader for the `Content-Type`; `None` when the body is no text. Of a text, and without a type, the first
+    /// bytes decide.
     pub fn for_content_type(content_type: &str) -> Option<Self> {
-        let kind = content_type.split(';').next().unwrap_or_default().trim();
-        if kind.eq_ignore_ascii_case("text/event-stream") {
-            return Some(Self::events());
+        let kind = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        match &*kind {
+            "text/event-stream" => Some(Self::events()),
+            "application/json" => Some(Self::json()),
+            _ if kind.ends_with("+json") => Some(Self::json()),
+            "" | "application/x-subrip" => Some(Self::new(Source::Unknown(Vec::new()))),
+            _ if kind.starts_with("text/") => Some(Self::new(Source::Unknown(Vec::new()))),
+            _ => None,
         }
-        kind.eq_ignore_ascii_case("application/json").then(Self::json)
     }
 
     fn new(source: Source) -> Self {
-        Self { source, outcome: Outcome::default(), images: 0, item_chars: 0 }
+        Self { source, outcome: Outcome::default(), usage: None, images: 0, item_eighths: 0 }
     }
 
     /// Reads the next bytes.
@@ -85,7 +104,30 @@ impl Reader {
                     bytes = &bytes[read..];
                 }
             }
+            Source::Text => self.outcome.output_eighths += eighths(bytes),
+            Source::Unknown(begun) => {
+                begun.extend_from_slice(bytes);
+                let space = begun.len() - begun.trim_ascii_start().len();
+                begun.drain(..space);
+                if begun.len() >= BEGINNING {
+                    self.begin();
+                }
+            }
         }
+    }
+
+    /// Chooses the reader by the beginning of the body, and reads that.
+    fn begin(&mut self) {
+        let Source::Unknown(begun) = &mut self.source else { return };
+        let begun = std::mem::take(begun);
+        self.source = match begun.first() {
+            Some(b'{' | b'[') => Source::Json(Box::new(Walk::new(true))),
+            _ if FIELDS.iter().any(|field| begun.starts_with(field)) => {
+                Source::Events(Box::new(Events::new()))
+            }
+            _ => Source::Text,
+        };
+        self.feed(&begun);
     }
 
     /// The id of the response, once it is received.
@@ -93,35 +135,42 @@ impl Reader {
         let coming = match &self.source {
             Source::Json(walk) => walk.seen.id.as_deref(),
             Source::Events(events) => events.coming().id.as_deref(),
+            Source::Text | Source::Unknown(_) => None,
         };
         self.outcome.id.as_deref().or(coming)
     }
 
     /// Returns the observations. The response has ended, or is cut off here.
     pub fn finish(mut self) -> Outcome {
+        self.begin();
         match &mut self.source {
             Source::Json(walk) => {
                 let seen = walk.restart();
                 self.outcome.complete = seen.closed;
+                self.outcome.failed = seen.has_error;
                 self.outcome.data_entries = seen.data_entries;
-                let text = seen.output_chars + seen.delta_chars;
+                let text = seen.output_eighths + seen.delta_eighths;
                 self.take(seen, text);
+            }
+            Source::Text | Source::Unknown(_) => {
+                self.outcome.complete = true;
+                self.outcome.eighths_after_usage = self.outcome.output_eighths;
             }
             // An incomplete event does not count, but its text was forwarded.
             Source::Events(events) => {
                 let seen = events.coming();
-                let text = seen.output_chars + seen.delta_chars;
+                let text = seen.output_eighths + seen.delta_eighths;
                 match seen.kind.as_deref().is_some_and(is_item) {
-                    true => self.item_chars += text,
+                    true => self.item_eighths += text,
                     false => {
-                        self.outcome.output_chars += text;
-                        self.outcome.chars_after_usage += text;
+                        self.outcome.output_eighths += text;
+                        self.outcome.eighths_after_usage += text;
                     }
                 }
                 if self.outcome.usage.is_none() {
-                    let text = self.outcome.output_chars.max(self.item_chars);
-                    self.outcome.output_chars = text;
-                    self.outcome.chars_after_usage = text;
+                    let text = self.outcome.output_eighths.max(self.item_eighths);
+                    self.outcome.output_eighths = text;
+                    self.outcome.eighths_after_usage = text;
                 }
             }
         }
@@ -142,20 +191,22 @@ impl Reader {
     fn end_event(&mut self, event: Event) -> EventShape {
         let Event { mut seen, done, name } = event;
         let kind = seen.kind.take().unwrap_or(name);
-        self.outcome.complete |= done || ends_stream(&kind);
+        self.outcome.failed |= seen.has_error || is_failure(&kind);
+        // Some servers send nothing after the reason.
+        self.outcome.complete |= done || seen.has_finish || ends_stream(&kind);
         if matches!(kind.as_str(), "image_generation.completed" | "image_edit.completed") {
             self.images += 1;
             self.outcome.data_entries = Some(self.images);
         }
         let usage_alone = seen.choices == Some(0) && seen.has_usage;
         // Audio is not text.
-        let delta = if kind.ends_with("audio.delta") { 0 } else { seen.delta_chars };
+        let delta = if kind.ends_with("audio.delta") { 0 } else { seen.delta_eighths };
         let text = match is_item(&kind) {
             true => {
-                self.item_chars += seen.output_chars;
+                self.item_eighths += seen.output_eighths;
                 0
             }
-            false => seen.output_chars + delta,
+            false => seen.output_eighths + delta,
         };
         self.take(seen, text);
         EventShape { usage_alone }
@@ -163,14 +214,25 @@ impl Reader {
 
     fn take(&mut self, seen: Seen, text: u64) {
         let outcome = &mut self.outcome;
-        outcome.chars_after_usage =
-            if seen.usage.is_some() { 0 } else { outcome.chars_after_usage + text };
-        outcome.usage = seen.usage.or(outcome.usage);
+        outcome.eighths_after_usage += text;
         outcome.usage_invalid |= seen.usage_invalid;
+        if let Some(new) = seen.usage {
+            let whole = self.usage.map_or(new, |earlier| earlier.then(new));
+            match whole.finish() {
+                Ok(usage) => {
+                    self.usage = Some(whole);
+                    outcome.usage = usage;
+                    if new.tells_output() {
+                        outcome.eighths_after_usage = 0;
+                    }
+                }
+                Err(()) => outcome.usage_invalid = true,
+            }
+        }
         if outcome.id.is_none() {
             outcome.id = seen.id;
         }
-        outcome.output_chars += text;
+        outcome.output_eighths += text;
         outcome.duration_ms = seen.duration_ms.or(outcome.duration_ms);
     }
 }
@@ -180,15 +242,19 @@ fn is_item(kind: &str) -> bool {
     kind == "response.output_item.done"
 }
 
+/// Returns whether an event of this type ends a stream with an error.
+fn is_failure(kind: &str) -> bool {
+    matches!(kind, "error" | "response.failed")
+}
+
 /// Returns whether an event of this type is the last one.
 fn ends_stream(kind: &str) -> bool {
     matches!(
         kind,
         "response.completed"
             | "response.incomplete"
-            | "response.failed"
             | "response.cancelled"
-            | "error"
+            | "message_stop"
             | "image_generation.completed"
             | "image_edit.completed"
             | "transcript.text.done"

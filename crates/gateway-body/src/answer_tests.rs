@@ -28,12 +28,12 @@ fn json_outcome(body: &Value) -> Outcome {
     compact
 }
 
-fn usage(input: u32, cached: u32, output: u32, total: u32) -> Option<Usage> {
+fn usage(input: u32, cached: u32, output: u32) -> Option<Usage> {
     Some(Usage {
         input_tokens: input,
         cached_input_tokens: cached,
         output_tokens: output,
-        total_tokens: total,
+        ..Usage::default()
     })
 }
 
@@ -54,8 +54,9 @@ fn json_answers() {
             "output_tokens": 87, "output_tokens_details": {"reasoning_tokens": 3},
             "total_tokens": 123}});
     let seen = json_outcome(&response);
-    assert_eq!(seen.usage, usage(36, 4, 87, 123));
-    assert_eq!((seen.id.as_deref(), seen.output_chars), (Some("resp_1"), 3));
+    let expected = Usage { reasoning_tokens: 3, ..usage(36, 4, 87).unwrap() };
+    assert_eq!(seen.usage, Some(expected));
+    assert_eq!((seen.id.as_deref(), seen.output_eighths), (Some("resp_1"), 9));
     assert!(seen.complete && !seen.usage_invalid);
 
     let chat = json!({"id": "chatcmpl-1", "choices": [{"index": 0, "message": {"role": "assistant",
@@ -64,18 +65,18 @@ fn json_answers() {
         "usage": {"prompt_tokens": 9, "completion_tokens": 12, "total_tokens": 21,
             "prompt_tokens_details": {"cached_tokens": 0}}});
     let seen = json_outcome(&chat);
-    assert_eq!((seen.usage, seen.output_chars), (usage(9, 0, 12, 21), 6));
+    assert_eq!((seen.usage, seen.output_eighths), (usage(9, 0, 12), 12));
 
     let embeddings = json!({"object": "list", "data": [{"embedding": [0.1, -2e-3]}, {"embedding": "AAAA"}],
         "model": "e", "usage": {"prompt_tokens": 8, "total_tokens": 8}});
     let seen = json_outcome(&embeddings);
-    assert_eq!((seen.usage, seen.data_entries), (usage(8, 0, 0, 8), Some(2)));
+    assert_eq!((seen.usage, seen.data_entries), (usage(8, 0, 0), Some(2)));
 
     let images = json!({"created": 1, "data": [{"b64_json": "AA=="}, {"b64_json": "[{"}, {}],
         "usage": {"input_tokens": 50, "output_tokens": 50, "total_tokens": 100,
             "input_tokens_details": {"text_tokens": 10, "image_tokens": 40}}});
     let seen = json_outcome(&images);
-    assert_eq!((seen.usage, seen.data_entries), (usage(50, 0, 50, 100), Some(3)));
+    assert_eq!((seen.usage, seen.data_entries), (usage(50, 0, 50), Some(3)));
 
     let spoken = json!({"text": "hi", "usage": {"type": "duration", "seconds": 9.5}});
     let seen = json_outcome(&spoken);
@@ -85,7 +86,7 @@ fn json_answers() {
     assert_eq!(json_outcome(&json!({"data": []})).data_entries, Some(0));
     let compaction = json!({"id": "resp_c", "object": "response.compaction", "output": [],
         "usage": {"input_tokens": 5, "output_tokens": 2, "total_tokens": 7}});
-    assert_eq!(json_outcome(&compaction).usage, usage(5, 0, 2, 7));
+    assert_eq!(json_outcome(&compaction).usage, usage(5, 0, 2));
 }
 
 #[test]
@@ -125,7 +126,7 @@ fn implausible_usage_is_ignored() {
         Reader::json,
         br#"{"usage":{"input_tokens":7,"output_tokens":5,"total_tokens":1}}"#,
     );
-    assert_eq!(seen.usage, usage(7, 0, 5, 12));
+    assert_eq!(seen.usage, usage(7, 0, 5));
 }
 
 fn delta(text: &str) -> Value {
@@ -154,8 +155,11 @@ fn response_stream() -> String {
 fn response_streams() {
     let stream = response_stream();
     let seen = outcome(Reader::events, stream.as_bytes());
-    assert_eq!(seen.usage, usage(30, 10, 2, 32));
-    assert_eq!((seen.id.as_deref(), seen.output_chars, seen.complete), (Some("resp_7"), 10, true));
+    assert_eq!(seen.usage, usage(30, 10, 2));
+    assert_eq!(
+        (seen.id.as_deref(), seen.output_eighths, seen.complete),
+        (Some("resp_7"), 32, true)
+    );
     let crlf = stream.replace('\n', "\r\n");
     assert_eq!(outcome(Reader::events, crlf.as_bytes()), seen);
     let cr = stream.replace('\n', "\r");
@@ -180,7 +184,7 @@ fn cut_streams() {
     let at = stream.find("there").unwrap_or(stream.find("th").unwrap());
     let seen = outcome(Reader::events, &stream.as_bytes()[..at]);
     assert!(!seen.complete && seen.usage.is_none());
-    assert_eq!((seen.id.as_deref(), seen.output_chars), (Some("resp_7"), 10));
+    assert_eq!((seen.id.as_deref(), seen.output_eighths), (Some("resp_7"), 32));
     let at = stream.find("response.completed").unwrap();
     assert!(!outcome(Reader::events, &stream.as_bytes()[..at]).complete);
 }
@@ -199,8 +203,8 @@ fn chat_streams() {
     ];
     let stream = format!("{}data: [DONE]\n\n", events(&list));
     let seen = outcome(Reader::events, stream.as_bytes());
-    assert_eq!(seen.usage, usage(19, 0, 10, 29));
-    assert_eq!((seen.id.as_deref(), seen.output_chars), (Some("chatcmpl-9"), 7));
+    assert_eq!(seen.usage, usage(19, 0, 10));
+    assert_eq!((seen.id.as_deref(), seen.output_eighths), (Some("chatcmpl-9"), 17));
     assert!(seen.complete);
     let cut = stream.replace("data: [DONE]\n\n", "data: [DONE]");
     assert!(!outcome(Reader::events, cut.as_bytes()).complete);
@@ -216,18 +220,153 @@ fn other_streams() {
     let stream =
         events(&[partial, image("image_generation.completed"), image("image_edit.completed")]);
     let seen = outcome(Reader::events, stream.as_bytes());
-    assert_eq!((seen.usage, seen.data_entries, seen.complete), (usage(1, 0, 2, 3), Some(2), true));
+    assert_eq!((seen.usage, seen.data_entries, seen.complete), (usage(1, 0, 2), Some(2), true));
     let stream = events(&[
         json!({"type": "transcript.text.delta", "delta": "hi"}),
         json!({"type": "transcript.text.done", "text": "hi",
             "usage": {"type": "tokens", "input_tokens": 14, "output_tokens": 1, "total_tokens": 15}}),
     ]);
     let seen = outcome(Reader::events, stream.as_bytes());
-    assert_eq!((seen.usage, seen.output_chars, seen.complete), (usage(14, 0, 1, 15), 2, true));
+    assert_eq!((seen.usage, seen.output_eighths, seen.complete), (usage(14, 0, 1), 4, true));
     let failed = ": ping\n\nretry: 3\nid: 1\nevent: error\ndata: {\"message\":\"x\"}\n\n";
-    assert!(outcome(Reader::events, failed.as_bytes()).complete);
+    assert!(outcome(Reader::events, failed.as_bytes()).failed);
     let lines = "data: {\"type\":\"response.output_text.delta\",\ndata: \"delta\":\"abc\"}\n\n";
-    assert_eq!(outcome(Reader::events, lines.as_bytes()).output_chars, 3);
+    assert_eq!(outcome(Reader::events, lines.as_bytes()).output_eighths, 6);
+}
+
+#[test]
+fn usage_is_found_wherever_servers_put_it() {
+    let of = |input, cached, write, write_1h, output| {
+        Some(Usage {
+            input_tokens: input,
+            cached_input_tokens: cached,
+            cache_write_tokens: write,
+            cache_write_1h_tokens: write_1h,
+            output_tokens: output,
+            ..Usage::default()
+        })
+    };
+    let chat = json!({"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 13});
+    for (name, body, expected) in [
+        ("Groq", json!({"choices": [], "x_groq": {"id": "req", "usage": chat}}), of(9, 0, 0, 0, 4)),
+        ("Kimi", json!({"choices": [{"index": 0, "delta": {}, "usage": chat}]}), of(9, 0, 0, 0, 4)),
+        (
+            "two places",
+            json!({"usage": chat, "x_groq": {"usage": {"prompt_tokens": 9, "completion_tokens": 5}}}),
+            of(9, 0, 0, 0, 5),
+        ),
+        (
+            "DeepSeek",
+            json!({"usage": {"prompt_tokens": 9, "completion_tokens": 4, "prompt_cache_hit_tokens": 6,
+                "prompt_cache_miss_tokens": 3}}),
+            of(9, 6, 0, 0, 4),
+        ),
+        (
+            "cache writes in the details",
+            json!({"usage": {"input_tokens": 100, "output_tokens": 4,
+                "input_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 30}}}),
+            of(100, 60, 30, 0, 4),
+        ),
+        (
+            "Messages",
+            json!({"type": "message", "content": [{"type": "text", "text": "x"}], "usage": {
+                "input_tokens": 3, "cache_read_input_tokens": 50, "cache_creation_input_tokens": 30,
+                "cache_creation": {"ephemeral_5m_input_tokens": 10, "ephemeral_1h_input_tokens": 20},
+                "output_tokens": 4}}),
+            of(83, 50, 10, 20, 4),
+        ),
+        (
+            "a proxy's chat with the names of Messages",
+            json!({"usage": {"prompt_tokens": 83, "completion_tokens": 4, "cache_read_input_tokens": 50,
+                "cache_creation_input_tokens": 30}}),
+            of(83, 50, 30, 0, 4),
+        ),
+        (
+            "Bedrock",
+            json!({"usage": {"inputTokens": 3, "outputTokens": 4, "totalTokens": 7,
+                "cacheReadInputTokens": 5, "cacheWriteInputTokens": 2}}),
+            of(10, 5, 2, 0, 4),
+        ),
+    ] {
+        let seen = json_outcome(&body);
+        assert_eq!((seen.usage, seen.usage_invalid), (expected, false), "{name}");
+        let seen = outcome(Reader::events, events(&[body]).as_bytes());
+        assert_eq!((seen.usage, seen.usage_invalid), (expected, false), "{name}, streamed");
+    }
+    // Thoughts are output that the breakdown leaves out.
+    let hidden = json!({"usageMetadata": {"promptTokenCount": 10, "candidatesTokenCount": 4,
+        "thoughtsTokenCount": 6, "cachedContentTokenCount": 8, "totalTokenCount": 20}});
+    let expected = Usage { reasoning_tokens: 6, ..of(10, 8, 0, 0, 10).unwrap() };
+    assert_eq!(json_outcome(&hidden).usage, Some(expected));
+    // What the model writes is no usage.
+    let spoofed = json!({"choices": [{"message": {"tool_calls": [{"function": {"arguments": {
+        "usage": {"prompt_tokens": 1, "completion_tokens": 1}}}}]}}]});
+    assert_eq!(json_outcome(&spoofed).usage, None);
+}
+
+#[test]
+fn later_numbers_replace_earlier_ones() {
+    let start = json!({"type": "message_start", "message": {"id": "msg_1", "content": [], "usage": {
+        "input_tokens": 10, "cache_read_input_tokens": 90, "output_tokens": 1}}});
+    let text =
+        json!({"type": "content_block_delta", "delta": {"type": "text_delta", "text": "four"}});
+    let call = json!({"type": "content_block_delta", "delta": {"type": "input_json_delta", "partial_json": "{}"}});
+    let end = json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 7}});
+    let stop = json!({"type": "message_stop"});
+    let seen =
+        outcome(Reader::events, events(&[start.clone(), text.clone(), call.clone()]).as_bytes());
+    assert_eq!((seen.usage, seen.eighths_after_usage), (usage(100, 90, 1), 12));
+    assert!(!seen.complete);
+    let seen = outcome(Reader::events, events(&[start, text, call, end, stop]).as_bytes());
+    assert_eq!((seen.usage, seen.eighths_after_usage), (usage(100, 90, 7), 0));
+    assert_eq!((seen.id.as_deref(), seen.complete, seen.output_eighths), (Some("msg_1"), true, 12));
+    // A usage of the input alone does not count the text before it.
+    let late = json!({"choices": [], "usage": {"prompt_tokens": 5}});
+    let text = json!({"choices": [{"delta": {"content": "four"}}]});
+    let seen = outcome(Reader::events, events(&[text, late]).as_bytes());
+    assert_eq!((seen.usage, seen.eighths_after_usage), (usage(5, 0, 0), 8));
+}
+
+#[test]
+fn bodies_of_other_types_are_read_by_their_beginning() {
+    let both = |kind: &str, body: &[u8]| {
+        let whole = read(Reader::for_content_type(kind).unwrap(), &[body]);
+        let pieces: Vec<&[u8]> = body.chunks(1).collect();
+        assert_eq!(read(Reader::for_content_type(kind).unwrap(), &pieces), whole);
+        whole
+    };
+    let json = br#" {"usage":{"prompt_tokens":3,"completion_tokens":4}}"#;
+    for kind in ["", "text/plain; charset=utf-8", "application/problem+json", "application/JSON"] {
+        assert_eq!(both(kind, json).usage, usage(3, 0, 4), "{kind}");
+    }
+    let events = b"\n: hi\n\ndata: {\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":4}}\n\n";
+    assert_eq!(both("text/plain", events).usage, usage(3, 0, 4));
+    let text = both("text/vtt", b"WEBVTT\n\n00:00 --> 00:01\nHi\n");
+    assert_eq!((text.output_eighths, text.complete), (54, true));
+    assert_eq!(both("text/plain", b"Hi").output_eighths, 4);
+    assert_eq!(both("text/plain", b" \n ").output_eighths, 0);
+    for kind in ["audio/mpeg", "application/octet-stream", "image/png"] {
+        assert!(Reader::for_content_type(kind).is_none(), "{kind}");
+    }
+}
+
+#[test]
+fn errors_within_an_answer_are_seen() {
+    for (body, failed) in [
+        (json!({"error": {"message": "It failed", "code": 500}}), true),
+        (json!({"error": "it failed"}), true),
+        (json!({"error": null, "output": []}), false),
+        (json!({"error": {"code": null, "message": null, "param": null}}), false),
+        (json!({"response": {"error": {"message": "It failed"}}}), true),
+        (json!({"choices": [{"delta": {"content": "{\"error\":\"no\"}"}}]}), false),
+    ] {
+        assert_eq!(json_outcome(&body).failed, failed, "{body}");
+        assert_eq!(
+            outcome(Reader::events, events(std::slice::from_ref(&body)).as_bytes()).failed,
+            failed,
+            "{body}"
+        );
+    }
 }
 
 #[test]
@@ -320,7 +459,7 @@ proptest! {
         let text = if pretty { serde_json::to_vec_pretty(&body) } else { serde_json::to_vec(&body) };
         let text = text.unwrap();
         let seen = read(Reader::json(), &pieces(&text, &cuts));
-        prop_assert_eq!(seen.usage, usage(input, 0, output, input + output));
+        prop_assert_eq!(seen.usage, usage(input, 0, output));
         prop_assert_eq!(seen.id.as_deref(), Some("x"));
         prop_assert!(seen.complete && !seen.usage_invalid);
     }

@@ -8,6 +8,7 @@
 
 mod answer;
 mod edit;
+mod estimate;
 mod filter;
 mod json;
 mod multipart;
@@ -24,6 +25,7 @@ mod words;
 
 pub use answer::{Outcome, Reader};
 pub use edit::{Edited, Edits};
+pub use estimate::tokens;
 pub use filter::UsageFilter;
 pub use json::{MAX_DEPTH, Malformed, Span};
 pub use multipart::{FieldText, FilePart, Form, FormError, boundary};

@@ -3,8 +3,8 @@
 
 use memchr::memchr2;
 
-use super::json::count_scalars;
-use super::usage::{Draft, Usage, milliseconds};
+use super::estimate::eighths;
+use super::usage::{Draft, milliseconds};
 use super::watched::{Container, Field, field};
 use super::words;
 
@@ -18,15 +18,20 @@ const MAX_WATCHED: usize = 12;
 /// The observations of one JSON value.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    pub(super) usage: Option<Usage>,
+    pub(super) usage: Option<Draft>,
     pub(super) usage_invalid: bool,
     /// True if `usage` is present and not null.
     pub(super) has_usage: bool,
     pub(super) id: Option<String>,
     pub(super) kind: Option<String>,
-    pub(super) output_chars: u64,
-    /// Scalar values of `delta`; the event's type decides whether they are text.
-    pub(super) delta_chars: u64,
+    /// Estimated output, in eighths of a token.
+    pub(super) output_eighths: u64,
+    /// The same of `delta`; the event's type decides whether it is text.
+    pub(super) delta_eighths: u64,
+    /// True if it reports an error.
+    pub(super) has_error: bool,
+    /// True if it says why the model stopped.
+    pub(super) has_finish: bool,
     pub(super) data_entries: Option<u64>,
     pub(super) choices: Option<u64>,
     pub(super) duration_ms: Option<u64>,
@@ -79,6 +84,16 @@ pub(super) struct Walk {
     /// True if a value is next, not a key.
     value: bool,
     usage: Draft,
+    /// A step of the model in the usage, while it is read.
+    iteration: Option<Iteration>,
+}
+
+/// A step of the model.
+#[derive(Debug, Default)]
+struct Iteration {
+    usage: Draft,
+    /// True if the server compacted the context in it.
+    is_compaction: bool,
 }
 
 impl Walk {
@@ -98,6 +113,7 @@ impl Walk {
             field: Field::Into(Container::Root),
             value: true,
             usage: Draft::default(),
+            iteration: None,
         }
     }
 
@@ -110,6 +126,7 @@ impl Walk {
         self.high = None;
         self.field = Field::Into(Container::Root);
         self.value = true;
+        self.iteration = None;
         std::mem::take(&mut self.seen)
     }
 
@@ -201,9 +218,10 @@ impl Walk {
             }
             Some(Container::Choices) => {
                 count_one(&mut self.seen.choices);
-                Field::Into(Container::Output)
+                Field::Into(Container::Choice)
             }
-            Some(Container::Output) => Field::Into(Container::Output),
+            Some(container @ (Container::Output | Container::Arguments)) => Field::Into(container),
+            Some(Container::Iterations) => Field::Into(Container::Iteration),
             _ => Field::Unwatched,
         };
     }
@@ -212,18 +230,22 @@ impl Walk {
         self.begin_value();
         let container = match self.field {
             Field::Into(container) if self.depth < MAX_WATCHED => container,
-            Field::Text if self.depth < MAX_WATCHED => Container::Output,
+            Field::Text | Field::Delta if self.depth < MAX_WATCHED => Container::Output,
             _ => return self.open_unwatched(),
         };
         let fits = match container {
-            Container::Data | Container::Choices => !object,
-            Container::Output => true,
+            Container::Data | Container::Choices | Container::Iterations => !object,
+            Container::Output | Container::Arguments => true,
             _ => object,
         };
-        if container == Container::Usage {
-            self.seen.has_usage = true;
-            self.usage = Draft::default();
-            self.seen.usage_invalid |= !object;
+        match container {
+            Container::Usage => {
+                self.seen.has_usage = true;
+                self.usage = Draft::default();
+                self.seen.usage_invalid |= !object;
+            }
+            Container::Iteration if object => self.iteration = Some(Iteration::default()),
+            _ => {}
         }
         if !fits {
             return self.open_unwatched();
@@ -240,7 +262,7 @@ impl Walk {
 
     fn open_unwatched(&mut self) {
         if let Field::Number(_) = self.field {
-            self.usage.invalid = true;
+            self.draft().invalid = true;
         }
         self.skipped = 1;
     }
@@ -249,15 +271,28 @@ impl Walk {
         // A bracket that closes nothing is malformed JSON.
         let Some(container) = self.container() else { return };
         self.depth -= 1;
-        if container == Container::Usage {
-            match self.usage.finish() {
-                Ok(Some(usage)) => self.seen.usage = Some(usage),
-                Ok(None) => {}
-                Err(()) => self.seen.usage_invalid = true,
+        match container {
+            Container::Usage => {
+                self.seen.duration_ms = self.usage.duration_ms.or(self.seen.duration_ms);
+                self.seen.usage = Some(match self.seen.usage {
+                    Some(earlier) => earlier.then(self.usage),
+                    None => self.usage,
+                });
             }
-            self.seen.duration_ms = self.usage.duration_ms.or(self.seen.duration_ms);
+            Container::Iteration => {
+                let iteration = self.iteration.take().unwrap_or_default();
+                if iteration.is_compaction {
+                    self.usage.add_compaction(iteration.usage);
+                }
+            }
+            _ => {}
         }
         self.after_value();
+    }
+
+    /// The numbers that are being read.
+    fn draft(&mut self) -> &mut Draft {
+        self.iteration.as_mut().map_or(&mut self.usage, |iteration| &mut iteration.usage)
     }
 
     fn after_value(&mut self) {
@@ -270,9 +305,13 @@ impl Walk {
             self.begin_value();
             match self.field {
                 Field::Id if self.seen.id.is_none() => Use::Keep,
-                Field::Type if self.container() == Some(Container::Root) => Use::Keep,
+                Field::Type => match self.container() {
+                    Some(Container::Root | Container::Iteration) => Use::Keep,
+                    _ => Use::Pass,
+                },
                 Field::Duration | Field::Number(_) => Use::Keep,
-                Field::Delta | Field::Text | Field::Into(Container::Output) => Use::Count,
+                Field::Delta | Field::Text => Use::Count,
+                Field::Into(Container::Output | Container::Arguments) => Use::Count,
                 _ => Use::Pass,
             }
         } else {
@@ -315,7 +354,7 @@ impl Walk {
         }
         match to {
             Use::Pass => {}
-            Use::Count => self.add_chars(count_scalars(utf8) as u64),
+            Use::Count => self.add_text(eighths(utf8)),
             Use::Key | Use::Keep if self.token.len() + utf8.len() <= MAX_TOKEN => {
                 self.token.extend_from_slice(utf8);
             }
@@ -324,10 +363,10 @@ impl Walk {
         self.high = None;
     }
 
-    fn add_chars(&mut self, chars: u64) {
+    fn add_text(&mut self, eighths: u64) {
         match self.field {
-            Field::Delta => self.seen.delta_chars += chars,
-            _ => self.seen.output_chars += chars,
+            Field::Delta => self.seen.delta_eighths += eighths,
+            _ => self.seen.output_eighths += eighths,
         }
     }
 
@@ -386,8 +425,11 @@ impl Walk {
             _ => {}
         }
         if self.skipped == 0 {
-            if let Field::Into(Container::Usage) = self.field {
-                self.seen.usage_invalid = true;
+            match self.field {
+                Field::Into(Container::Usage) => self.seen.usage_invalid = true,
+                Field::Into(Container::Failure) | Field::Cause => self.seen.has_error = true,
+                Field::Finish => self.seen.has_finish = true,
+                _ => {}
             }
             self.after_value();
         }
@@ -397,10 +439,13 @@ impl Walk {
         let text = || String::from_utf8_lossy(&self.token).into_owned();
         match self.field {
             Field::Id => self.seen.id = Some(text()),
-            Field::Type => self.seen.kind = Some(text()),
+            Field::Type => match &mut self.iteration {
+                Some(iteration) => iteration.is_compaction = self.token == b"compaction",
+                None => self.seen.kind = Some(text()),
+            },
             Field::Duration => self.duration(),
             // A number in quotes is invalid.
-            Field::Number(_) => self.usage.invalid = true,
+            Field::Number(_) => self.draft().invalid = true,
             _ => {}
         }
     }
@@ -432,8 +477,12 @@ impl Walk {
 
     fn end_scalar(&mut self) {
         match self.field {
-            Field::Number(_) if self.too_long => self.usage.invalid = true,
-            Field::Number(count) => self.usage.set(count, &self.token),
+            Field::Number(_) if self.too_long => self.draft().invalid = true,
+            Field::Number(count) => {
+                let token = std::mem::take(&mut self.token);
+                self.draft().set(count, &token);
+                self.token = token;
+            }
             Field::Duration => self.duration(),
             Field::Into(Container::Usage) if self.token != b"null" => {
                 self.seen.has_usage = true;

@@ -6,14 +6,28 @@ use super::usage::Count;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Container {
     Root,
-    /// The member `response` of an event.
+    /// The member `response` or `message` of an event, which is the answer so far.
     Response,
+    /// An object in which only the usage matters.
+    UsageHolder,
     Usage,
-    UsageDetails,
+    InputDetails,
+    OutputDetails,
+    /// What was written to a cache, by how long it is kept.
+    CacheWrites,
+    ServerTools,
+    /// The model's steps of one answer.
+    Iterations,
+    Iteration,
     Data,
     Choices,
+    Choice,
     /// Objects and arrays that hold output.
     Output,
+    /// The arguments of a call, in which every text is output.
+    Arguments,
+    /// An error that the server reports in place of the rest of its answer.
+    Failure,
 }
 
 /// The member whose value is next.
@@ -23,6 +37,10 @@ pub(super) enum Field {
     Id,
     Type,
     Delta,
+    /// What an error says.
+    Cause,
+    /// Why the model stopped.
+    Finish,
     Duration,
     Text,
     Number(Count),
@@ -32,31 +50,65 @@ pub(super) enum Field {
 /// The field that `key` names in an object at `container`. In a `whole` response, text is output;
 /// events carry it in deltas, and again in complete items.
 pub(super) fn field(container: Option<Container>, key: &[u8], whole: bool) -> Field {
-    use Field::{Delta, Duration, Id, Into, Number, Text, Type, Unwatched};
+    use Field::{Cause, Delta, Duration, Finish, Id, Into, Number, Text, Type, Unwatched};
     match (container, key) {
-        (Some(Container::Root | Container::Response), key) => match key {
+        (Some(at @ (Container::Root | Container::Response)), key) => match key {
             b"id" => Id,
             b"type" => Type,
-            b"usage" => Into(Container::Usage),
+            b"usage" | b"usageMetadata" => Into(Container::Usage),
             b"duration" => Duration,
-            b"data" if container == Some(Container::Root) => Into(Container::Data),
+            b"error" => Into(Container::Failure),
             b"delta" => Delta,
-            b"response" if container == Some(Container::Root) => Into(Container::Response),
             b"choices" => Into(Container::Choices),
-            b"output" if whole => Into(Container::Output),
-            b"item" if !whole => Into(Container::Output),
+            b"content" if whole || at == Container::Response => Into(Container::Output),
+            b"output" | b"text" | b"candidates" if whole => Into(Container::Output),
+            b"item" | b"content_block" | b"candidates" if !whole => Into(Container::Output),
+            _ if at == Container::Response => Unwatched,
+            b"data" => Into(Container::Data),
+            b"response" | b"message" => Into(Container::Response),
+            b"x_groq" | b"meta" => Into(Container::UsageHolder),
             _ => Unwatched,
         },
-        (Some(Container::Usage), key) => match key {
-            b"input_tokens" | b"prompt_tokens" => Number(Count::Input),
-            b"output_tokens" | b"completion_tokens" => Number(Count::Output),
-            b"total_tokens" => Number(Count::Total),
-            b"input_tokens_details" | b"prompt_tokens_details" => Into(Container::UsageDetails),
+        (Some(Container::UsageHolder), b"usage" | b"tokens") => Into(Container::Usage),
+        (Some(Container::Usage | Container::Iteration), key) => match key {
+            b"input_tokens" | b"inputTokens" => Number(Count::Input),
+            b"prompt_tokens" | b"promptTokenCount" => Number(Count::Prompt),
+            b"output_tokens" | b"completion_tokens" | b"outputTokens" | b"candidatesTokenCount" => {
+                Number(Count::Output)
+            }
+            b"total_tokens" | b"totalTokens" | b"totalTokenCount" => Number(Count::Total),
+            b"cache_read_input_tokens" | b"cacheReadInputTokens" => Number(Count::CacheRead),
+            b"cache_creation_input_tokens" | b"cacheWriteInputTokens" => Number(Count::CacheWrite),
+            b"prompt_cache_hit_tokens" | b"cachedContentTokenCount" => Number(Count::Cached),
+            b"input_tokens_details" | b"prompt_tokens_details" => Into(Container::InputDetails),
+            b"output_tokens_details" | b"completion_tokens_details" => {
+                Into(Container::OutputDetails)
+            }
+            b"cache_creation" => Into(Container::CacheWrites),
+            b"server_tool_use" => Into(Container::ServerTools),
+            b"iterations" => Into(Container::Iterations),
+            b"type" if container == Some(Container::Iteration) => Type,
             b"seconds" => Duration,
             _ => Unwatched,
         },
-        (Some(Container::UsageDetails), b"cached_tokens") => Number(Count::Cached),
-        (Some(Container::Output), key) if holds_output(key) => Text,
+        (Some(Container::InputDetails), b"cached_tokens") => Number(Count::Cached),
+        (Some(Container::InputDetails), b"cache_write_tokens") => Number(Count::Written),
+        (Some(Container::OutputDetails), b"reasoning_tokens" | b"thinking_tokens") => {
+            Number(Count::Reasoning)
+        }
+        (Some(Container::CacheWrites), b"ephemeral_1h_input_tokens") => Number(Count::CacheWrite1h),
+        (Some(Container::ServerTools), b"web_search_requests") => Number(Count::WebSearches),
+        (Some(Container::Failure), b"message") => Cause,
+        (Some(Container::Arguments), _) => Into(Container::Arguments),
+        (Some(Container::Output | Container::Choice), b"input" | b"args") => {
+            Into(Container::Arguments)
+        }
+        (
+            Some(Container::Output | Container::Choice),
+            b"finish_reason" | b"finishReason" | b"stop_reason",
+        ) => Finish,
+        (Some(Container::Choice), b"usage") => Into(Container::Usage),
+        (Some(Container::Output | Container::Choice), key) if holds_output(key) => Text,
         _ => Unwatched,
     }
 }
@@ -74,12 +126,14 @@ fn holds_output(key: &[u8]) -> bool {
             | b"tool_calls"
             | b"function"
             | b"custom"
-            | b"input"
             | b"summary"
             | b"reasoning"
             | b"reasoning_content"
             | b"thinking"
             | b"function_call"
+            | b"partial_json"
+            | b"parts"
+            | b"functionCall"
             | b"audio"
             | b"transcript"
     )

@@ -87,20 +87,14 @@ pub struct Demand {
 /// The actual usage of one request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Consumed {
-    /// Input and output tokens; `None`: unknown, so the estimate is charged.
-    pub tokens: Option<u64>,
+    /// Input and output tokens.
+    pub tokens: u64,
     /// Images generated.
-    pub images: Option<u64>,
+    pub images: u64,
     /// Audio input, in milliseconds.
-    pub audio_milliseconds: Option<u64>,
+    pub audio_milliseconds: u64,
     /// Its cost.
-    pub cost: Option<MicroDollars>,
-}
-
-impl Consumed {
-    /// The usage of a request that the upstream failed: only the request itself counts.
-    pub const NOTHING: Self =
-        Self { tokens: Some(0), images: Some(0), audio_milliseconds: Some(0), cost: Some(0) };
+    pub cost: MicroDollars,
 }
 
 impl Plan {
@@ -297,10 +291,10 @@ impl Meter {
             Dimension::RequestsPerMinute
             | Dimension::RequestsPerDay
             | Dimension::IngestionPerMinute => None,
-            Dimension::ImagesPerMinute => taken.images,
-            Dimension::AudioPerMinute => taken.audio_milliseconds,
-            Dimension::Spend => taken.cost,
-            _ => taken.tokens,
+            Dimension::ImagesPerMinute => Some(taken.images),
+            Dimension::AudioPerMinute => Some(taken.audio_milliseconds),
+            Dimension::Spend => Some(taken.cost),
+            _ => Some(taken.tokens),
         }
     }
 

@@ -7,6 +7,7 @@ mod error;
 mod file;
 mod models;
 mod pass_through;
+mod price;
 mod resolve;
 
 use std::fmt;
@@ -15,11 +16,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use batches::Batches;
-pub use catalog::{Catalog, LimitSet, Model, NO_MODEL, Price, Shutdown, TierSettings};
+pub use catalog::{Catalog, LimitSet, Model, NO_MODEL, Shutdown, TierSettings};
 pub use error::{Error, ErrorKind};
 use hyper::Uri;
 use hyper::header::HeaderValue;
 pub use pass_through::PassThrough;
+pub use price::{Price, Quantities};
 pub use resolve::LoadContext;
 
 use crate::tenants::Tier;

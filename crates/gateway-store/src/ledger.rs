@@ -17,7 +17,7 @@ mod writer;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-pub use entry::{Endpoint, Entry};
+pub use entry::{Ended, Endpoint, Entry};
 pub use export::{Cursor, Exported, export};
 use queue::Queue;
 pub use queue::{MAX_FOLDED, MAX_ROWS};

@@ -5,13 +5,15 @@ use std::sync::Arc;
 
 use ratelimit::RequestId;
 
+use crate::bill::{Bill, End, Terms};
+use crate::calibration::Ratio;
 use crate::metrics;
 use crate::state::Gateway;
 use crate::traces;
-use gateway_policy::plan::{Consumed, Demand, Plan};
+use gateway_policy::plan::{Demand, Plan};
 use gateway_policy::settings::{Model, Price};
 use gateway_policy::tenants::Caller;
-use gateway_store::ledger::{Endpoint, Entry};
+use gateway_store::ledger::{Ended, Endpoint, Entry};
 
 /// The reservation of a request. It is settled once: by [`Account::close`], or when it is dropped.
 pub(crate) struct Account {
@@ -36,8 +38,6 @@ pub(crate) struct Facts {
     pub(crate) endpoint: Endpoint,
     /// Estimated input tokens.
     pub(crate) input_estimate: u64,
-    /// Most output tokens that the request allows, if it says so.
-    pub(crate) most_output: Option<u64>,
     /// The price of its tokens.
     pub(crate) price: Option<Price>,
     /// True if it is a line of a batch.
@@ -56,32 +56,6 @@ pub(crate) struct Traced {
     pub(crate) began: ratelimit::Micros,
 }
 
-/// The end of a request.
-#[derive(Debug)]
-pub(crate) enum End {
-    /// The upstream failed or refused it.
-    Failed {
-        /// Status of the response.
-        status: u16,
-    },
-    /// The gateway answered it itself: only the request counts.
-    Served,
-    /// The response is complete.
-    Answered {
-        /// Status of the response.
-        status: u16,
-        /// Observations of the response.
-        outcome: gateway_body::Outcome,
-    },
-    /// The client or the upstream disconnected in the middle of the response.
-    Aborted {
-        /// Status of the response.
-        status: u16,
-        /// Observations of the response so far.
-        outcome: gateway_body::Outcome,
-    },
-}
-
 impl Account {
     /// Opens an account for a reservation.
     #[must_use]
@@ -93,6 +67,12 @@ impl Account {
     /// Settles the account.
     pub(crate) fn close(mut self, end: End) {
         self.settle(end);
+    }
+
+    /// The gateway that holds it.
+    #[must_use]
+    pub(crate) fn gateway(&self) -> &Gateway {
+        &self.gateway
     }
 
     /// The properties of the reservation.
@@ -107,16 +87,26 @@ impl Account {
         }
         let (gateway, facts) = (&self.gateway, &self.facts);
         gateway.metrics.open.dec();
-        let bill = facts.bill(end);
+        let terms = facts.terms(match end.counts_text() {
+            true => gateway.calibration.ratio(&facts.model.name),
+            false => Ratio::default(),
+        });
+        let bill = Bill::new(&terms, &end);
+        if let Some(outcome) = end.whole() {
+            gateway.calibration.learn(&facts.model.name, outcome);
+        }
         if bill.usage_invalid {
             gateway.metrics.usage_invalid.inc();
         }
         let now = gateway.clock.now();
-        let settlement = facts.plan.settlement(&facts.demand, &bill.taken);
+        let settlement = facts.plan.settlement(&facts.demand, &bill.consumed());
         let organization = &*facts.caller.organization.id;
         gateway.limits.settle(organization, facts.request, &settlement, now);
         self.count(&bill);
-        let entry = facts.entry(&bill, now);
+        if end.ended != Ended::Complete {
+            facts.log(&end, &bill);
+        }
+        let entry = facts.entry(&end, &bill, now);
         if let Some(traced) = &facts.trace {
             gateway.traces.record(traced.span(&entry));
         }
@@ -127,9 +117,13 @@ impl Account {
     fn count(&self, bill: &Bill) {
         let metrics = &self.gateway.metrics;
         metrics.spend.inc_by(bill.cost);
-        for (kind, tokens) in
-            [("input", bill.input), ("cached_input", bill.cached), ("output", bill.output)]
-        {
+        let used = &bill.used;
+        for (kind, tokens) in [
+            ("input", used.input),
+            ("cached_input", used.cached),
+            ("cache_write", used.cache_write + used.cache_write_1h),
+            ("output", used.output),
+        ] {
             if tokens > 0 {
                 let labels = metrics::Tokens { model: self.facts.model.name.to_string(), kind };
                 metrics.tokens.get_or_create(&labels).inc_by(tokens);
@@ -141,7 +135,9 @@ impl Account {
 impl Drop for Account {
     /// The request was dropped; the upstream may have started.
     fn drop(&mut self) {
-        self.settle(End::Aborted { status: 499, outcome: gateway_body::Outcome::default() });
+        if !self.settled {
+            self.settle(self.gateway.dropped(gateway_body::Outcome::default()));
+        }
     }
 }
 
@@ -182,127 +178,49 @@ impl Traced {
     }
 }
 
-/// The charge for a request.
-struct Bill {
-    status: u16,
-    taken: Consumed,
-    input: u64,
-    cached: u64,
-    output: u64,
-    images: u64,
-    audio_milliseconds: u64,
-    cost: u64,
-    usage_invalid: bool,
-}
-
 impl Facts {
-    fn bill(&self, end: End) -> Bill {
-        match end {
-            End::Failed { status } => Bill::nothing(status),
-            End::Served => Bill::nothing(200),
-            End::Answered { status, outcome } => {
-                let audio = outcome.duration_ms.filter(|_| self.demand.audio_milliseconds > 0);
-                let images = outcome.data_entries.filter(|_| self.demand.images > 0);
-                match outcome.usage {
-                    Some(usage) => self.by_usage(status, usage, images, audio),
-                    None => self.without_usage(status, &outcome, images, audio),
-                }
-                .with(outcome.usage_invalid)
-            }
-            End::Aborted { status, outcome } => match outcome.usage {
-                Some(mut usage) => {
-                    // Some servers report the usage so far with each event, or first the input alone.
-                    let more = tokens(outcome.chars_after_usage);
-                    let more = u32::try_from(more).unwrap_or(u32::MAX);
-                    usage.output_tokens = usage.output_tokens.saturating_add(more);
-                    usage.total_tokens = usage.total_tokens.saturating_add(more);
-                    self.by_usage(status, usage, None, None)
-                }
-                None => self.by_received_text(status, outcome.output_chars),
-            }
-            .with(outcome.usage_invalid),
+    fn terms(&self, ratio: Ratio) -> Terms {
+        Terms {
+            demand: self.demand,
+            input_estimate: self.input_estimate,
+            price: self.price,
+            most_reported: self.model.max_reported_tokens,
+            ratio,
         }
     }
 
-    fn by_usage(
-        &self,
-        status: u16,
-        usage: gateway_body::Usage,
-        images: Option<u64>,
-        audio: Option<u64>,
-    ) -> Bill {
-        let (input, cached) = (usage.input_tokens.into(), usage.cached_input_tokens.into());
-        let output = usage.output_tokens.into();
-        let cost = self.price.map_or(0, |price| price.cost_of(input, cached, output));
-        let taken = Consumed {
-            tokens: Some(usage.total_tokens.into()),
-            images,
-            audio_milliseconds: audio,
-            cost: Some(cost),
-        };
-        Bill {
-            status,
-            taken,
-            input,
-            cached,
-            output,
-            images: images.unwrap_or(self.demand.images),
-            audio_milliseconds: audio.unwrap_or(self.demand.audio_milliseconds),
-            cost,
-            usage_invalid: false,
+    /// One line for each request that ended badly.
+    fn log(&self, end: &End, bill: &Bill) {
+        let upstream = &self.model.upstream.name;
+        let cause = end.cause.as_deref().unwrap_or("it refused the request");
+        let Caller { organization, project, key, .. } = &*self.caller;
+        macro_rules! line {
+            ($level:ident) => {
+                tracing::$level!(
+                    request = %request_id(self.request),
+                    organization = %organization.id,
+                    project = %project.id,
+                    key = %key,
+                    model = %self.model.name,
+                    status = end.status,
+                    ended = end.ended.name(),
+                    input_tokens = bill.used.input,
+                    output_tokens = bill.used.output,
+                    cost_microdollars = bill.cost,
+                    "upstream {upstream}: {cause}"
+                )
+            };
+        }
+        match end.ended {
+            Ended::ClientGone | Ended::Drained => line!(info),
+            // The upstream's refusal of a bad request is its client's affair.
+            Ended::Failed if (400..429).contains(&end.status) => line!(debug),
+            _ => line!(warn),
         }
     }
 
-    /// Charges a complete response that reports no usage: the reservation, or what the response shows if that is
-    /// more. A request that names no maximum reserves its input alone.
-    fn without_usage(
-        &self,
-        status: u16,
-        outcome: &gateway_body::Outcome,
-        images: Option<u64>,
-        audio: Option<u64>,
-    ) -> Bill {
-        let shown = self.by_received_text(status, outcome.output_chars);
-        if shown.output > 0 && shown.input.saturating_add(shown.output) > self.demand.tokens {
-            let taken = Consumed { images, audio_milliseconds: audio, ..shown.taken };
-            let images = images.unwrap_or(shown.images);
-            let audio_milliseconds = audio.unwrap_or(shown.audio_milliseconds);
-            return Bill { taken, images, audio_milliseconds, ..shown };
-        }
-        Bill {
-            status,
-            taken: Consumed { images, audio_milliseconds: audio, ..Consumed::default() },
-            input: self.demand.tokens,
-            cached: 0,
-            output: 0,
-            images: images.unwrap_or(self.demand.images),
-            audio_milliseconds: audio.unwrap_or(self.demand.audio_milliseconds),
-            cost: self.demand.cost,
-            usage_invalid: false,
-        }
-    }
-
-    /// Charges the estimated input, and the output estimated from the received text in the same way. The
-    /// reservation does not bound it, as it does not bound a reported usage; the request's own maximum does.
-    fn by_received_text(&self, status: u16, output_chars: u64) -> Bill {
-        let input = self.input_estimate;
-        let output = tokens(output_chars).min(self.most_output.unwrap_or(u64::MAX));
-        let cost = self.price.map_or(0, |price| price.cost_of(input, 0, output));
-        let total = input.saturating_add(output);
-        Bill {
-            status,
-            taken: Consumed { tokens: Some(total), cost: Some(cost), ..Consumed::default() },
-            input,
-            cached: 0,
-            output,
-            images: self.demand.images,
-            audio_milliseconds: self.demand.audio_milliseconds,
-            cost,
-            usage_invalid: false,
-        }
-    }
-
-    fn entry(&self, bill: &Bill, at: ratelimit::Micros) -> Entry {
+    fn entry(&self, end: &End, bill: &Bill, at: ratelimit::Micros) -> Entry {
+        let used = &bill.used;
         Entry {
             at,
             request: request_id(self.request).into(),
@@ -311,41 +229,20 @@ impl Facts {
             key: self.caller.key.clone(),
             model: self.model.name.clone(),
             endpoint: self.endpoint,
-            status: bill.status,
+            status: end.status,
+            ended: end.ended,
             batch: self.batch,
-            input_tokens: bill.input,
-            cached_tokens: bill.cached,
-            output_tokens: bill.output,
+            input_tokens: used.input,
+            cached_tokens: used.cached,
+            cache_write_tokens: used.cache_write,
+            cache_write_1h_tokens: used.cache_write_1h,
+            output_tokens: used.output,
+            web_searches: used.web_searches,
             images: bill.images,
             audio_milliseconds: bill.audio_milliseconds,
             cost: bill.cost,
         }
     }
-}
-
-impl Bill {
-    fn nothing(status: u16) -> Self {
-        Self {
-            status,
-            taken: Consumed::NOTHING,
-            input: 0,
-            cached: 0,
-            output: 0,
-            images: 0,
-            audio_milliseconds: 0,
-            cost: 0,
-            usage_invalid: false,
-        }
-    }
-
-    fn with(self, usage_invalid: bool) -> Self {
-        Self { usage_invalid, ..self }
-    }
-}
-
-/// Estimated tokens of a text, as admission estimates those of a request.
-fn tokens(chars: u64) -> u64 {
-    chars.div_ceil(4)
 }
 
 const HEX: &[u8; 16] = b"0123456789abcdef";

@@ -11,9 +11,13 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, Sleep};
 
-use crate::account::{Account, End};
+use crate::account::Account;
+use crate::bill::End;
+use crate::metrics::{Answered, Metrics};
+use crate::state::Gateway;
 use crate::upstream::{DecodedBody, Redactor};
 use gateway_body::{Outcome, Reader, UsageFilter};
+use gateway_store::ledger::Ended;
 
 /// The body of a response.
 pub(crate) enum AnswerBody {
@@ -49,7 +53,10 @@ pub(crate) struct ForwardedAnswer {
     watch: Watch,
     redactor: Redactor,
     account: Option<Account>,
+    /// The status of the response; after its end, that of the end.
     status: u16,
+    /// The model's name in the metric of requests, to be counted at the end.
+    counted_as: Option<String>,
     /// Longest silence of the upstream, and the start of the current one.
     patience: Duration,
     silence: Pin<Box<Sleep>>,
@@ -93,6 +100,7 @@ impl ForwardedAnswer {
             redactor: Redactor::default(),
             account: Some(account),
             status,
+            counted_as: None,
             patience,
             silence: Box::pin(tokio::time::sleep_until(last + patience)),
             last,
@@ -138,30 +146,38 @@ impl ForwardedAnswer {
         }
     }
 
-    /// Handles the end of the upstream's body.
-    fn end(&mut self) {
-        self.ended = true;
-        let outcome = self.finish_watching();
-        self.ready.extend(self.redactor.finish());
-        let watched = outcome.is_some();
-        let outcome = outcome.unwrap_or_default();
-        let status = self.status;
-        // A stream without its last event was cut off, even if the connection ended properly.
-        let end = match outcome.complete || !watched {
-            true => End::Answered { status, outcome },
-            false => End::Aborted { status, outcome },
-        };
-        if let Some(account) = self.account.take() {
-            account.close(end);
+    /// Counts the request by the status of its end, once that is known.
+    pub(crate) fn count_at_end(&mut self, model: String, metrics: &Metrics) {
+        if self.ended {
+            metrics.requests.get_or_create(&Answered { model, status: self.status }).inc();
+        } else {
+            self.counted_as = Some(model);
         }
     }
 
-    fn abort(&mut self) {
-        self.ended = true;
+    /// Handles the end of the upstream's body.
+    fn end(&mut self) {
+        let outcome = self.finish_watching();
+        self.ready.extend(self.redactor.finish());
+        let status = self.status;
+        self.settle(|_| End::answered(status, outcome));
+    }
+
+    fn abort(&mut self, ended: Ended, cause: String) {
         let outcome = self.finish_watching().unwrap_or_default();
-        if let Some(account) = self.account.take() {
-            account.close(End::Aborted { status: self.status, outcome });
+        self.settle(|_| End::broken(ended, cause, outcome));
+    }
+
+    fn settle(&mut self, end: impl FnOnce(&Gateway) -> End) {
+        self.ended = true;
+        let Some(account) = self.account.take() else { return };
+        let end = end(account.gateway());
+        self.status = end.status;
+        if let Some(model) = self.counted_as.take() {
+            let label = Answered { model, status: end.status };
+            account.gateway().metrics.requests.get_or_create(&label).inc();
         }
+        account.close(end);
     }
 
     fn finish_watching(&mut self) -> Option<Outcome> {
@@ -197,14 +213,15 @@ impl ForwardedAnswer {
                     }
                 }
                 Poll::Ready(Some(Err(error))) => {
-                    self.abort();
+                    self.abort(Ended::Cut, format!("its answer broke off: {error}"));
                     return Poll::Ready(Some(Err(io::Error::other(error))));
                 }
                 Poll::Ready(None) => self.end(),
                 Poll::Pending => {
                     ready!(self.poll_silence(context));
-                    self.abort();
                     let silent = "the model server sent nothing for too long";
+                    let seconds = self.patience.as_secs_f32();
+                    self.abort(Ended::Stalled, format!("it sent nothing for {seconds} s"));
                     return Poll::Ready(Some(Err(io::Error::new(io::ErrorKind::TimedOut, silent))));
                 }
             }
@@ -233,10 +250,11 @@ fn redacted(redactor: &mut Redactor, account: Option<&Account>, piece: Bytes) ->
 }
 
 impl Drop for ForwardedAnswer {
-    /// The client disconnected.
+    /// The client disconnected, or the gateway stops.
     fn drop(&mut self) {
         if self.account.is_some() {
-            self.abort();
+            let outcome = self.finish_watching().unwrap_or_default();
+            self.settle(|gateway| gateway.dropped(outcome));
         }
     }
 }

@@ -13,6 +13,8 @@ mod answer;
 mod api;
 mod batch;
 mod batch_runner;
+mod bill;
+mod calibration;
 mod intake;
 mod metrics;
 mod object_owners;

@@ -113,6 +113,8 @@ impl Gateway {
             clock,
             random,
             ids,
+            calibration: Default::default(),
+            is_cutting: Default::default(),
         });
         batch::start(&gateway);
         tokio::spawn(sync(Arc::downgrade(&gateway)));

@@ -1,23 +1,26 @@
 //! The state that all requests of a gateway share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use ratelimit::{Limits, RequestId};
 
 use crate::batch_runner::Runner;
+use crate::bill::End;
+use crate::calibration::Calibration;
 use crate::intake::BodyMemory;
 use crate::metrics::Metrics;
 use crate::object_owners::ObjectOwners;
 use crate::spend::Spend;
 use crate::traces::Traces;
 use crate::upstream;
+use gateway_body::Outcome;
 use gateway_policy::environment::{Clock, Random};
 use gateway_policy::settings::Settings;
 use gateway_store::database::Database;
 use gateway_store::directory::Directory;
-use gateway_store::ledger::Ledger;
+use gateway_store::ledger::{Ended, Ledger};
 
 /// A gateway.
 pub struct Gateway {
@@ -51,6 +54,20 @@ pub struct Gateway {
     pub(crate) body_memory: BodyMemory,
     /// Ids of requests.
     pub(crate) ids: Ids,
+    /// The tokens of each model's text.
+    pub(crate) calibration: Calibration,
+    /// True once open requests are cut off by a shutdown.
+    pub(crate) is_cutting: AtomicBool,
+}
+
+impl Gateway {
+    /// The end of a request that was dropped, by its client or by the shutdown.
+    pub(crate) fn dropped(&self, outcome: Outcome) -> End {
+        match self.is_cutting.load(Ordering::Relaxed) {
+            true => End::broken(Ended::Drained, "this node stopped".to_owned(), outcome),
+            false => End::broken(Ended::ClientGone, "the client went away".to_owned(), outcome),
+        }
+    }
 }
 
 /// Unique ids on all nodes: a random number of the process, and a counter.

@@ -21,7 +21,8 @@ use gateway_policy::error::ApiError;
 use gateway_store::ledger::{self, Cursor, Exported};
 
 const HEADER: &str = "time,request_id,project_id,api_key_id,model,endpoint,status,batch,requests,\
-    input_tokens,cached_tokens,output_tokens,images,audio_seconds,cost_usd\n";
+    input_tokens,cached_tokens,output_tokens,images,audio_seconds,cost_usd,ended,cache_write_tokens,\
+    cache_write_1h_tokens,web_searches\n";
 
 #[derive(Clone, Copy)]
 enum Format {
@@ -96,7 +97,7 @@ fn push_csv(text: &mut String, Exported { entry, requests }: &Exported) {
     // Writing to a string cannot fail.
     let _ = writeln!(
         text,
-        "{},{},{},{},{},{requests},{},{},{},{},{},{}",
+        "{},{},{},{},{},{requests},{},{},{},{},{},{},{},{},{},{}",
         time(entry.at),
         texts.join(","),
         entry.endpoint.name(),
@@ -108,6 +109,10 @@ fn push_csv(text: &mut String, Exported { entry, requests }: &Exported) {
         entry.images,
         thousandths(entry.audio_milliseconds),
         dollars(entry.cost),
+        entry.ended.name(),
+        entry.cache_write_tokens,
+        entry.cache_write_1h_tokens,
+        entry.web_searches,
     );
 }
 
@@ -128,6 +133,10 @@ fn push_json(text: &mut String, Exported { entry, requests }: &Exported) {
         "images": entry.images,
         "audio_seconds": thousandths(entry.audio_milliseconds),
         "cost_usd": dollars(entry.cost),
+        "ended": entry.ended.name(),
+        "cache_write_tokens": entry.cache_write_tokens,
+        "cache_write_1h_tokens": entry.cache_write_1h_tokens,
+        "web_searches": entry.web_searches,
     });
     let _ = writeln!(text, "{line}");
 }

@@ -8,6 +8,7 @@ use ratelimit::Micros;
 use serde::Deserialize;
 
 use super::Upstream;
+use super::price::Price;
 use crate::tenants::{MicroDollars, Tier};
 
 /// The model name under which requests without a model are counted.
@@ -42,6 +43,8 @@ pub struct Model {
     pub long_context_tokens: Option<u64>,
     /// Output tokens reserved for a request without a maximum.
     pub max_output_tokens: u64,
+    /// Larger numbers of tokens that an upstream reports for a request are not believed.
+    pub max_reported_tokens: u64,
     /// Its shutdown, if announced.
     pub shutdown: Option<Shutdown>,
     /// The price of requests.
@@ -80,28 +83,6 @@ pub struct LimitSet {
     pub audio_minutes_per_minute: Option<u64>,
     pub batch_queue_tokens: Option<u64>,
     pub long_context_tpm: Option<u64>,
-}
-
-/// Prices in millionths of a micro-dollar per token. A price in USD per million tokens converts
-/// exactly, up to six decimals.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the names say it")]
-pub struct Price {
-    pub input: u64,
-    pub cached_input: u64,
-    pub output: u64,
-}
-
-impl Price {
-    /// The price of these tokens, rounded up. `cached` is part of `input`.
-    #[must_use]
-    pub fn cost_of(&self, input: u64, cached: u64, output: u64) -> MicroDollars {
-        let cached = cached.min(input);
-        let sum = u128::from(input - cached) * u128::from(self.input)
-            + u128::from(cached) * u128::from(self.cached_input)
-            + u128::from(output) * u128::from(self.output);
-        u64::try_from(sum.div_ceil(1_000_000)).unwrap_or(u64::MAX)
-    }
 }
 
 /// `[tiers.X]`.

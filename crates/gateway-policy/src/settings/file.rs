@@ -74,6 +74,7 @@ pub(super) struct Model {
     pub(super) shared_limit: Option<String>,
     pub(super) long_context_tokens: Option<u64>,
     pub(super) max_output_tokens: Option<u64>,
+    pub(super) max_reported_tokens: Option<u64>,
     pub(super) shutdown_date: Option<String>,
     pub(super) deprecation_date: Option<String>,
     pub(super) successor: Option<String>,
@@ -90,13 +91,16 @@ pub(super) struct Batches {
     pub(super) backoff_ms: Option<u64>,
 }
 
-/// USD per million tokens.
+/// USD per million tokens, and per web search.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Price {
     pub(super) input: f64,
     pub(super) cached_input: Option<f64>,
+    pub(super) cache_write: Option<f64>,
+    pub(super) cache_write_1h: Option<f64>,
     pub(super) output: f64,
+    pub(super) web_search: f64,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use ratelimit::Micros;
 
-use super::catalog::{Catalog, LimitSet, Model, NO_MODEL, Price, Shutdown, TierSettings};
+use super::catalog::{Catalog, LimitSet, Model, NO_MODEL, Shutdown, TierSettings};
 use super::error::Fault;
+use super::price::Price;
 use super::resolve::upstream_named;
 use super::{Upstream, file};
 use crate::tenants::Tier;
@@ -18,6 +19,8 @@ const TIERS: [(u64, u64); 6] =
 /// The period before its shutdown in which a model is deprecated.
 const NOTICE: Micros = 180 * ratelimit::DAY;
 const MAX_OUTPUT_TOKENS: u64 = 4096;
+/// Far above any context, also of a request in which the server's own tools read it many times.
+const MAX_REPORTED_TOKENS: u64 = 10_000_000;
 /// Larger numbers in a file are rejected as typing errors.
 const MOST: u64 = 1_000_000_000_000;
 
@@ -173,6 +176,10 @@ fn resolve_model(
     if !(1..=MOST).contains(&max_output_tokens) {
         return Err(Fault::new(&key("max_output_tokens"), format!("must be 1 to {MOST}")));
     }
+    let max_reported_tokens = model.max_reported_tokens.unwrap_or(MAX_REPORTED_TOKENS);
+    if !(1..=MOST).contains(&max_reported_tokens) {
+        return Err(Fault::new(&key("max_reported_tokens"), format!("must be 1 to {MOST}")));
+    }
     let price = model.price.map(|price| resolve_price(&key("price"), price)).transpose()?;
     let batch = model.batch_price.map(|price| resolve_price(&key("batch_price"), price));
     Ok(Model {
@@ -184,6 +191,7 @@ fn resolve_model(
         shared_limit: model.shared_limit.as_deref().map(Into::into),
         long_context_tokens: model.long_context_tokens,
         max_output_tokens,
+        max_reported_tokens,
         shutdown: shutdown(name, model)?,
         price,
         batch_price: batch.transpose()?,
@@ -235,10 +243,14 @@ fn resolve_price(key: &[&str], price: file::Price) -> Result<Price, Fault> {
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         Ok((usd * 1_000_000.0).round() as u64)
     };
+    // Without a price of its own, input that is written to a cache costs what servers of Messages ask for it.
     Ok(Price {
         input: one(price.input)?,
         cached_input: one(price.cached_input.unwrap_or(price.input))?,
+        cache_write: one(price.cache_write.unwrap_or(price.input * 1.25))?,
+        cache_write_1h: one(price.cache_write_1h.unwrap_or(price.input * 2.0))?,
         output: one(price.output)?,
+        web_search: one(price.web_search)?,
     })
 }
 

@@ -82,8 +82,10 @@ fn a_whole_file() {
         (shutdown.at, shutdown.at - shutdown.deprecated_from),
         (1_803_600_000_000_000, 180 * ratelimit::DAY)
     );
-    assert_eq!(model.price.unwrap().cost_of(8, 0, 1), 20);
-    assert_eq!(model.price.unwrap().cost_of(9, 8, 0), 3, "1.25 + 1 micro-dollars, rounded up");
+    let price = model.price.unwrap();
+    assert_eq!(price.cost_of(&Quantities::of_tokens(8, 1)), 20);
+    let cached = Quantities { cached: 8, ..Quantities::of_tokens(9, 0) };
+    assert_eq!(price.cost_of(&cached), 3, "1.25 + 1 micro-dollars, rounded up");
     let other = settings.catalog.find("big-2026-01-01").unwrap();
     assert_eq!(
         (&*other.upstream.base.path, other.upstream.base.origin.host()),

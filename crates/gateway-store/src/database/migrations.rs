@@ -12,8 +12,12 @@ use super::sqlite_error::sqlite_error;
 use crate::Error;
 
 /// The steps, oldest first.
-const STEPS: &[&str] =
-    &[include_str!("schema/1.sql"), include_str!("schema/2.sql"), include_str!("schema/3.sql")];
+const STEPS: &[&str] = &[
+    include_str!("schema/1.sql"),
+    include_str!("schema/2.sql"),
+    include_str!("schema/3.sql"),
+    include_str!("schema/4.sql"),
+];
 /// The advisory lock that nodes hold while they migrate; any number that is otherwise unused.
 const LOCK: i64 = 0x6761_7465_7761_7901;
 /// Longest wait of a node for another one, and longest duration of a step.

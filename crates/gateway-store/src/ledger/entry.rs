@@ -21,22 +21,77 @@ pub struct Entry {
     pub model: Box<str>,
     /// The usage page that counts it.
     pub endpoint: Endpoint,
-    /// The status of the response.
+    /// The status of the response: that of its end, if it ended other than it began.
     pub status: u16,
+    /// How it ended.
+    pub ended: Ended,
     /// True if it is a line of a batch.
     pub batch: bool,
     /// Input tokens, cached ones among them.
     pub input_tokens: u64,
-    /// Of these, cached tokens.
+    /// Of these, read from a cache.
     pub cached_tokens: u64,
+    /// Of these, written to a cache for five minutes.
+    pub cache_write_tokens: u64,
+    /// Of these, written to a cache for an hour.
+    pub cache_write_1h_tokens: u64,
     /// Output tokens.
     pub output_tokens: u64,
+    /// Web searches of the server.
+    pub web_searches: u64,
     /// Images generated.
     pub images: u64,
     /// Milliseconds of audio.
     pub audio_milliseconds: u64,
     /// Its cost.
     pub cost: MicroDollars,
+}
+
+/// How the answer to a request ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Ended {
+    /// It is complete.
+    #[default]
+    Complete,
+    /// The client went away.
+    ClientGone,
+    /// The upstream's connection ended, or the answer ended without its last part.
+    Cut,
+    /// The upstream sent nothing for too long.
+    Stalled,
+    /// The upstream reported an error within its answer.
+    ErrorReported,
+    /// This node stopped.
+    Drained,
+    /// The upstream did not answer, or refused the request.
+    Failed,
+}
+
+impl Ended {
+    /// All of them, by their stored number.
+    pub const ALL: [Self; 7] = [
+        Self::Complete,
+        Self::ClientGone,
+        Self::Cut,
+        Self::Stalled,
+        Self::ErrorReported,
+        Self::Drained,
+        Self::Failed,
+    ];
+
+    /// The name in exports and labels.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::ClientGone => "client_gone",
+            Self::Cut => "cut",
+            Self::Stalled => "stalled",
+            Self::ErrorReported => "error_reported",
+            Self::Drained => "drained",
+            Self::Failed => "failed",
+        }
+    }
 }
 
 /// The pages of `GET /v1/organization/usage/…`.

@@ -1,6 +1,6 @@
 //! Reads the ledger row by row, in parts, so that an export holds only one part in memory.
 
-use super::entry::{Endpoint, Entry};
+use super::entry::{Ended, Endpoint, Entry};
 use crate::Error;
 use crate::database::{Database, Row, Statement};
 
@@ -44,7 +44,8 @@ pub async fn export(
 ) -> Result<(Vec<Exported>, Cursor), Error> {
     let sql = "SELECT id, at, request, project, api_key, model, endpoint, status, batch, \
                requests, input_tokens, cached_tokens, output_tokens, images, \
-               audio_milliseconds, cost FROM ledger \
+               audio_milliseconds, cost, ended, cache_write_tokens, cache_write_1h_tokens, \
+               web_searches FROM ledger \
                WHERE organization = $1 AND at >= $2 AND at < $3 AND (at > $2 OR id > $4) \
                ORDER BY at, id LIMIT $5";
     let values =
@@ -61,6 +62,8 @@ pub async fn export(
 fn read(row: &Row, organization: &str) -> Result<Exported, Error> {
     let endpoint = usize::try_from(row.integer(6)?).ok();
     let endpoint = endpoint.and_then(|number| Endpoint::ALL.get(number).copied());
+    let ended = usize::try_from(row.integer(16)?).ok();
+    let ended = ended.and_then(|number| Ended::ALL.get(number).copied());
     let entry = Entry {
         at: row.count(1)?,
         request: row.text(2)?,
@@ -70,10 +73,14 @@ fn read(row: &Row, organization: &str) -> Result<Exported, Error> {
         model: row.text(5)?,
         endpoint: endpoint.unwrap_or(Endpoint::Other),
         status: u16::try_from(row.integer(7)?).unwrap_or_default(),
+        ended: ended.unwrap_or_default(),
         batch: row.boolean(8)?,
         input_tokens: row.count(10)?,
         cached_tokens: row.count(11)?,
+        cache_write_tokens: row.count(17)?,
+        cache_write_1h_tokens: row.count(18)?,
         output_tokens: row.count(12)?,
+        web_searches: row.count(19)?,
         images: row.count(13)?,
         audio_milliseconds: row.count(14)?,
         cost: row.count(15)?,

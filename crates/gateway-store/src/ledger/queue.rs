@@ -4,7 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use super::State;
-use super::entry::{Endpoint, Entry};
+use super::entry::{Ended, Endpoint, Entry};
 
 /// Most rows that wait unfolded: some 20 MB.
 pub const MAX_ROWS: usize = 65_536;
@@ -29,6 +29,7 @@ struct Fold {
     model: Box<str>,
     endpoint: Endpoint,
     status: u16,
+    ended: Ended,
     batch: bool,
 }
 
@@ -122,7 +123,12 @@ impl Row {
         self.requests += 1;
         entry.input_tokens = entry.input_tokens.saturating_add(other.input_tokens);
         entry.cached_tokens = entry.cached_tokens.saturating_add(other.cached_tokens);
+        entry.cache_write_tokens =
+            entry.cache_write_tokens.saturating_add(other.cache_write_tokens);
+        entry.cache_write_1h_tokens =
+            entry.cache_write_1h_tokens.saturating_add(other.cache_write_1h_tokens);
         entry.output_tokens = entry.output_tokens.saturating_add(other.output_tokens);
+        entry.web_searches = entry.web_searches.saturating_add(other.web_searches);
         entry.images = entry.images.saturating_add(other.images);
         entry.audio_milliseconds =
             entry.audio_milliseconds.saturating_add(other.audio_milliseconds);
@@ -140,6 +146,7 @@ impl Fold {
             model: entry.model.clone(),
             endpoint: entry.endpoint,
             status: entry.status,
+            ended: entry.ended,
             batch: entry.batch,
         }
     }

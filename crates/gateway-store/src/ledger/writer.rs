@@ -21,7 +21,7 @@ const GATHER: Duration = Duration::from_millis(50);
 const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 /// Rows per statement.
 const ROWS: usize = 64;
-const COLUMNS: usize = 16;
+const COLUMNS: usize = 20;
 
 static INSERT_ONE: LazyLock<String> = LazyLock::new(|| insert(1));
 static INSERT_MANY: LazyLock<String> = LazyLock::new(|| insert(ROWS));
@@ -154,7 +154,8 @@ fn insert(rows: usize) -> String {
     format!(
         "INSERT INTO ledger (at, organization, project, api_key, request, model, endpoint, \
          status, batch, requests, input_tokens, cached_tokens, output_tokens, images, \
-         audio_milliseconds, cost) VALUES {}",
+         audio_milliseconds, cost, ended, cache_write_tokens, cache_write_1h_tokens, web_searches) \
+         VALUES {}",
         rows.join(", ")
     )
 }
@@ -177,6 +178,10 @@ fn push(values: &mut Vec<Value>, Row { entry, requests }: &Row) {
         entry.images.into(),
         entry.audio_milliseconds.into(),
         entry.cost.into(),
+        (entry.ended as i64).into(),
+        entry.cache_write_tokens.into(),
+        entry.cache_write_1h_tokens.into(),
+        entry.web_searches.into(),
     ]);
 }
 

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use hyper::HeaderMap;
 use ratelimit::{Decision, Limits, RequestId, State};
 
-use crate::account::{Account, End, Facts, Traced, request_id};
+use crate::account::{Account, Facts, Traced, request_id};
+use crate::bill::End;
 use crate::intake::BodyReservation;
 use crate::metrics::Rejected;
 use crate::state::Gateway;
@@ -103,8 +104,7 @@ impl Exchange {
     }
 
     /// Reserves the request's demand, and sets the headers of the limits. Errors include these
-    /// headers. Estimated input tokens, and the most output tokens that the request allows, serve the settlement
-    /// of a response without usage.
+    /// headers. The estimated input tokens serve the settlement of a response without usage.
     ///
     /// # Errors
     /// 429 when it does not fit, 503 when the limits are unavailable.
@@ -113,7 +113,7 @@ impl Exchange {
         resolved: &ResolvedModel,
         demand: Demand,
         endpoint: Endpoint,
-        (input_estimate, most_output): (u64, Option<u64>),
+        input_estimate: u64,
     ) -> Result<Account, ApiError> {
         if !self.gateway.ledger.has_room() {
             // A request that the ledger cannot record is not served.
@@ -139,7 +139,6 @@ impl Exchange {
                 request: self.request,
                 endpoint,
                 input_estimate,
-                most_output,
                 price: *price,
                 batch: self.batch,
                 trace: self.trace.take(),
@@ -158,8 +157,8 @@ impl Exchange {
         }
         let resolved = self.without_model()?;
         let demand = Demand { tokens: 1, ..Demand::default() };
-        let account = self.reserve(&resolved, demand, Endpoint::Other, (1, None)).await?;
-        account.close(End::Served);
+        let account = self.reserve(&resolved, demand, Endpoint::Other, 1).await?;
+        account.close(End::served());
         Ok(())
     }
 

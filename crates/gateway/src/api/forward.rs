@@ -121,7 +121,7 @@ pub(super) async fn pass(
     if api == Api::Remix {
         remix_is_deprecated(exchange);
     }
-    let account = exchange.reserve(&resolved, demand, endpoint, (1, None)).await?;
+    let account = exchange.reserve(&resolved, demand, endpoint, 1).await?;
     let outgoing = Outgoing {
         upstream: &resolved.model.upstream,
         base: &base,
@@ -136,10 +136,10 @@ pub(super) async fn pass(
     }
     let collection = Collection::of_path(&segments);
     let is_list = head.method == Method::GET && segments.len() == collection.depth;
-    if is_list && (is_json(&relayed) || collection.is_strict) {
+    if is_list && (relayed.is_json() || collection.is_strict) {
         return narrowed(exchange, relayed, collection.is_strict).await;
     }
-    let made = head.method == Method::POST && is_json(&relayed);
+    let made = head.method == Method::POST && relayed.is_json();
     if made && matches!(*segments, ["uploads", _, "complete"]) {
         return uploaded(exchange, relayed).await;
     }
@@ -293,10 +293,6 @@ fn may_be_json(body: &[u8], content_type: &str) -> bool {
     let first = body.trim_ascii_start().first();
     content_type.contains("json")
         || first.is_none_or(|first| matches!(first, b'{' | b'[' | 0 | 0xEF | 0xFE | 0xFF))
-}
-
-fn is_json(relayed: &Relayed) -> bool {
-    relayed.reader().is_some() && !relayed.is_events()
 }
 
 /// `POST /v1/videos/{id}/remix` was replaced on 2026-03-12, to be deprecated after six months

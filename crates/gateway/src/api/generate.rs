@@ -21,7 +21,7 @@ use crate::upstream::{self, OutBody, Outgoing};
 use gateway_body::{Edits, Kind, Member, UsageFilter};
 use gateway_policy::error::ApiError;
 use gateway_policy::plan::Demand;
-use gateway_policy::settings::Model;
+use gateway_policy::settings::{Model, Quantities};
 
 /// Handles a request to a model.
 pub(crate) async fn answer(
@@ -84,9 +84,7 @@ async fn relayed(
         Err(error) => return Err(shown(exchange, error, Some(&resolved.name)).await),
     };
     let input = if counts_tokens(asked) { demand.tokens } else { asked.input_estimate() };
-    let most_output = asked.max_tokens().map(|_| asked.most_output(0));
-    let estimate = (input, most_output);
-    let account = exchange.reserve(&resolved, demand, generation.endpoint, estimate).await?;
+    let account = exchange.reserve(&resolved, demand, generation.endpoint, input).await?;
     let (pieces, removes_usage) = edited(exchange, asked, &resolved, body);
     let outgoing = Outgoing {
         upstream: &resolved.model.upstream,
@@ -162,7 +160,7 @@ fn demand(asked: &RequestBody, resolved: &ResolvedModel) -> Demand {
     let capped = input.min(plan.most_tokens(long_context));
     let cost = resolved.price.map_or(0, |price| {
         let output = asked.most_output(model.max_output_tokens);
-        price.cost_of(input, 0, output)
+        price.cost_of(&Quantities::of_tokens(input, output))
     });
     Demand {
         tokens: capped.max(explicit.unwrap_or(0)).max(1),

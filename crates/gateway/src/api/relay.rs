@@ -12,8 +12,9 @@ use hyper::{HeaderMap, Response, StatusCode};
 use serde_json::Value;
 
 use super::Exchange;
-use crate::account::{Account, End, request_id};
+use crate::account::{Account, request_id};
 use crate::answer::{AnswerBody, ForwardedAnswer, OnObjectId, Watch};
+use crate::bill::End;
 use crate::traces::Span;
 use crate::upstream::{DecodedBody, Failure, Outgoing, SecretMask, for_client};
 use gateway_body::{Outcome, Reader};
@@ -79,7 +80,7 @@ pub(super) async fn send(
     let sent = sent.and_then(|(response, first)| usable(response, first));
     let (response, first) = match sent {
         Ok(sent) => sent,
-        Err(failure) => return Err(failed(exchange, upstream, &failure, account)),
+        Err(failure) => return Err(failed(upstream, &failure, account)),
     };
     let (head, body) = response.into_parts();
     if head.status.is_success() {
@@ -89,12 +90,8 @@ pub(super) async fn send(
         Some(body) => error_of(upstream, &head, &body),
         None => Failure::Strange(head.status, "too long an error".to_owned()).for_client(),
     };
-    if error.status() == StatusCode::BAD_GATEWAY {
-        let status = head.status;
-        let request = request_id(exchange.request);
-        tracing::warn!(%request, "upstream {}: it answered {status}", upstream.name);
-    }
-    account.close(End::Failed { status: error.status().as_u16() });
+    let cause = format!("it answered {}", head.status);
+    account.close(End::failed(error.status().as_u16(), Some(cause)));
     Err(error)
 }
 
@@ -142,18 +139,11 @@ fn usable(
     Ok((response, first))
 }
 
-fn failed(
-    exchange: &Exchange,
-    upstream: &Upstream,
-    failure: &Failure,
-    account: Account,
-) -> ApiError {
+fn failed(upstream: &Upstream, failure: &Failure, account: Account) -> ApiError {
     let shown = SecretMask::new(upstream).replace(failure.to_string().as_bytes());
-    let shown = String::from_utf8_lossy(&shown);
-    let request = request_id(exchange.request);
-    tracing::warn!(%request, "upstream {}: {shown}", upstream.name);
+    let cause = String::from_utf8_lossy(&shown).into_owned();
     let error = failure.for_client();
-    account.close(End::Failed { status: error.status().as_u16() });
+    account.close(End::failed(error.status().as_u16(), Some(cause)));
     error
 }
 
@@ -229,9 +219,16 @@ impl Relayed {
         self.content_type().to_ascii_lowercase().starts_with("text/event-stream")
     }
 
-    /// The reader of the response's usage; `None` for a response that is neither JSON nor events.
+    /// The reader of the response's usage; `None` for a response that is no text.
     pub(super) fn reader(&self) -> Option<Reader> {
         Reader::for_content_type(self.content_type())
+    }
+
+    /// Returns whether the response is JSON.
+    pub(super) fn is_json(&self) -> bool {
+        let kind = self.content_type().split(';').next().unwrap_or_default().trim();
+        let kind = kind.to_ascii_lowercase();
+        kind == "application/json" || kind.ends_with("+json")
     }
 
     /// The whole response, for internal use. Settles the account.
@@ -241,7 +238,7 @@ impl Relayed {
     pub(super) async fn whole(self, on_object_id: Option<OnObjectId>) -> Result<Whole, ApiError> {
         let strange = "The model server's answer is not valid.";
         let watch = match self.reader() {
-            Some(reader) if !self.is_events() => Watch::Usage(reader),
+            Some(reader) if self.is_json() => Watch::Usage(reader),
             _ => return Err(bad_gateway(strange)),
         };
         let (head, mut body) = self.into_response(watch, on_object_id).into_parts();

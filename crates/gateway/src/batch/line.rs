@@ -7,7 +7,6 @@ use std::time::{Duration, UNIX_EPOCH};
 use bytes::Bytes;
 use http_client::retry;
 use hyper::{HeaderMap, StatusCode};
-use serde::Deserialize;
 use tokio::sync::watch;
 
 use super::outcome;
@@ -149,7 +148,7 @@ fn good(job: &Job, request: &str, whole: &Whole) -> Outcome {
         input_tokens: usage.input_tokens.into(),
         cached_tokens: usage.cached_input_tokens.into(),
         output_tokens: usage.output_tokens.into(),
-        reasoning_tokens: reasoning(&whole.body).min(usage.output_tokens.into()),
+        reasoning_tokens: usage.reasoning_tokens.into(),
     };
     Outcome { failed: false, text, usage }
 }
@@ -162,29 +161,6 @@ fn bad(job: &Job, request: &str, error: &ApiError) -> Outcome {
 fn answered(job: &Job, request: &str, status: u16, body: &[u8]) -> Box<str> {
     let id = ids::new("batch_req_", job.gateway.clock.now(), &*job.gateway.random);
     outcome::answered(&id, &job.line.custom_id, request, status, body)
-}
-
-/// Reasoning tokens, under either family's names.
-fn reasoning(body: &[u8]) -> u64 {
-    #[derive(Default, Deserialize)]
-    #[serde(default)]
-    struct Answer {
-        usage: Option<UsageObject>,
-    }
-    #[derive(Default, Deserialize)]
-    #[serde(default)]
-    struct UsageObject {
-        #[serde(alias = "completion_tokens_details")]
-        output_tokens_details: Option<Details>,
-    }
-    #[derive(Default, Deserialize)]
-    #[serde(default)]
-    struct Details {
-        reasoning_tokens: Option<u64>,
-    }
-    let answer: Answer = serde_json::from_slice(body).unwrap_or_default();
-    let details = answer.usage.and_then(|usage| usage.output_tokens_details);
-    details.and_then(|details| details.reasoning_tokens).unwrap_or(0)
 }
 
 /// Records the result: paid work must not be lost.

@@ -3,6 +3,7 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
 use super::idle_timeout::{IdleTimeout, OpenRequest, OpenRequests};
 use super::pages::Pages;
@@ -50,6 +51,7 @@ pub async fn serve(
     let pages = Pages::new(&gateway);
     let slots = Arc::<Slots>::default();
     let room = Arc::new(Semaphore::new(MOST));
+    let (cut, is_cut) = watch::channel(false);
     let mut stop = std::pin::pin!(stop);
     loop {
         let accepted = async {
@@ -66,9 +68,13 @@ pub async fn serve(
                 let pages = pages.for_client(address.ip());
                 let connection = connection(&gateway, stream, pages, slot);
                 let connection = graceful.watch(connection);
+                let mut is_cut = is_cut.clone();
                 tokio::spawn(async move {
-                    // A broken connection affects no other.
-                    let _ = connection.await;
+                    tokio::select! {
+                        // A broken connection affects no other.
+                        _ = connection => {}
+                        _ = is_cut.wait_for(|is_cut| *is_cut) => {}
+                    }
                     drop(place);
                 });
             }
@@ -84,7 +90,14 @@ pub async fn serve(
         tokio::time::timeout(patience, graceful.shutdown()),
         gateway.batches.drain(patience),
     );
-    Ok(if drained.is_ok() { Ending::Drained } else { Ending::Cut })
+    if drained.is_ok() {
+        return Ok(Ending::Drained);
+    }
+    // What is cut off is settled before the caller writes the end of the ledger.
+    gateway.is_cutting.store(true, Ordering::Relaxed);
+    cut.send_replace(true);
+    let _all = room.acquire_many(MOST as u32).await;
+    Ok(Ending::Cut)
 }
 
 fn connection(

@@ -71,7 +71,13 @@ async fn answer_api(
         gateway.traces.record(traced.refused(status, gateway.clock.now()));
     }
     tracing::debug!(request = %request_id(number), %method, path, status, micros = took, "answered");
-    gateway.metrics.requests.get_or_create(&Answered { model: seen.model, status }).inc();
+    match response.body_mut() {
+        AnswerBody::Forwarded(answer) => answer.count_at_end(seen.model, &gateway.metrics),
+        _ => {
+            let label = Answered { model: seen.model, status };
+            gateway.metrics.requests.get_or_create(&label).inc();
+        }
+    }
     response
 }
 

@@ -64,6 +64,7 @@
 //! | shutdown drains; a reload drops no request | `limits::a_gateway_that_shuts_down_finishes_its_streams`, `::a_reload_drops_no_request` |
 
 mod edits;
+mod ends;
 mod estimates;
 mod headers;
 mod models;

@@ -38,10 +38,14 @@ fn entries() -> impl Strategy<Value = Vec<Entry>> {
         model: ["big", "a,\"b\"", "="][model].into(),
         endpoint: Endpoint::ALL[endpoint],
         status: 200,
+        ended: gateway_store::ledger::Ended::Complete,
         batch,
         input_tokens: sums.0,
         cached_tokens: sums.1.min(sums.0),
+        cache_write_tokens: 0,
+        cache_write_1h_tokens: 0,
         output_tokens: sums.2,
+        web_searches: 0,
         images: sums.3,
         audio_milliseconds: sums.4,
         cost,
@@ -146,7 +150,7 @@ async fn exports(node: &Node, span: &str, entries: &[Entry], total: u64) {
     assert!(times.is_sorted());
     let csv = export(node, &format!("{path}&format=csv")).await;
     assert_eq!(csv.lines().count(), entries.len() + 1);
-    let costs = csv.lines().skip(1).map(|line| micros(line.rsplit(',').next().unwrap()));
+    let costs = csv.lines().skip(1).map(|line| micros(line.rsplit(',').nth(4).unwrap()));
     assert_eq!(costs.sum::<u64>(), total);
 }
 
@@ -190,10 +194,14 @@ fn one() -> Entry {
         model: "big".into(),
         endpoint: Endpoint::Completions,
         status: 200,
+        ended: gateway_store::ledger::Ended::Complete,
         batch: false,
         input_tokens: 10,
         cached_tokens: 4,
+        cache_write_tokens: 0,
+        cache_write_1h_tokens: 0,
         output_tokens: 5,
+        web_searches: 0,
         images: 0,
         audio_milliseconds: 0,
         cost: 7,

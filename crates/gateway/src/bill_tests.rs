@@ -1,0 +1,191 @@
+//! Charges for all ways in which an answer ends.
+
+use gateway_body::{Reader, Usage, tokens};
+use proptest::prelude::*;
+
+use super::*;
+
+const PRICE: Price = Price {
+    input: 3,
+    cached_input: 1,
+    cache_write: 4,
+    cache_write_1h: 6,
+    output: 15_000_001,
+    web_search: 10_000,
+};
+
+fn terms(ratio: Ratio) -> Terms {
+    Terms {
+        demand: Demand {
+            tokens: 50,
+            images: 2,
+            audio_milliseconds: 900,
+            cost: 7,
+            ..Demand::default()
+        },
+        input_estimate: 40,
+        price: Some(PRICE),
+        most_reported: 1_000_000,
+        ratio,
+    }
+}
+
+fn usage() -> impl Strategy<Value = Option<Usage>> {
+    let parts = (0_u32..500, 0_u32..500, 0_u32..500, 0_u32..500, 0_u32..2_000_000, 0_u32..4);
+    proptest::option::of(parts).prop_map(|parts| {
+        parts.map(|(plain, cached, write, write_1h, output, searches)| Usage {
+            input_tokens: plain + cached + write + write_1h,
+            cached_input_tokens: cached,
+            cache_write_tokens: write,
+            cache_write_1h_tokens: write_1h,
+            output_tokens: output,
+            reasoning_tokens: 0,
+            web_searches: searches,
+        })
+    })
+}
+
+fn outcome() -> impl Strategy<Value = Outcome> {
+    (usage(), any::<[bool; 3]>(), 0_u64..9_000_000, 0_u64..9_000_000).prop_map(
+        |(usage, [complete, failed, usage_invalid], text, after)| Outcome {
+            usage,
+            usage_invalid,
+            complete,
+            failed,
+            output_eighths: text.max(after),
+            eighths_after_usage: if usage.is_some() { after } else { text.max(after) },
+            data_entries: Some(1),
+            ..Outcome::default()
+        },
+    )
+}
+
+fn end() -> impl Strategy<Value = End> {
+    let broken =
+        prop::sample::select(vec![Ended::ClientGone, Ended::Cut, Ended::Stalled, Ended::Drained]);
+    prop_oneof![
+        Just(()).prop_map(|()| End::served()),
+        (400_u16..600).prop_map(|status| End::failed(status, None)),
+        outcome().prop_map(|outcome| End::answered(200, Some(outcome))),
+        Just(()).prop_map(|()| End::answered(200, None)),
+        (broken, outcome()).prop_map(|(ended, outcome)| End::broken(ended, String::new(), outcome)),
+    ]
+}
+
+proptest! {
+    /// Tokens and cost of a row agree, and the meters are told the same.
+    #[test]
+    fn tokens_and_cost_agree_for_every_end(end in end()) {
+        let bill = Bill::new(&terms(Ratio::default()), &end);
+        let taken = bill.consumed();
+        prop_assert_eq!(bill.cost, PRICE.cost_of(&bill.used));
+        prop_assert_eq!(taken.tokens, bill.used.input + bill.used.output);
+        prop_assert_eq!((taken.cost, taken.images), (bill.cost, bill.images));
+        let is_bad = end.ended != Ended::Complete;
+        prop_assert!(!is_bad || end.status >= 400, "{:?}", end);
+        let Some(outcome) = &end.outcome else {
+            prop_assert_eq!(bill, Bill::default());
+            return Ok(());
+        };
+        // Never below what the client received.
+        let received = match bill.usage_invalid {
+            true => 0,
+            false => tokens(outcome.eighths_after_usage),
+        };
+        prop_assert!(bill.used.output >= received);
+        if outcome.usage.is_none() {
+            prop_assert_eq!(bill.used.output, tokens(outcome.output_eighths));
+            prop_assert_eq!(bill.used.input, 40);
+        }
+    }
+}
+
+/// The bill of a stream that is cut behind these events, or complete.
+fn bill_of(events: &[&str], is_cut: bool) -> (End, Bill) {
+    let mut reader = Reader::events();
+    for event in events {
+        reader.feed(format!("data: {event}\n\n").as_bytes());
+    }
+    let outcome = reader.finish();
+    let end = match is_cut {
+        true => End::broken(Ended::Cut, String::new(), outcome),
+        false => End::answered(200, Some(outcome)),
+    };
+    let bill = Bill::new(&terms(Ratio::default()), &end);
+    (end, bill)
+}
+
+#[test]
+fn an_error_within_an_answer_charges_what_came_before_it() {
+    let text = r#"{"choices":[{"delta":{"content":"12345678"}}]}"#;
+    let error = r#"{"error":{"message":"The server had an error"}}"#;
+    let (end, bill) = bill_of(&[text, error, "[DONE]"], false);
+    assert_eq!((end.ended, end.status), (Ended::ErrorReported, 502));
+    assert_eq!((bill.used.input, bill.used.output), (40, 2));
+    // Nothing came: nothing is charged.
+    let (end, bill) = bill_of(&[error], false);
+    assert_eq!((end.ended, bill), (Ended::ErrorReported, Bill::default()));
+    for failure in [
+        r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#,
+        r#"{"type":"response.failed","response":{"error":{"code":"server_error","message":"x"}}}"#,
+    ] {
+        assert_eq!(bill_of(&[failure], false).0.ended, Ended::ErrorReported, "{failure}");
+    }
+}
+
+#[test]
+fn a_cut_stream_of_messages_has_its_exact_input() {
+    let start = r#"{"type":"message_start","message":{"id":"msg_1","content":[],"usage":{
+        "input_tokens":10,"cache_creation_input_tokens":300,"cache_read_input_tokens":1000,
+        "cache_creation":{"ephemeral_5m_input_tokens":100,"ephemeral_1h_input_tokens":200},
+        "output_tokens":1}}}"#;
+    let text = r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"12345678"}}"#;
+    let start = start.replace('\n', " ");
+    let (_, bill) = bill_of(&[&start, text], true);
+    let used = Quantities {
+        input: 1310,
+        cached: 1000,
+        cache_write: 100,
+        cache_write_1h: 200,
+        output: 1 + 2,
+        web_searches: 0,
+    };
+    assert_eq!(bill.used, used);
+    let delta = r#"{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":7,
+        "server_tool_use":{"web_search_requests":2},
+        "iterations":[{"type":"compaction","input_tokens":500,"output_tokens":20},{"type":"message","input_tokens":1}]}}"#;
+    let delta = delta.replace('\n', " ");
+    let (end, bill) = bill_of(&[&start, text, &delta, r#"{"type":"message_stop"}"#], false);
+    assert_eq!(end.ended, Ended::Complete);
+    assert_eq!(bill.used, Quantities { input: 1810, output: 27, web_searches: 2, ..used },);
+    assert_eq!(bill.cost, PRICE.cost_of(&bill.used));
+}
+
+#[test]
+fn absurd_usage_is_not_believed() {
+    let text = r#"{"choices":[{"delta":{"content":"12345678"}}]}"#;
+    let usage = r#"{"choices":[],"usage":{"prompt_tokens":999999999,"completion_tokens":1}}"#;
+    let (end, bill) = bill_of(&[text, usage, "[DONE]"], false);
+    assert_eq!((end.ended, bill.usage_invalid), (Ended::Complete, true));
+    assert_eq!((bill.used.input, bill.used.output), (40, 2));
+}
+
+#[test]
+fn texts_are_charged_as_the_model_counts_them() {
+    let end = End::broken(
+        Ended::ClientGone,
+        String::new(),
+        Outcome { output_eighths: 800, ..Outcome::default() },
+    );
+    let calibration = crate::calibration::Calibration::default();
+    calibration.learn(
+        "m",
+        &Outcome {
+            usage: Some(Usage { output_tokens: 200, ..Usage::default() }),
+            output_eighths: 800,
+            ..Outcome::default()
+        },
+    );
+    let bill = Bill::new(&terms(calibration.ratio("m")), &end);
+    assert_eq!(bill.used.output, 200);
+}
