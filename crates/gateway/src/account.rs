@@ -38,6 +38,8 @@ pub(crate) struct Facts {
     pub(crate) endpoint: Endpoint,
     /// Estimated input tokens.
     pub(crate) input_estimate: u64,
+    /// Output tokens that are charged for an answer in the background, whose end this request does not see.
+    pub(crate) background_output: u64,
     /// The price of its tokens.
     pub(crate) price: Option<Price>,
     /// True if it is a line of a batch.
@@ -67,6 +69,11 @@ impl Account {
     /// Settles the account.
     pub(crate) fn close(mut self, end: End) {
         self.settle(end);
+    }
+
+    /// Notes that the answer may come after the response: then this much output is charged.
+    pub(crate) fn may_come_later(&mut self, most_output: u64) {
+        self.facts.background_output = most_output;
     }
 
     /// The gateway that holds it.
@@ -183,6 +190,7 @@ impl Facts {
         Terms {
             demand: self.demand,
             input_estimate: self.input_estimate,
+            background_output: self.background_output,
             price: self.price,
             most_reported: self.model.max_reported_tokens,
             ratio,

@@ -92,6 +92,8 @@ pub(crate) struct Terms {
     pub(crate) demand: Demand,
     /// Estimated input tokens.
     pub(crate) input_estimate: u64,
+    /// Output tokens that are charged for an answer in the background, whose end this request does not see.
+    pub(crate) background_output: u64,
     pub(crate) price: Option<Price>,
     /// Larger numbers of tokens in a usage are not believed.
     pub(crate) most_reported: u64,
@@ -128,10 +130,10 @@ impl Bill {
                     + terms.ratio.tokens(outcome.eighths_after_usage),
                 web_searches: usage.web_searches.into(),
             },
-            None => Quantities::of_tokens(
-                terms.input_estimate,
-                terms.ratio.tokens(outcome.output_eighths),
-            ),
+            None => {
+                let received = terms.ratio.tokens(outcome.output_eighths);
+                Quantities::of_tokens(terms.input_estimate, received.max(terms.background_output))
+            }
         };
         let seen = |count: Option<u64>, reserved: u64| match count {
             Some(count) if reserved > 0 && is_whole => count,

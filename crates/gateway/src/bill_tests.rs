@@ -24,6 +24,7 @@ fn terms(ratio: Ratio) -> Terms {
             ..Demand::default()
         },
         input_estimate: 40,
+        background_output: 0,
         price: Some(PRICE),
         most_reported: 1_000_000,
         ratio,

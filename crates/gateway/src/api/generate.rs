@@ -84,7 +84,10 @@ async fn relayed(
         Err(error) => return Err(shown(exchange, error, Some(&resolved.name)).await),
     };
     let input = if counts_tokens(asked) { demand.tokens } else { asked.input_estimate() };
-    let account = exchange.reserve(&resolved, demand, generation.endpoint, input).await?;
+    let mut account = exchange.reserve(&resolved, demand, generation.endpoint, input).await?;
+    if asked.is_in_background() {
+        account.may_come_later(asked.most_output(resolved.model.max_output_tokens));
+    }
     let (pieces, removes_usage) = edited(exchange, asked, &resolved, body);
     let outgoing = Outgoing {
         upstream: &resolved.model.upstream,

@@ -72,6 +72,11 @@ impl RequestBody {
         }
     }
 
+    /// Returns whether the answer may come later than the response.
+    pub(super) fn is_in_background(&self) -> bool {
+        matches!(self, Self::Json(_, scanned) if scanned.background == Background::Mode(true))
+    }
+
     /// Estimated input tokens from the number of characters, at least 1.
     pub(super) fn input_estimate(&self) -> u64 {
         let chars = match self {

@@ -234,3 +234,17 @@ async fn texts_of_any_type_are_counted() {
         assert_eq!(last["output_tokens"], output, "{kind}");
     }
 }
+
+/// The end of a response in the background is not seen: what was reserved for it is charged.
+#[tokio::test]
+async fn a_response_in_the_background_is_charged_its_maximum() {
+    let (gateway, upstream, tenant) = limited().await;
+    upstream.script([Script::json(&json!({ "id": "resp_1", "status": "queued", "usage": null }))]);
+    let body =
+        json!({ "model": "big", "input": "x", "background": true, "max_output_tokens": 500 });
+    assert_eq!(gateway.post(&tenant, RESPONSES, &body).await.status, 200);
+    gateway.is_idle().await;
+    let row = rows(&gateway, &tenant).await.pop().expect("a row");
+    assert_eq!((&row["input_tokens"], &row["output_tokens"]), (&json!(1), &json!(500)));
+    assert_eq!(gateway.cost(&tenant.organization).await, 1 + 5000);
+}
