@@ -13,7 +13,7 @@ pub(super) enum Container {
     Usage,
     InputDetails,
     OutputDetails,
-    /// What was written to a cache, by how long it is kept.
+    /// Input that was written to a cache, by the time that it is kept.
     CacheWrites,
     ServerTools,
     /// The model's steps of one answer.
@@ -37,7 +37,7 @@ pub(super) enum Field {
     Id,
     Type,
     Delta,
-    /// What an error says.
+    /// The text of an error.
     Cause,
     /// Why the model stopped.
     Finish,

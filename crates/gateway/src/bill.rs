@@ -1,5 +1,5 @@
 //! The charge for a request: what it used, and what that costs. The only place that decides it; the limits, the
-//! ledger, the metrics and the spans are told of it and of nothing else (specification: What the service does).
+//! ledger, the metrics and the spans get it and nothing else (specification: What the service does).
 //!
 //! A usage that the upstream reports counts, and the text that came after it. Without one, the estimated input counts
 //! and the text that was received, however the answer ended and whatever was reserved.
@@ -11,7 +11,7 @@ use gateway_store::ledger::Ended;
 
 use crate::calibration::Ratio;
 
-/// How a request ended.
+/// The end of a request.
 #[derive(Debug)]
 pub(crate) struct End {
     pub(crate) ended: Ended,
@@ -85,10 +85,10 @@ fn status_of(ended: Ended) -> u16 {
     }
 }
 
-/// What a request is charged by.
+/// The terms by which a request is charged.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
-    /// What was reserved: images and audio of an answer that does not report them.
+    /// The reservation: its images and audio of an answer that does not report them.
     pub(crate) demand: Demand,
     /// Estimated input tokens.
     pub(crate) input_estimate: u64,

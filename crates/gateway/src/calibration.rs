@@ -1,4 +1,4 @@
-//! How many tokens a model's text has: learnt from complete answers that report a usage, and used for those that end
+//! The number of tokens of a model's text: learnt from complete answers that report a usage, and used for those that end
 //! without one.
 
 use std::collections::HashMap;

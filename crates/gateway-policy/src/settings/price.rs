@@ -18,7 +18,7 @@ pub struct Price {
     pub web_search: u64,
 }
 
-/// What a request used.
+/// The quantities that a request used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Quantities {
     /// All input tokens: the three kinds below are parts of it.

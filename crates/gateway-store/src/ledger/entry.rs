@@ -23,7 +23,7 @@ pub struct Entry {
     pub endpoint: Endpoint,
     /// The status of the response: that of its end, if it ended other than it began.
     pub status: u16,
-    /// How it ended.
+    /// The kind of its end.
     pub ended: Ended,
     /// True if it is a line of a batch.
     pub batch: bool,
@@ -47,7 +47,7 @@ pub struct Entry {
     pub cost: MicroDollars,
 }
 
-/// How the answer to a request ended.
+/// The end of the answer to a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Ended {
     /// It is complete.
