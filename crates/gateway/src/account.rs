@@ -38,8 +38,8 @@ pub(crate) struct Facts {
     pub(crate) endpoint: Endpoint,
     /// Estimated input tokens.
     pub(crate) input_estimate: u64,
-    /// Output tokens that are charged for an answer in the background, whose end this request does not see.
-    pub(crate) background_output: u64,
+    /// Output tokens that are charged, without a usage, for output that does not show in the answer's text.
+    pub(crate) unseen_output: u64,
     /// The price of its tokens.
     pub(crate) price: Option<Price>,
     /// True if it is a line of a batch.
@@ -71,9 +71,9 @@ impl Account {
         self.settle(end);
     }
 
-    /// Notes that the answer may come after the response: then this much output is charged.
-    pub(crate) fn may_come_later(&mut self, most_output: u64) {
-        self.facts.background_output = most_output;
+    /// Notes that the output does not show in the answer's text: without a usage, this much is charged.
+    pub(crate) fn hides_output(&mut self, most_output: u64) {
+        self.facts.unseen_output = most_output;
     }
 
     /// The gateway that holds it.
@@ -190,7 +190,7 @@ impl Facts {
         Terms {
             demand: self.demand,
             input_estimate: self.input_estimate,
-            background_output: self.background_output,
+            unseen_output: self.unseen_output,
             price: self.price,
             most_reported: self.model.max_reported_tokens,
             ratio,
@@ -201,6 +201,12 @@ impl Facts {
     fn log(&self, end: &End, bill: &Bill) {
         let upstream = &self.model.upstream.name;
         let cause = end.cause.as_deref().unwrap_or("it refused the request");
+        let cause = match end.ended {
+            Ended::ClientGone | Ended::Drained => {
+                format!("{cause} while upstream {upstream} answered")
+            }
+            _ => format!("upstream {upstream}: {cause}"),
+        };
         let Caller { organization, project, key, .. } = &*self.caller;
         macro_rules! line {
             ($level:ident) => {
@@ -215,7 +221,7 @@ impl Facts {
                     input_tokens = bill.used.input,
                     output_tokens = bill.used.output,
                     cost_microdollars = bill.cost,
-                    "upstream {upstream}: {cause}"
+                    "{cause}"
                 )
             };
         }

@@ -92,8 +92,8 @@ pub(crate) struct Terms {
     pub(crate) demand: Demand,
     /// Estimated input tokens.
     pub(crate) input_estimate: u64,
-    /// Output tokens that are charged for an answer in the background, whose end this request does not see.
-    pub(crate) background_output: u64,
+    /// Output tokens that are charged, without a usage, for output that does not show in the answer's text.
+    pub(crate) unseen_output: u64,
     pub(crate) price: Option<Price>,
     /// Larger numbers of tokens in a usage are not believed.
     pub(crate) most_reported: u64,
@@ -132,7 +132,7 @@ impl Bill {
             },
             None => {
                 let received = terms.ratio.tokens(outcome.output_eighths);
-                Quantities::of_tokens(terms.input_estimate, received.max(terms.background_output))
+                Quantities::of_tokens(terms.input_estimate, received.max(terms.unseen_output))
             }
         };
         let seen = |count: Option<u64>, reserved: u64| match count {

@@ -24,7 +24,7 @@ fn terms(ratio: Ratio) -> Terms {
             ..Demand::default()
         },
         input_estimate: 40,
-        background_output: 0,
+        unseen_output: 0,
         price: Some(PRICE),
         most_reported: 1_000_000,
         ratio,
@@ -74,7 +74,7 @@ fn end() -> impl Strategy<Value = End> {
 }
 
 proptest! {
-    /// Tokens and cost of a row agree, and the meters are told the same.
+    /// Tokens and cost of a row agree, and the meters get the same.
     #[test]
     fn tokens_and_cost_agree_for_every_end(end in end()) {
         let bill = Bill::new(&terms(Ratio::default()), &end);

@@ -139,7 +139,7 @@ impl Exchange {
                 request: self.request,
                 endpoint,
                 input_estimate,
-                background_output: 0,
+                unseen_output: 0,
                 price: *price,
                 batch: self.batch,
                 trace: self.trace.take(),

@@ -85,8 +85,8 @@ async fn relayed(
     };
     let input = if counts_tokens(asked) { demand.tokens } else { asked.input_estimate() };
     let mut account = exchange.reserve(&resolved, demand, generation.endpoint, input).await?;
-    if asked.is_in_background() {
-        account.may_come_later(asked.most_output(resolved.model.max_output_tokens));
+    if hides_output(generation.kind, asked, &resolved) {
+        account.hides_output(asked.most_output(resolved.model.max_output_tokens));
     }
     let (pieces, removes_usage) = edited(exchange, asked, &resolved, body);
     let outgoing = Outgoing {
@@ -172,6 +172,13 @@ fn demand(asked: &RequestBody, resolved: &ResolvedModel) -> Demand {
         audio_milliseconds: asked.audio_milliseconds(),
         cost,
     }
+}
+
+/// Returns whether the output does not show in the text of the answer: it is no text, or comes later.
+fn hides_output(kind: Kind, asked: &RequestBody, resolved: &ResolvedModel) -> bool {
+    let is_no_text =
+        matches!(kind, Kind::ImageGenerations | Kind::ImageEdits | Kind::Speech | Kind::VideoEdits);
+    asked.is_in_background() || (is_no_text && resolved.price.is_some())
 }
 
 /// The edited body for the upstream, and whether it asks for a usage chunk that the client did not

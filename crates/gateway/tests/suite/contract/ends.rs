@@ -235,7 +235,30 @@ async fn texts_of_any_type_are_counted() {
     }
 }
 
-/// The end of a response in the background is not seen: what was reserved for it is charged.
+/// Output that is no text is charged its maximum where no usage is reported.
+#[tokio::test]
+async fn output_that_is_no_text_is_charged_its_maximum() {
+    let (gateway, upstream, tenant) = limited().await;
+    let images = json!({ "created": 1, "data": [{ "b64_json": "AA==" }] });
+    let image = json!({ "model": "big", "prompt": "x" });
+    let speech = json!({ "model": "big", "input": "x", "voice": "alloy" });
+    for (path, body, answer) in [
+        ("/v1/images/generations", image, Script::json(&images)),
+        ("/v1/audio/speech", speech, Script::new(200, "audio/mpeg", "ID3")),
+    ] {
+        upstream.script([answer]);
+        assert_eq!(gateway.post(&tenant, path, &body).await.status, 200);
+        gateway.is_idle().await;
+        let row = rows(&gateway, &tenant).await.pop().expect("a row");
+        assert_eq!(
+            (&row["output_tokens"], &row["cost_usd"]),
+            (&json!(4096), &json!("0.040961")),
+            "{path}"
+        );
+    }
+}
+
+/// The end of a response in the background is not seen: its maximum is charged.
 #[tokio::test]
 async fn a_response_in_the_background_is_charged_its_maximum() {
     let (gateway, upstream, tenant) = limited().await;
