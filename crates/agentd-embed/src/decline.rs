@@ -1,14 +1,11 @@
 //! The negative answers to what a server asks.
 
-use std::collections::BTreeMap;
-
 use jsonrpc::ErrorObject;
 use protocol::{
     AdditionalPermissionProfile, CommandExecutionApprovalDecision,
     CommandExecutionRequestApprovalResponse, FileChangeApprovalDecision,
     FileChangeRequestApprovalResponse, McpServerElicitationAction,
     McpServerElicitationRequestResponse, PermissionGrantScope, PermissionsRequestApprovalResponse,
-    ToolRequestUserInputResponse,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -37,10 +34,6 @@ pub fn decline(method: &str) -> Result<Value, ErrorObject> {
             content: None,
             meta: None,
         }),
-        // Every question is skipped.
-        "item/tool/requestUserInput" => {
-            encoded(&ToolRequestUserInputResponse { answers: BTreeMap::default() })
-        }
         other => Err(ErrorObject::method_not_found(other)),
     }
 }
@@ -64,7 +57,8 @@ mod tests {
         check("item/fileChange/requestApproval", r#"{"decision":"decline"}"#);
         check("item/permissions/requestApproval", r#"{"permissions":{}}"#);
         check("mcpServer/elicitation/request", r#"{"action":"decline"}"#);
-        check("item/tool/requestUserInput", r#"{"answers":{}}"#);
+        // The server leaves the question to other clients, or has the model decide.
+        check("item/tool/requestUserInput", "Method not found: item/tool/requestUserInput");
         check("item/tool/call", "Method not found: item/tool/call");
     }
 

@@ -1,7 +1,7 @@
 //! Requests of the server as forms for the MCP client's user, and the answers to them. Whatever is not
 //! an explicit consent declines.
 
-use jsonrpc::{ErrorObject, Method};
+use jsonrpc::{ErrorObject, Method, code};
 use protocol::{
     CommandExecutionApprovalDecision as CommandDecision, CommandExecutionRequestApprovalParams,
     FileChangeRequestApprovalParams, FileUpdateChange, McpServerElicitationRequestMode,
@@ -134,7 +134,12 @@ impl Question {
     }
 
     fn decline(self, why: &str) -> (Answer, Option<String>) {
-        (self.declined, Some(format!("{}: declined, because {why}", self.subject)))
+        let answer = match self.kind {
+            // Has the server count this client as one that cannot ask the user.
+            Kind::Questions(_) => Err(ErrorObject::new(code::METHOD_NOT_FOUND, why)),
+            Kind::Choices(_) | Kind::Elicitation => self.declined,
+        };
+        (answer, Some(format!("{}: declined, because {why}", self.subject)))
     }
 
     /// The same, for a question whose form cannot be made.

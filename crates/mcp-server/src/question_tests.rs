@@ -119,7 +119,8 @@ fn questions_of_the_agent_are_asked_but_never_for_secrets() {
     let expect = json!({ "answers": { "a": { "answers": ["y"] }, "b": { "answers": ["so"] } } });
     assert_eq!((answer.unwrap(), note), (expect, None));
     let Err(refused) = read(METHOD, &params(true).to_string(), |_| None) else { panic!("asked") };
-    assert_eq!(refused.answer.unwrap(), json!({ "answers": {} }));
+    let error = refused.answer.unwrap_err();
+    assert_eq!((error.code, error.message.as_str()), (-32601, "a form must not ask for a secret"));
     assert!(refused.note.contains("a form must not ask for a secret"), "{}", refused.note);
 }
 

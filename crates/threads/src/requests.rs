@@ -20,7 +20,7 @@ use services::thread_port::Command;
 use services::warnings;
 
 pub(crate) use answers::{Amendable, Question};
-use answers::{Unusable, Usable, cut};
+use answers::{Fault, Unusable, Usable, cut};
 pub(crate) use elicitations::params as elicitation_params;
 
 /// All requests that wait for an answer.
@@ -37,7 +37,7 @@ struct Waiting {
     thread: mpsc::Sender<Command>,
     clients: BTreeMap<ConnectionId, Client>,
     /// Why the last answer was invalid.
-    fault: Option<String>,
+    fault: Option<Fault>,
 }
 
 /// A client that was asked. Each of them may answer; only some are waited for.
@@ -130,7 +130,8 @@ impl ClientRequests {
             self.direct.answer(peer.id, id, Err(malformed.error));
             return None;
         }
-        let unusable = || Unusable { why: answer.why.clone(), quoted: cut(&answer.text) };
+        let unusable =
+            || Unusable { why: answer.why.clone(), quoted: cut(&answer.text), is_unhandled: false };
         let taken = self.take(peer.id, id, |_, _| Err(unusable()));
         if taken.is_some() {
             self.carry_out(peer, taken).await;
@@ -162,7 +163,7 @@ impl ClientRequests {
         let mut all = self.lock();
         let waiting = all.get_mut(&id)?;
         let client = waiting.clients.get_mut(&connection)?;
-        let Unusable { why, quoted } = match read(&waiting.question, waiting.number) {
+        let unusable = match read(&waiting.question, waiting.number) {
             Ok(Usable { settled, ignored }) => {
                 let Waiting { question, thread, thread_id, .. } = all.remove(&id)?;
                 let warning = ignored.map(|ignored| {
@@ -177,21 +178,24 @@ impl ClientRequests {
             Err(unusable) => unusable,
         };
         *client = Client::Answered;
-        let fault = match waiting.question.hides_answers() {
-            true => why,
-            false => format!("{why}: `{quoted}`"),
-        };
+        let fault = Fault::new(unusable, &waiting.question);
         let given_up = waiting.given_up(fault.clone());
         let then = match &given_up {
             None => "The request stays open: the next answer that can be used counts.",
             Some(_) => waiting.question.without_answer(),
         };
-        let message = format!(
-            "the answer to request {id} (`{}`) cannot be used, {fault}; expected {}. {then}",
-            waiting.question.method(),
-            waiting.question.expected(),
-        );
-        let warning = Some((waiting.thread_id.clone(), message));
+        // A client that handles no such requests knows it.
+        let warning = match fault {
+            Fault::Unhandled(_) => None,
+            Fault::Unusable(fault) => {
+                let message = format!(
+                    "the answer to request {id} (`{}`) cannot be used, {fault}; expected {}. {then}",
+                    waiting.question.method(),
+                    waiting.question.expected(),
+                );
+                Some((waiting.thread_id.clone(), message))
+            }
+        };
         let input = given_up.map(|input| (waiting.thread.clone(), input));
         if input.is_some() {
             all.remove(&id);
@@ -243,7 +247,7 @@ impl ClientRequests {
 
 impl Waiting {
     /// Returns the result when no client that could answer gave a valid answer.
-    fn given_up(&mut self, fault: String) -> Option<Settled> {
+    fn given_up(&mut self, fault: Fault) -> Option<Settled> {
         let open = self.clients.values().any(|client| *client == Client::Asked);
         let answered = self.clients.values().any(|client| *client == Client::Answered);
         let input = self.question.unanswered(self.number, &fault);

@@ -240,7 +240,8 @@ export class Answerer {
     const kind = KINDS.get(method);
     if (kind) return this.#approve(kind, params, context);
     if (method === "item/tool/requestUserInput") {
-      if (!ask) return { answers: {} };
+      // The server leaves the question to other clients, or has the model decide.
+      if (!ask) throw new Refusal(-32601, "this client has no `ask`");
       const answers = Object.entries(await ask(params as unknown as ToolRequestUserInputParams, context));
       return { answers: Object.fromEntries(answers.map(([id, it]) => [id, { answers: [it].flat() }])) };
     }

@@ -1,7 +1,7 @@
 //! Questions of the server, passed on to the editor: approvals as permissions, others as elicitations. What
 //! the editor cannot be asked is declined.
 
-use jsonrpc::{ErrorObject, Method, RequestId};
+use jsonrpc::{ErrorObject, Method, RequestId, code};
 use protocol::elicitation::{McpServerElicitationRequestMode, McpServerElicitationRequestParams};
 use protocol::{
     CommandExecutionRequestApprovalParams, DynamicToolCallParams, FileChangeRequestApprovalParams,
@@ -192,9 +192,11 @@ impl Adapter {
         let message = format!("The MCP server {name} asks:\n\n{}", visible::text(&message));
         let scope = Scope::Session { session_id: session.to_owned(), tool_call_id: None };
         let request = ElicitationRequest { scope, message, mode };
-        self.elicit(session, id, &request, |response| match response {
-            Some(response) => elicitation::answer(&response),
-            None => json!({ "action": "decline" }),
+        self.elicit(session, id, &request, |response| {
+            Ok(match response {
+                Some(response) => elicitation::answer(&response),
+                None => json!({ "action": "decline" }),
+            })
         });
     }
 
@@ -216,7 +218,7 @@ impl Adapter {
             Ok(form) => form,
             Err(why) => {
                 self.warn(session, "A question of the agent was skipped", Some(&why));
-                return self.link.respond(id, &Ok(json!({ "answers": {} })));
+                return self.link.respond(id, &Err(unhandled(&why)));
             }
         };
         let tool_call_id = Some(params.item_id.clone());
@@ -226,8 +228,8 @@ impl Adapter {
             mode: ElicitationMode::Form { requested_schema },
         };
         self.elicit(session, id, &request, move |response| match response {
-            Some(response) => elicitation::answers(&params, &response),
-            None => json!({ "answers": {} }),
+            Some(response) => Ok(elicitation::answers(&params, &response)),
+            None => Err(unhandled("the editor failed to show its form")),
         });
     }
 
@@ -237,7 +239,7 @@ impl Adapter {
         session: &str,
         id: &RequestId,
         request: &ElicitationRequest,
-        read: impl FnOnce(Option<ElicitationResponse>) -> Value + Send + 'static,
+        read: impl FnOnce(Option<ElicitationResponse>) -> Result<Value, ErrorObject> + Send + 'static,
     ) {
         let server_id = id.clone();
         let then = move |this: &mut Self, outcome| {
@@ -246,11 +248,16 @@ impl Adapter {
             if let Err(error) = &response {
                 tracing::warn!(target: "acp", "the editor did not answer an elicitation: {error}");
             }
-            this.link.respond(&server_id, &Ok(read(response.ok())));
+            this.link.respond(&server_id, &read(response.ok()));
         };
         let question = self.editor.ask(method::ELICITATION_CREATE, request, Box::new(then));
         self.question_opened(session, id, (question, None));
     }
+}
+
+/// Has the server count this client as one that cannot ask the user.
+fn unhandled(why: &str) -> ErrorObject {
+    ErrorObject::new(code::METHOD_NOT_FOUND, why)
 }
 
 fn read<T: DeserializeOwned>(method: &str, params: &RawValue) -> Result<T, ErrorObject> {

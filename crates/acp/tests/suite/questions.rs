@@ -152,4 +152,23 @@ async fn without_forms_a_question_is_skipped_and_the_client_told() {
     assert_eq!(editor.run(&session, "Go.").await, "end_turn");
     let notice = editor.update("notice").await;
     assert_eq!(notice["title"], "A question of the agent was skipped");
+    // The model gets the sentence that it gets where no client can ask.
+    let sent = bench.env.model().raw_requests().pop().unwrap();
+    let why = "not answered: the client cannot ask the user: ";
+    assert!(sent.contains(why) && sent.contains("decide yourself"), "{sent}");
+}
+
+#[tokio::test]
+async fn a_form_that_the_editor_fails_to_show_leaves_the_question_to_the_model() {
+    let bench = question_bench().await;
+    let mut editor = bench.editor_with(json!({ "elicitation": { "form": {} } })).await;
+    let session = editor.new_session(&bench.work()).await;
+    let prompt = editor.prompt(&session, "Go.").await;
+    let asked = editor.asked(ELICITATION).await;
+    let error = json!({ "code": -32603, "message": "no window" });
+    let message = json!({ "jsonrpc": "2.0", "id": asked.id, "error": error });
+    editor.send_line(message.to_string().as_bytes()).await;
+    assert_eq!(editor.answer_to(prompt).await.unwrap()["stopReason"], "end_turn");
+    let sent = bench.env.model().raw_requests().pop().unwrap();
+    assert!(sent.contains("not answered: the client cannot ask the user"), "{sent}");
 }

@@ -158,6 +158,33 @@ async fn an_answer_that_does_not_fit_is_refused_to_its_sender() {
 }
 
 #[tokio::test]
+async fn a_client_that_does_not_know_the_request_leaves_it_to_the_others() {
+    for another_answers in [true, false] {
+        let env = asking(&[question(json!({}))]).await;
+        let server = env.start();
+        let (mut peer, thread) = open(&server).await;
+        let mut other = if another_answers { Some(join(&server, &thread).await) } else { None };
+        let turn = peer.start_turn(&thread, "Go.").await;
+        let asked = peer.asked(ASKS).await;
+        let error = json!({ "code": -32601, "message": "Method not found" });
+        peer.send_line(json!({ "id": asked.id, "error": error }).to_string().as_bytes()).await;
+        let expected = match &mut other {
+            Some(other) => {
+                let asked = other.asked(ASKS).await;
+                answer(other, &asked, json!({ "db": { "answers": ["SQLite"] } })).await;
+                "SQLite"
+            }
+            None => "not answered: the client cannot ask the user: ",
+        };
+        assert_eq!(peer.turn_end(&turn).await["status"], "completed");
+        let output = &tool_outputs(&env)[0];
+        assert!(output.contains(expected), "{output}");
+        let warned = peer.raw_lines().iter().any(|line| line.contains("\"warning\""));
+        assert!(!warned, "a client that handles no such requests knows it");
+    }
+}
+
+#[tokio::test]
 async fn without_a_client_that_can_answer_the_model_learns_it_at_once() {
     let env = asking(&[question(json!({}))]).await;
     let server = env.start();

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use jsonrpc::{ErrorObject, Method as _};
+use jsonrpc::{ErrorObject, Method as _, code};
 use protocol::approval::{
     CommandExecutionApprovalDecision as CommandDecision, CommandExecutionRequestApprovalResponse,
     FileChangeApprovalDecision as PatchDecision, FileChangeRequestApprovalResponse,
@@ -14,7 +14,9 @@ use sandbox::rules::check_amendment;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
-use session::{Decision, Permissions, ToolAnswer, ToolContent, ToolError, UserQuestion};
+use session::{
+    Decision, Permissions, ToolAnswer, ToolContent, ToolError, UserQuestion, not_answered,
+};
 
 use crate::requests::{Settled, elicitations, user_input};
 use services::allowed::MachineInput;
@@ -68,6 +70,32 @@ pub(super) struct Unusable {
     pub(super) why: String,
     /// The answer, bounded and without control characters.
     pub(super) quoted: String,
+    /// True for the error "method not found": the client handles no requests of this kind.
+    pub(super) is_unhandled: bool,
+}
+
+/// The fault of the last invalid answer.
+#[derive(Clone)]
+pub(super) enum Fault {
+    /// It cannot be used, for this reason.
+    Unusable(String),
+    /// The client handles no requests of this kind. With its own words, unless they may hold a secret.
+    Unhandled(String),
+}
+
+impl Fault {
+    /// The fault in an answer to `question`.
+    pub(super) fn new(unusable: Unusable, question: &Question) -> Fault {
+        let Unusable { why, quoted, is_unhandled } = unusable;
+        let detail = match question.hides_answers() {
+            true => String::new(),
+            false => format!(": `{quoted}`"),
+        };
+        match is_unhandled {
+            true => Fault::Unhandled(detail),
+            false => Fault::Unusable(format!("{why}{detail}")),
+        }
+    }
 }
 
 impl Question {
@@ -133,7 +161,7 @@ impl Question {
     }
 
     /// Returns the result in that case; `fault` describes the last answer.
-    pub(super) fn unanswered(&self, request: u64, fault: &str) -> Settled {
+    pub(super) fn unanswered(&self, request: u64, fault: &Fault) -> Settled {
         Settled::Session(match self {
             Self::Elicitation(_) => {
                 let answer = mcp::Answer::without_content(mcp::Action::Cancel);
@@ -145,22 +173,37 @@ impl Question {
             | Self::Permissions(_)
             | Self::ServerTool { .. } => MachineInput::Decided {
                 request,
-                decision: Decision::Undecided(format!(
-                    "declined, because the client's answer to the approval request could not be \
-                     used, {fault}"
-                )),
+                decision: Decision::Undecided(match fault {
+                    Fault::Unusable(fault) => format!(
+                        "declined, because the client's answer to the approval request could not \
+                         be used, {fault}"
+                    ),
+                    Fault::Unhandled(detail) => format!(
+                        "declined, because the client handles no approval requests of this kind{detail}"
+                    ),
+                }),
             },
             Self::Tool => MachineInput::ToolAnswered {
                 request,
-                outcome: Err(ToolError::new(format!(
-                    "the client could not run this tool, {fault}"
-                ))),
+                outcome: Err(ToolError::new(match fault {
+                    Fault::Unusable(fault) => {
+                        format!("the client could not run this tool, {fault}")
+                    }
+                    Fault::Unhandled(detail) => {
+                        format!("the client handles no calls of its tools{detail}")
+                    }
+                })),
             },
             Self::UserInput(_) => MachineInput::UserAnswered {
                 request,
-                outcome: Err(ToolError::new(format!(
-                    "not answered: the client's answer could not be used, {fault}"
-                ))),
+                outcome: Err(match fault {
+                    Fault::Unusable(fault) => ToolError::new(format!(
+                        "not answered: the client's answer could not be used, {fault}"
+                    )),
+                    Fault::Unhandled(detail) => {
+                        not_answered(&format!("the client cannot ask the user{detail}"))
+                    }
+                }),
             },
         })
     }
@@ -173,6 +216,7 @@ impl Question {
     ) -> Result<Usable, Unusable> {
         let result = outcome.map_err(|error| Unusable {
             why: "it is an error".to_owned(),
+            is_unhandled: error.code == code::METHOD_NOT_FOUND,
             quoted: cut(&error.to_string()),
         })?;
         let mut ignored = None;
@@ -186,9 +230,11 @@ impl Question {
                         let settled = Settled::Elicitation { number: request, answer };
                         Ok(Usable { settled, ignored: None })
                     }
-                    Err(error) => {
-                        Err(Unusable { why: error.to_string(), quoted: cut(result.get()) })
-                    }
+                    Err(error) => Err(Unusable {
+                        why: error.to_string(),
+                        quoted: cut(result.get()),
+                        is_unhandled: false,
+                    }),
                 };
             }
             Self::Tool => tool_answer(&result)
@@ -214,8 +260,11 @@ impl Question {
                 patch_decision(&result).map(|decision| MachineInput::Decided { request, decision })
             }
         };
-        let unusable =
-            |error: Error| Unusable { why: error.to_string(), quoted: cut(result.get()) };
+        let unusable = |error: Error| Unusable {
+            why: error.to_string(),
+            quoted: cut(result.get()),
+            is_unhandled: false,
+        };
         let input = read.map_err(unusable)?;
         Ok(Usable { settled: Settled::Session(input), ignored })
     }

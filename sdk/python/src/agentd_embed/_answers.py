@@ -21,7 +21,6 @@ if TYPE_CHECKING:
         DynamicToolCallResponse,
         McpServerElicitationRequestResponse,
         ToolRequestUserInputParams,
-        ToolRequestUserInputResponse,
     )
 
 #: An answer to an approval: one of these words, or an object of the protocol.
@@ -203,8 +202,8 @@ class Answerer:
             return await self._approve(Approval(kind, params), context)
         if method == "item/tool/requestUserInput":
             if callbacks.ask is None:
-                skipped: ToolRequestUserInputResponse = {"answers": {}}
-                return skipped
+                # The server leaves the question to other clients, or has the model decide.
+                raise _Refusal(-32601, "this client has no `ask`")
             return _answers(await call(callbacks.ask, context, params))
         if method == "mcpServer/elicitation/request":
             declined: McpServerElicitationRequestResponse = {"action": "decline"}
