@@ -56,6 +56,10 @@ fn rows() -> Vec<Row> {
     let cut = || json!("ResponseStreamDisconnected");
     let http = |status: u16| json!({ "HttpConnectionFailed": { "httpStatusCode": status } });
     let no_stream = || json!({ "ResponseStreamConnectionFailed": { "httpStatusCode": 200 } });
+    let used_up = || json!("UsageLimitExceeded");
+    let quota = format!(
+        r#"{{"error":{{"code":"insufficient_quota","message":"no credit left for {KEY}"}}}}"#
+    );
     let page = format!("<html>You sent {KEY}</html>");
     let quoted = format!("data: {{\"type\":{KEY}}}\n\n");
     let failed = format!(
@@ -69,6 +73,8 @@ fn rows() -> Vec<Row> {
     vec![
         answered("HTML", "200 OK", "text/html", &page, no_stream()),
         answered("HTML of a gateway", "502 Bad Gateway", "text/html", &page, http(502)),
+        answered("an error as a success", "200 OK", "application/json", &quota, used_up()),
+        streamed("an error without a type", &format!("data: {quota}\n\n"), Close, used_up()),
         streamed("half an event", "data: {\"type\":\"response.comp", Close, cut()),
         streamed("wrong JSON", &quoted, Close, cut()),
         streamed("unknown events alone", unknown, Close, cut()),
@@ -193,6 +199,20 @@ async fn a_bad_answer_ends_the_turn_with_its_kind_and_without_the_key() {
         let heads = heads.lock().unwrap();
         assert!(heads.iter().any(|head| head.contains(KEY)), "{name}: the provider gets the key");
     }
+}
+
+#[tokio::test]
+async fn a_contradiction_is_one_warning_of_the_turn() {
+    let delta = "data: {\"type\":\"response.output_text.delta\",\"output_index\":0,\"item_id\":\"m\",\"delta\":\"Said otherwise.\"}\n\n";
+    let body = [delta, MESSAGE, COMPLETED].concat();
+    let (address, _) = provider(format!("{HEAD}{body}"), Then::Close).await;
+    let env = environment(&format!("http://{address}/v1")).await;
+    let (turn, peer) = turn(&env, "a contradiction").await;
+    assert_eq!(turn["status"], "completed", "{turn}");
+    let warns =
+        |line: &&String| line.contains("\"method\":\"warning\"") && line.contains("differs");
+    let warnings: Vec<&String> = peer.raw_lines().iter().filter(warns).collect();
+    assert_eq!(warnings.len(), 1, "{:?}", peer.raw_lines());
 }
 
 #[tokio::test]
