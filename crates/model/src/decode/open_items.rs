@@ -41,7 +41,8 @@ struct Open {
     /// Its JSON at its beginning.
     json: Option<Box<str>>,
     text: String,
-    /// The parts of a message that have text.
+    /// The parts of a message that have text: the last one, and those before.
+    last_part: Option<u32>,
     parts: BTreeSet<u32>,
     /// The sections of a summary of reasoning, and its blocks.
     summary: BTreeMap<u32, String>,
@@ -344,6 +345,7 @@ impl OpenItems {
             kind,
             json,
             text,
+            last_part: None,
             parts,
             summary,
             content,
@@ -368,6 +370,12 @@ impl OpenItems {
     }
 
     fn at(&self, address: Address<'_>) -> Option<usize> {
+        // Almost every delta: whatever its id says, it can be no other item.
+        if let [open] = &*self.open
+            && address.index == Some(open.index)
+        {
+            return Some(0);
+        }
         let mut of_id = self.open.iter().enumerate().filter(|(_, open)| open.id == address.id);
         // An id that two items have names none.
         let by_id = match (address.id.is_empty(), of_id.next(), of_id.next()) {
@@ -396,7 +404,9 @@ impl Open {
     fn push(&mut self, part: Part, text: &str) {
         match part {
             Part::Text(index) => {
-                self.parts.insert(index);
+                if self.last_part != Some(index) {
+                    self.parts.extend(self.last_part.replace(index));
+                }
                 self.text.push_str(text);
             }
             Part::Input => self.text.push_str(text),
@@ -408,7 +418,7 @@ impl Open {
     /// Returns whether a part has text.
     fn has(&self, part: Part) -> bool {
         match part {
-            Part::Text(index) => self.parts.contains(&index),
+            Part::Text(index) => self.last_part == Some(index) || self.parts.contains(&index),
             Part::Input => !self.text.is_empty(),
             Part::Summary(index) => self.summary.contains_key(&index),
             Part::Content(index) => self.content.contains_key(&index),
@@ -419,6 +429,7 @@ impl Open {
     fn clear(&mut self) -> usize {
         let bytes = self.bytes();
         self.text.clear();
+        self.last_part = None;
         self.parts.clear();
         self.summary.clear();
         self.content.clear();
