@@ -13,20 +13,22 @@ use protocol::{
 use serde_json::Value;
 use tokio::time::timeout;
 
+use crate::address::Route;
 use crate::answers::{Answers, Texts};
 use crate::link::{Connector, Way};
 use crate::process::{Process, Program};
 use crate::setting::setting;
 use crate::shared::{Settings, Shared};
 use crate::{
-    Agent, Approval, CallContext, CallbackError, Decision, Error, Tool, blocking, connection_limits,
+    Access, Agent, Approval, CallContext, CallbackError, Decision, Error, Tool, blocking,
+    connection_limits,
 };
 
 /// See [`Agent::builder`].
 #[must_use]
 pub struct AgentBuilder {
     address: Option<String>,
-    token: Option<String>,
+    access: Access,
     program: Program,
     /// The first of the configuration that is invalid.
     invalid: Option<Error>,
@@ -44,7 +46,7 @@ impl Default for AgentBuilder {
     fn default() -> Self {
         Self {
             address: None,
-            token: None,
+            access: Access::default(),
             program: Program::default(),
             invalid: None,
             defaults: ThreadStartParams::default(),
@@ -60,16 +62,30 @@ impl Default for AgentBuilder {
 }
 
 impl AgentBuilder {
-    /// Connects to a server that runs, at `unix://PATH` or `ws://HOST:PORT`, instead of starting one. A lost
-    /// connection is made again, and turns go on with nothing lost or doubled.
+    /// Connects to a server that runs, at `unix:///PATH`, `ws://HOST:PORT` or `wss://HOST/PATH`, instead of starting
+    /// one. A lost connection is made again, and turns go on with nothing lost or doubled.
     pub fn address(mut self, address: impl Into<String>) -> Self {
         self.address = Some(address.into());
         self
     }
 
-    /// The token for that server.
+    /// The token for that server. It is not sent to another machine without TLS
+    /// ([`AgentBuilder::allow_unencrypted_token`]).
     pub fn token(mut self, token: impl Into<String>) -> Self {
-        self.token = Some(token.into());
+        self.access = self.access.token(token);
+        self
+    }
+
+    /// A PEM file with certificates of authorities that are trusted besides those of the operating system, for
+    /// `wss://`. It is read at the start.
+    pub fn ca_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.access = self.access.ca_file(path);
+        self
+    }
+
+    /// Sends the token to another machine without TLS, too: for networks that no stranger can read.
+    pub fn allow_unencrypted_token(mut self, is_allowed: bool) -> Self {
+        self.access = self.access.allow_unencrypted_token(is_allowed);
         self
     }
 
@@ -287,7 +303,8 @@ impl AgentBuilder {
             }
             (_, Some(connector)) => Way::Connector(connector),
             (Some(address), None) => {
-                Way::Address { address: address.parse()?, token: self.token.take() }
+                let access = std::mem::take(&mut self.access);
+                Way::Address(Route::new(address.parse()?, access).await?)
             }
         };
         let limit = self.start_timeout;

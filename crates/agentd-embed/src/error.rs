@@ -26,12 +26,10 @@ pub enum Error {
         /// The mistake in the value.
         why: String,
     },
-    /// The address is of no kind that this crate knows.
-    #[error(
-        "`{0}` is neither unix://PATH nor ws://HOST:PORT; paths, user names and wss:// are not supported"
-    )]
+    /// The address is of no kind that this crate knows. The message does not repeat it: it may hold a password.
+    #[error("{0}")]
     InvalidAddress(String),
-    /// The token cannot be sent in an HTTP header.
+    /// The token cannot be sent in an HTTP header, or would go to another machine without TLS.
     #[error("{0}")]
     InvalidToken(String),
     /// There is no server, it ended, or what it wrote is not the protocol. Every call in progress returns this: it

@@ -49,7 +49,7 @@ mod tool;
 mod transcript;
 mod turn;
 
-pub use address::ServerAddress;
+pub use address::{Access, ServerAddress};
 pub use agent::{Agent, InContext};
 pub use amount::Amount;
 pub use answers::{Approval, Decision};

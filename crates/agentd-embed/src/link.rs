@@ -13,9 +13,10 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::sync::watch;
 
+use crate::address::Route;
 use crate::error::check_version;
 use crate::process::Process;
-use crate::{Error, ServerAddress, connection_limits};
+use crate::{Error, connection_limits};
 
 /// Makes a connection.
 pub(crate) type Connector =
@@ -25,10 +26,7 @@ pub(crate) type Connector =
 pub(crate) enum Way {
     /// A program that was started, or a connection that was given.
     Once,
-    Address {
-        address: ServerAddress,
-        token: Option<String>,
-    },
+    Address(Route),
     Connector(Connector),
 }
 
@@ -41,9 +39,7 @@ impl Way {
     pub(crate) async fn open(&self) -> Result<Connection, Error> {
         match self {
             Self::Once => Err(Error::lost("the connection was closed")),
-            Self::Address { address, token } => {
-                address.connect(token.as_deref(), connection_limits()).await
-            }
+            Self::Address(route) => route.connect(connection_limits()).await,
             Self::Connector(connect) => connect().await,
         }
     }

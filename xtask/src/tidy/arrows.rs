@@ -31,7 +31,7 @@ const TABLE: &[(&str, May)] = &[
     ("logging", Only(&["files"])),
     ("jsonrpc", Only(&[])),
     ("protocol", Only(&["jsonrpc", "visible"])),
-    ("transport", Only(&["files", "jsonrpc"])),
+    ("transport", Only(&["files", "http-client", "jsonrpc"])),
     ("agentd-embed", Only(&["jsonrpc", "protocol", "transport"])),
     ("config", Only(&["files", "visible", "hooks", "policy"])),
     ("http-client", Only(&["files"])),

@@ -7,4 +7,5 @@ mod fake;
 mod hostile;
 mod reconnect;
 mod threads;
+mod tls;
 mod turns;
