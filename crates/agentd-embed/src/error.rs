@@ -91,7 +91,9 @@ pub enum Error {
     /// The answer of a turn does not have the shape that was asked for.
     #[error("the answer does not have the wanted shape: {why}")]
     InvalidOutput {
-        /// Where it differs.
+        /// The path of the value that differs, as in `steps[1].days`; `None` for the whole answer.
+        path: Option<String>,
+        /// Where it differs, and how.
         why: String,
         /// The answer.
         text: String,

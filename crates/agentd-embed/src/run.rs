@@ -4,8 +4,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use jsonrpc::Method as _;
 use protocol::{ThreadCompactStart, TurnStartParams};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use crate::context::UserValue;
@@ -13,6 +14,7 @@ use crate::ends::{CompactionEnd, End, TurnEnd};
 use crate::feed::Feed;
 use crate::link::OnResult;
 use crate::order::Place;
+use crate::output::OutputType;
 use crate::shared::{Shared, unreadable};
 use crate::state::ThreadState;
 use crate::transcript::Transcript;
@@ -40,6 +42,7 @@ pub struct TurnOptions {
     /// [`Error::BudgetExceeded`], even when the price is not known. The request that passes it is paid.
     pub max_cost: Option<Amount>,
     pub(crate) context: Option<UserValue>,
+    pub(crate) output_type: Option<OutputType>,
 }
 
 /// The start of a turn in a thread in which another one runs.
@@ -72,6 +75,23 @@ impl TurnOptions {
     #[must_use]
     pub fn max_cost(self, limit: Amount) -> Self {
         Self { max_cost: Some(limit), ..self }
+    }
+
+    /// Asks for an answer that is a value of a type: [`crate::TurnResult::output`] has it. The schema that is sent is
+    /// strict, as the hosted API takes it, with the members in their order: every member is required, and none else is
+    /// allowed; one with a default may be null, and has its default then. A type that would mean something else so, such
+    /// as a map with free keys, is sent as it is.
+    #[must_use]
+    pub fn output<T: JsonSchema>(self) -> Self {
+        let of = OutputType::of::<T>();
+        Self { output_type: Some(of.clone()), ..self.output_schema(of.sent()) }
+    }
+
+    /// Asks for an answer that follows a JSON Schema, which is sent as it is.
+    #[must_use]
+    pub fn output_schema(mut self, schema: Value) -> Self {
+        self.params.output_schema = Some(schema.into());
+        Self { output_type: None, ..self }
     }
 
     /// Sets the application's own value for the callbacks and tools of this turn: [`crate::CallContext::user`].

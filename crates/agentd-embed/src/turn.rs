@@ -18,6 +18,7 @@ use crate::ends::End;
 use crate::error::TurnFailure;
 use crate::event::Event;
 use crate::feed::{Entry, Feed};
+use crate::output::{self, OutputType};
 use crate::transcript::Transcript;
 use crate::{Error, Input, Notification, Progress, Thread};
 
@@ -28,6 +29,8 @@ pub struct Turn {
     feed: Arc<Feed>,
     /// Of a turn that this agent started.
     end: Option<Arc<End>>,
+    /// Of the answer, if one was named.
+    output_type: Option<OutputType>,
     transcript: Transcript,
     /// Events that were made of one entry.
     queue: VecDeque<TurnEvent>,
@@ -87,6 +90,7 @@ pub struct TurnResult {
     /// The turn at its end.
     pub turn: protocol::Turn,
     progress: Box<Progress>,
+    output_type: Option<OutputType>,
 }
 
 impl Turn {
@@ -96,12 +100,18 @@ impl Turn {
             id,
             feed,
             end,
+            output_type: None,
             transcript: Transcript::default(),
             queue: VecDeque::new(),
             has_begun: false,
             joined: Vec::new(),
             ended: None,
         }
+    }
+
+    /// The same turn, whose answer is a value of this type.
+    pub(crate) fn with_output(self, output_type: Option<OutputType>) -> Self {
+        Self { output_type, ..self }
     }
 
     /// The id of the turn.
@@ -189,6 +199,7 @@ impl Turn {
             explanation: review.and_then(|review| review.explanation.clone()),
             turn,
             progress: Box::new(progress),
+            output_type: self.output_type.clone(),
         })
     }
 
@@ -361,15 +372,19 @@ impl Stream for Turn {
 }
 
 impl TurnResult {
-    /// The answer as the value that an output schema asked for.
+    /// The answer as the value that an output schema or [`crate::TurnOptions::output`] asked for. A member that is null in
+    /// place of missing gets its default, if the type was named there.
     ///
     /// # Errors
-    /// [`Error::InvalidOutput`], with the answer.
+    /// [`Error::InvalidOutput`], with the answer and the path of the mistake.
     pub fn output<T: DeserializeOwned>(&self) -> Result<T, Error> {
-        serde_json::from_str(&self.text).map_err(|why| Error::InvalidOutput {
-            why: why.to_string(),
-            text: self.text.clone(),
-            progress: self.progress.clone(),
+        output::read(&self.text, self.output_type.as_ref()).map_err(|(path, why)| {
+            Error::InvalidOutput {
+                path,
+                why,
+                text: self.text.clone(),
+                progress: self.progress.clone(),
+            }
         })
     }
 }

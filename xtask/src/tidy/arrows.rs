@@ -32,7 +32,7 @@ const TABLE: &[(&str, May)] = &[
     ("jsonrpc", Only(&[])),
     ("protocol", Only(&["jsonrpc", "visible"])),
     ("transport", Only(&["files", "http-client", "jsonrpc"])),
-    ("agentd-embed", Only(&["jsonrpc", "protocol", "transport"])),
+    ("agentd-embed", Only(&["json-schema", "jsonrpc", "protocol", "transport"])),
     ("config", Only(&["files", "visible", "hooks", "policy"])),
     ("http-client", Only(&["files"])),
     ("account", Only(&["files", "http-client", "visible"])),

@@ -5,6 +5,7 @@ mod bounds;
 mod callbacks;
 mod fake;
 mod hostile;
+mod output;
 mod reconnect;
 mod threads;
 mod tls;
