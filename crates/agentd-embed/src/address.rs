@@ -54,6 +54,11 @@ impl Access {
     pub fn allow_unencrypted_token(self, is_allowed: bool) -> Self {
         Self { allows_unencrypted_token: is_allowed, ..self }
     }
+
+    /// The text that no recording holds.
+    pub(crate) fn secret(&self) -> Option<&str> {
+        self.token.as_deref()
+    }
 }
 
 impl FromStr for ServerAddress {

@@ -17,6 +17,8 @@ use crate::address::Route;
 use crate::answers::{Answers, Texts};
 use crate::link::{Connector, Way};
 use crate::process::{Process, Program};
+use crate::recording::{Recorder, Redactor};
+use crate::replay::Replay;
 use crate::setting::setting;
 use crate::shared::{Settings, Shared};
 use crate::{
@@ -40,6 +42,9 @@ pub struct AgentBuilder {
     start_timeout: Duration,
     reconnect_timeout: Duration,
     overload_retries: u32,
+    record: Option<PathBuf>,
+    replay: Option<PathBuf>,
+    recorder: Option<Arc<Recorder>>,
 }
 
 impl Default for AgentBuilder {
@@ -57,6 +62,9 @@ impl Default for AgentBuilder {
             start_timeout: Duration::from_secs(60),
             reconnect_timeout: Duration::from_secs(60),
             overload_retries: 5,
+            record: None,
+            replay: None,
+            recorder: None,
         }
     }
 }
@@ -282,20 +290,61 @@ impl AgentBuilder {
         self
     }
 
+    /// Writes all messages of the session to a file, with losses of its connection, to play it again without a server:
+    /// [`AgentBuilder::replay`]. The token, values of members such as `env` and `apiKey`, and values of variables of
+    /// [`AgentBuilder::env`] whose names say that they are secrets are not in it. Whatever else the session holds is.
+    /// The file is that of the other SDKs, too.
+    ///
+    /// Each message is written before it goes on, by the task that sends or reads it: this is for tests.
+    pub fn record(mut self, path: impl Into<PathBuf>) -> Self {
+        self.record = Some(path.into());
+        self
+    }
+
+    /// Plays a recorded session, without a server: what else says which server to use has no effect. The program has to
+    /// send the same messages again; the first one that differs ends the agent with [`Error::ReplayMismatch`].
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), agentd_embed::Error> {
+    /// use agentd_embed::Agent;
+    ///
+    /// let agent = Agent::builder().replay("tests/session.jsonl").start().await?;
+    /// assert_eq!(agent.run("What does this project do?").await?.text, "It embeds an agent.");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn replay(mut self, path: impl Into<PathBuf>) -> Self {
+        self.replay = Some(path.into());
+        self
+    }
+
     /// Starts the server or connects to it, and completes the handshake. Must be called within a tokio
     /// runtime with time and I/O. When the future is dropped, or the time is over, a server that was started
     /// is killed.
     ///
     /// # Errors
     /// [`Error::ProgramNotFound`], [`Error::FolderNotFound`], [`Error::InvalidConfig`],
-    /// [`Error::InvalidAddress`], [`Error::InvalidToken`], [`Error::InvalidArgument`], [`Error::ConnectionLost`]
-    /// and [`Error::VersionMismatch`].
+    /// [`Error::InvalidAddress`], [`Error::InvalidToken`], [`Error::InvalidArgument`], [`Error::ConnectionLost`],
+    /// [`Error::VersionMismatch`] and [`Error::ReplayMismatch`].
     pub async fn start(mut self) -> Result<Agent, Error> {
         let began = Instant::now();
         if let Some(invalid) = self.invalid.take() {
             return Err(invalid);
         }
         let limits = connection_limits();
+        let redactor = self.redactor();
+        if let Some(path) = self.replay.take() {
+            if self.record.is_some() {
+                let why =
+                    "a session is either recorded or replayed: leave `record` or `replay` out";
+                return Err(Error::InvalidArgument(why.to_owned()));
+            }
+            let replay = Replay::read(path, redactor).await?;
+            let connection = replay.open()?;
+            return self.open(Way::Replay(replay), connection, None, began).await;
+        }
+        let is_lasting = self.address.is_some() || self.connector.is_some();
+        self.begin_recording(redactor, is_lasting).await?;
         let way = match (self.address.take(), self.connector.take()) {
             (None, None) => {
                 let (process, connection) = std::mem::take(&mut self.program).start(limits)?;
@@ -318,8 +367,26 @@ impl AgentBuilder {
     ///
     /// # Errors
     /// [`Error::ConnectionLost`], [`Error::VersionMismatch`] and [`Error::InvalidArgument`].
-    pub async fn over(self, connection: Connection) -> Result<Agent, Error> {
+    pub async fn over(mut self, connection: Connection) -> Result<Agent, Error> {
+        if self.replay.is_some() {
+            let why = "`replay` has a connection of its own: use `start`";
+            return Err(Error::InvalidArgument(why.to_owned()));
+        }
+        let redactor = self.redactor();
+        self.begin_recording(redactor, false).await?;
         self.open(Way::Once, connection, None, Instant::now()).await
+    }
+
+    /// What takes the secrets of these settings out of messages.
+    fn redactor(&self) -> Redactor {
+        Redactor::new(self.access.secret(), &self.program.variables)
+    }
+
+    async fn begin_recording(&mut self, redactor: Redactor, is_lasting: bool) -> Result<(), Error> {
+        if let Some(path) = self.record.take() {
+            self.recorder = Some(Recorder::create(path, redactor, is_lasting).await?);
+        }
+        Ok(())
     }
 
     async fn open(
@@ -347,7 +414,7 @@ impl AgentBuilder {
             reconnect_timeout: self.reconnect_timeout,
             overload_retries: self.overload_retries,
         };
-        let shared = Shared::new(way, hello, settings, self.answers);
+        let shared = Shared::new((way, self.recorder), hello, settings, self.answers);
         let opening = Opening(Some(shared.clone()));
         let link = shared.attach(connection, process);
         let left = || self.start_timeout.saturating_sub(began.elapsed());

@@ -1,6 +1,7 @@
 //! Running turns and compactions, of which one agent runs one at a time in a thread.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use jsonrpc::Method as _;
 use protocol::{ThreadCompactStart, TurnStartParams};
@@ -8,10 +9,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::context::UserValue;
 use crate::ends::{CompactionEnd, End, TurnEnd};
-use crate::feed::Feed;
+use crate::feed::{Entry, Feed};
 use crate::link::OnResult;
 use crate::order::Place;
 use crate::output::OutputType;
@@ -20,6 +22,9 @@ use crate::state::ThreadState;
 use crate::transcript::Transcript;
 use crate::turn::ended_well;
 use crate::{Amount, Error, Input, Thread, Turn};
+
+/// Time for the server to confirm that it has interrupted a turn.
+const INTERRUPTION: Duration = Duration::from_secs(5);
 
 /// A turn that is to start.
 ///
@@ -41,6 +46,11 @@ pub struct TurnOptions {
     /// The cost, in US dollars with the turn's agents, above which the turn is interrupted and its result is
     /// [`Error::BudgetExceeded`], even when the price is not known. The request that passes it is paid.
     pub max_cost: Option<Amount>,
+    /// Time from the call on, the wait for an earlier turn of the thread included, after which the turn is interrupted
+    /// and its result is [`Error::TurnTimeout`].
+    pub timeout: Option<Duration>,
+    /// Interrupts the turn when its [`Turn`], or a future that waits for it, is dropped before its end.
+    pub interrupt_on_drop: bool,
     pub(crate) context: Option<UserValue>,
     pub(crate) output_type: Option<OutputType>,
 }
@@ -77,6 +87,18 @@ impl TurnOptions {
         Self { max_cost: Some(limit), ..self }
     }
 
+    /// Sets the time after which the turn is interrupted.
+    #[must_use]
+    pub fn timeout(self, limit: Duration) -> Self {
+        Self { timeout: Some(limit), ..self }
+    }
+
+    /// Sets whether the turn is interrupted when nothing waits for it any longer.
+    #[must_use]
+    pub fn interrupt_on_drop(self, interrupts: bool) -> Self {
+        Self { interrupt_on_drop: interrupts, ..self }
+    }
+
     /// Asks for an answer that is a value of a type: [`crate::TurnResult::output`] has it. The schema that is sent is
     /// strict, as the hosted API takes it, with the members in their order: every member is required, and none else is
     /// allowed; one with a default may be null, and has its default then. A type that would mean something else so, such
@@ -105,6 +127,43 @@ impl From<TurnStartParams> for TurnOptions {
     fn from(params: TurnStartParams) -> Self {
         Self { params, ..Default::default() }
     }
+}
+
+/// What ends a turn early.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Bounds {
+    pub(crate) max_cost: Option<Amount>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) interrupt_on_drop: bool,
+}
+
+impl Bounds {
+    pub(crate) fn are_set(&self) -> bool {
+        self.max_cost.is_some() || self.timeout.is_some() || self.interrupt_on_drop
+    }
+}
+
+/// Interrupts its turn when it is dropped before the turn has ended.
+pub(crate) struct Leash {
+    shared: Arc<Shared>,
+    thread_id: String,
+    turn_id: String,
+    end: Arc<End>,
+}
+
+impl Drop for Leash {
+    fn drop(&mut self) {
+        if !self.end.is_over() {
+            self.shared.interrupt_later(&self.thread_id, &self.turn_id);
+        }
+    }
+}
+
+/// A turn that was started: the way from the task that does it to its caller, which may be gone.
+struct Begun {
+    id: String,
+    state: Arc<ThreadState>,
+    leash: Option<Leash>,
 }
 
 /// The result of a request that starts a turn.
@@ -180,11 +239,30 @@ pub(crate) async fn start<P: Serialize + Send + Sync + 'static>(
     thread: &Thread,
     method: &'static str,
     params: P,
-    max_cost: Option<Amount>,
+    bounds: Bounds,
+    context: Option<UserValue>,
+) -> Result<Turn, Error> {
+    let deadline = bounds.timeout.and_then(Deadline::after);
+    let starting = begin(thread, method, params, (bounds, deadline), context);
+    match deadline {
+        None => starting.await,
+        Some(deadline) => match timeout_at(deadline.at, starting).await {
+            Ok(started) => started,
+            Err(_) => Err(deadline
+                .passed("the server did not start it, or an earlier one of the thread still runs")),
+        },
+    }
+}
+
+async fn begin<P: Serialize + Send + Sync + 'static>(
+    thread: &Thread,
+    method: &'static str,
+    params: P,
+    (bounds, deadline): (Bounds, Option<Deadline>),
     context: Option<UserValue>,
 ) -> Result<Turn, Error> {
     let (shared, state) = (thread.shared.clone(), thread.state.clone());
-    let run = Run::begin(&state, End::Turn(TurnEnd::new(max_cost))).await;
+    let run = Run::begin(&state, End::Turn(TurnEnd::new(bounds.max_cost))).await;
     let feed = Feed::new(shared.pressure.clone(), true);
     // Before the turn starts, so that no event of it is missed.
     state.add_turn(&feed);
@@ -192,16 +270,70 @@ pub(crate) async fn start<P: Serialize + Send + Sync + 'static>(
     let (reader, end) = (Arc::downgrade(&feed), run.end.clone());
     // Outside of this future, which may be dropped: the turn runs all the same.
     tokio::spawn(async move {
-        let started = request(&shared, &state, &run, method, &params, (reader, context)).await;
-        let has_started = started.is_ok();
-        // Without a receiver, there is no follower of the turn.
-        let _ = sender.send(started);
-        if has_started && let Some(end) = run.turn_end() {
-            end.wait().await;
+        let asked = (reader.clone(), context);
+        let started = request(&shared, &state, &run, method, &params, asked).await;
+        let begun = started.map(|(id, state)| {
+            let leash = bounds.interrupt_on_drop.then(|| Leash {
+                shared: shared.clone(),
+                thread_id: state.id.clone(),
+                turn_id: id.clone(),
+                end: run.end.clone(),
+            });
+            Begun { id, state, leash }
+        });
+        let ids = begun.as_ref().ok().map(|begun| (begun.state.id.clone(), begun.id.clone()));
+        // Without a receiver, there is no follower of the turn, and its leash is dropped.
+        let _ = sender.send(begun);
+        if let (Some(ids), Some(end)) = (ids, run.turn_end()) {
+            until_its_end(&shared, end, deadline, ids, &reader).await;
         }
     });
-    let (id, state) = started.await.unwrap_or_else(|_| Err(no_runtime()))?;
-    Ok(Turn::new(Thread { shared: thread.shared.clone(), state }, id, feed, Some(end)))
+    let Begun { id, state, leash } = started.await.unwrap_or_else(|_| Err(no_runtime()))?;
+    let thread = Thread { shared: thread.shared.clone(), state };
+    Ok(Turn::new(thread, id, feed, Some(end)).with_leash(leash))
+}
+
+/// Waits for the end of a turn, and interrupts it at its deadline.
+async fn until_its_end(
+    shared: &Arc<Shared>,
+    end: &TurnEnd,
+    deadline: Option<Deadline>,
+    (thread_id, turn_id): (String, String),
+    reader: &Weak<Feed>,
+) {
+    let Some(deadline) = deadline else { return end.wait().await };
+    if timeout_at(deadline.at, end.wait()).await.is_ok() {
+        return;
+    }
+    end.time_out(deadline.passed("it was interrupted"));
+    shared.interrupt_later(&thread_id, &turn_id);
+    if timeout(INTERRUPTION, end.wait()).await.is_err()
+        && let Some(feed) = reader.upgrade()
+    {
+        let why = format!("the server did not confirm its interruption within {INTERRUPTION:?}");
+        feed.put(Entry::Failed(deadline.passed(&why)));
+    }
+    // The thread is busy until then.
+    end.wait().await;
+}
+
+/// The time by which a turn has to end.
+#[derive(Clone, Copy)]
+struct Deadline {
+    at: Instant,
+    limit: Duration,
+}
+
+impl Deadline {
+    /// None for a time that no clock reaches.
+    fn after(limit: Duration) -> Option<Self> {
+        Some(Self { at: Instant::now().checked_add(limit)?, limit })
+    }
+
+    fn passed(self, what: &str) -> Error {
+        let why = format!("the turn took longer than its `timeout` of {:?}; {what}", self.limit);
+        Error::TurnTimeout { why, progress: None }
+    }
 }
 
 /// Sends the request of a turn, and returns its id and its thread.

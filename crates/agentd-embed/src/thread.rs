@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
 use crate::feed::Feed;
-use crate::run::{self, OnBusy, TurnOptions};
+use crate::run::{self, Bounds, OnBusy, TurnOptions};
 use crate::shared::Shared;
 use crate::state::ThreadState;
 use crate::{Error, Input, RefusalKind, ThreadEvents, Turn, TurnResult, TypedResult};
@@ -99,12 +99,21 @@ impl Thread {
     /// # Errors
     /// [`Error::Refused`], [`Error::ThreadBusy`] and [`Error::ConnectionLost`].
     pub async fn turn_with(&self, options: impl Into<TurnOptions>) -> Result<Turn, Error> {
-        let TurnOptions { params, on_busy, max_cost, context, output_type } = options.into();
+        let TurnOptions {
+            params,
+            on_busy,
+            max_cost,
+            timeout,
+            interrupt_on_drop,
+            context,
+            output_type,
+        } = options.into();
+        let bounds = Bounds { max_cost, timeout, interrupt_on_drop };
         match on_busy {
             OnBusy::Wait => {}
             OnBusy::Join => {
                 let has_options =
-                    max_cost.is_some() || context.is_some() || takes_more_than_a_message(&params);
+                    bounds.are_set() || context.is_some() || takes_more_than_a_message(&params);
                 if let Some(turn) = self.join(&params, has_options).await? {
                     return Ok(turn);
                 }
@@ -112,7 +121,7 @@ impl Thread {
             OnBusy::Error => self.refuse_if_busy().await?,
         }
         let params = TurnStartParams { thread_id: self.id().to_owned(), ..params };
-        let turn = run::start(self, protocol::TurnStart::NAME, params, max_cost, context).await?;
+        let turn = run::start(self, protocol::TurnStart::NAME, params, bounds, context).await?;
         Ok(turn.with_output(output_type))
     }
 
@@ -268,8 +277,8 @@ impl Thread {
         match self.running().await? {
             None => Ok(None),
             Some(_) => Err(Error::ThreadBusy(
-                "a turn runs in the thread, and takes nothing but the message: leave `max_cost`, `context` and the parameters \
-                 of a turn out, or wait for its end"
+                "a turn runs in the thread, and takes nothing but the message: leave `max_cost`, `timeout`, \
+                 `interrupt_on_drop`, `context` and the parameters of a turn out, or wait for its end"
                     .to_owned(),
             )),
         }

@@ -19,16 +19,20 @@ use crate::error::TurnFailure;
 use crate::event::Event;
 use crate::feed::{Entry, Feed};
 use crate::output::{self, OutputType};
+use crate::run::Leash;
 use crate::transcript::Transcript;
 use crate::{Error, Input, Notification, Progress, Thread};
 
-/// A turn in progress: a stream of its events. Dropping it does not interrupt the turn.
+/// A turn in progress: a stream of its events. Dropping it does not interrupt the turn, unless
+/// [`crate::TurnOptions::interrupt_on_drop`] is set.
 pub struct Turn {
     thread: Thread,
     id: String,
     feed: Arc<Feed>,
     /// Of a turn that this agent started.
     end: Option<Arc<End>>,
+    /// Of a turn that is interrupted when it is dropped.
+    _leash: Option<Leash>,
     /// Of the answer, if one was named.
     output_type: Option<OutputType>,
     transcript: Transcript,
@@ -100,6 +104,7 @@ impl Turn {
             id,
             feed,
             end,
+            _leash: None,
             output_type: None,
             transcript: Transcript::default(),
             queue: VecDeque::new(),
@@ -107,6 +112,11 @@ impl Turn {
             joined: Vec::new(),
             ended: None,
         }
+    }
+
+    /// The same turn, which is interrupted when it is dropped.
+    pub(crate) fn with_leash(self, leash: Option<Leash>) -> Self {
+        Self { _leash: leash, ..self }
     }
 
     /// The same turn, whose answer is a value of this type.
@@ -166,11 +176,12 @@ impl Turn {
         Ok(None)
     }
 
-    /// Waits for the end. Dropping the future leaves the turn as it is: to limit the wait, use a timeout and
-    /// [`Turn::interrupt`].
+    /// Waits for the end. Dropping the future leaves the turn as it is. A limit of the wait is
+    /// [`crate::TurnOptions::timeout`].
     ///
     /// # Errors
-    /// [`Error::TurnFailed`], [`Error::TurnInterrupted`], [`Error::BudgetExceeded`] and [`Error::ConnectionLost`].
+    /// [`Error::TurnFailed`], [`Error::TurnInterrupted`], [`Error::TurnTimeout`], [`Error::BudgetExceeded`] and
+    /// [`Error::ConnectionLost`].
     pub async fn result(&mut self) -> Result<TurnResult, Error> {
         while let Some(event) = self.next().await {
             event?;
@@ -184,6 +195,12 @@ impl Turn {
             && let Some(why) = end.exceeded()
         {
             return Err(Error::BudgetExceeded { why, progress: Box::new(progress) });
+        }
+        if turn.status == TurnStatus::Interrupted
+            && let Some(End::Turn(end)) = self.end.as_deref()
+            && let Some(late) = end.late()
+        {
+            return Err(late.of_turn(progress));
         }
         ended_well(&turn, || progress.clone())?;
         let review = self.transcript.review();

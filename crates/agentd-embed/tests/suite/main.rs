@@ -7,6 +7,7 @@ mod fake;
 mod hostile;
 mod output;
 mod reconnect;
+mod recording;
 mod threads;
 mod tls;
 mod turns;
