@@ -27,7 +27,7 @@ enum Place {
     WebSocket(WebSocketUrl),
 }
 
-/// What a server is shown, and whom a client trusts. A Unix socket needs none of it.
+/// The token for a server, and whom a client trusts. A Unix socket needs none of it.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Access {

@@ -254,6 +254,14 @@ impl InContext<'_> {
     pub async fn fork(self, thread_id: &str) -> Result<Thread, Error> {
         let thread_id = thread_id.to_owned();
         let params = ThreadForkParams { thread_id, exclude_turns: true, ..Default::default() };
+        self.fork_with(params).await
+    }
+
+    /// Copies a stored thread with settings of its own.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] and [`Error::ConnectionLost`].
+    pub async fn fork_with(self, params: ThreadForkParams) -> Result<Thread, Error> {
         self.open(protocol::ThreadFork::NAME, &params).await
     }
 

@@ -377,7 +377,7 @@ impl AgentBuilder {
         self.open(Way::Once, connection, None, Instant::now()).await
     }
 
-    /// What takes the secrets of these settings out of messages.
+    /// Takes the secrets of these settings out of messages.
     fn redactor(&self) -> Redactor {
         Redactor::new(self.access.secret(), &self.program.variables)
     }

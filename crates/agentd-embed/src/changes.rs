@@ -88,9 +88,11 @@ impl Thread {
         options: ReviewOptions,
     ) -> Result<Turn, Error> {
         let ReviewOptions { delivery, max_cost, timeout, interrupt_on_drop } = options;
-        let bounds = Bounds { max_cost, timeout, interrupt_on_drop };
+        let bounds = Bounds::new(max_cost, timeout, interrupt_on_drop);
+        let deadline = bounds.deadline();
         let params = ReviewStartParams { thread_id: self.id().to_owned(), target, delivery };
-        run::start(self, ReviewStart::NAME, params, bounds, None).await
+        let starting = run::start(self, ReviewStart::NAME, params, bounds, None);
+        run::within(deadline, starting).await
     }
 
     /// Copies the thread. The copy has the same [`crate::CallContext::user`].
@@ -98,8 +100,15 @@ impl Thread {
     /// # Errors
     /// [`Error::Refused`] and [`Error::ConnectionLost`].
     pub async fn fork(&self) -> Result<Self, Error> {
-        let thread_id = self.id().to_owned();
-        let params = ThreadForkParams { thread_id, exclude_turns: true, ..Default::default() };
+        self.fork_with(ThreadForkParams { exclude_turns: true, ..Default::default() }).await
+    }
+
+    /// As [`Thread::fork`], with settings of its own. The id of the thread need not be given.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] and [`Error::ConnectionLost`].
+    pub async fn fork_with(&self, params: ThreadForkParams) -> Result<Self, Error> {
+        let params = ThreadForkParams { thread_id: self.id().to_owned(), ..params };
         let context = self.state.context();
         let state = self.shared.open(protocol::ThreadFork::NAME, &params, context).await?;
         Ok(Self { shared: self.shared.clone(), state })

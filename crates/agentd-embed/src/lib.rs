@@ -51,6 +51,7 @@ mod thread;
 mod tool;
 mod transcript;
 mod turn;
+mod turn_options;
 
 pub use address::{Access, ServerAddress};
 pub use agent::{Agent, InContext};
@@ -69,16 +70,15 @@ pub use image::Image;
 pub use input::Input;
 pub use jsonrpc;
 pub use jsonrpc::{ErrorObject, Method};
-pub use output::TypedResult;
 pub use protocol;
 pub use replaced::{Replaced, ReplacedReason};
-pub use run::{OnBusy, TurnOptions};
 pub use schemars;
 pub use stored::StoredThreads;
 pub use thread::Thread;
 pub use tool::{Tool, ToolError};
 pub use transcript::Progress;
-pub use turn::{Turn, TurnEvent, TurnResult};
+pub use turn::{Turn, TurnEvent, TurnResult, TypedResult};
+pub use turn_options::{OnBusy, TurnOptions};
 
 use jsonrpc::Limits;
 

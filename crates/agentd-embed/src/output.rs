@@ -8,21 +8,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::TurnResult;
-
 /// The schema of a type, as it reads answers.
 #[derive(Clone, Debug)]
 pub(crate) struct OutputType(Arc<Value>);
-
-/// A turn that has ended, with its answer as a value: [`crate::Thread::run_as`].
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct TypedResult<T> {
-    /// The answer.
-    pub output: T,
-    /// The whole turn.
-    pub result: TurnResult,
-}
 
 impl OutputType {
     pub(crate) fn of<T: JsonSchema>() -> Self {

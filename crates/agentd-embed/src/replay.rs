@@ -24,7 +24,7 @@ pub(crate) struct Replay {
     failure: OnceLock<Error>,
 }
 
-/// What goes over one connection, in its order.
+/// The messages of one connection, in their order.
 type Script = VecDeque<Entry>;
 
 #[derive(Debug, PartialEq)]

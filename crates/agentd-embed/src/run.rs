@@ -4,10 +4,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use jsonrpc::Method as _;
-use protocol::{ThreadCompactStart, TurnStartParams};
-use schemars::JsonSchema;
+use protocol::ThreadCompactStart;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -16,130 +15,38 @@ use crate::ends::{CompactionEnd, End, TurnEnd};
 use crate::feed::{Entry, Feed};
 use crate::link::OnResult;
 use crate::order::Place;
-use crate::output::OutputType;
 use crate::shared::{Shared, unreadable};
 use crate::state::ThreadState;
 use crate::transcript::Transcript;
 use crate::turn::ended_well;
-use crate::{Amount, Error, Input, Thread, Turn};
+use crate::{Amount, Error, Thread, Turn};
 
 /// Time for the server to confirm that it has interrupted a turn.
 const INTERRUPTION: Duration = Duration::from_secs(5);
 
-/// A turn that is to start.
-///
-/// ```
-/// use agentd_embed::{OnBusy, TurnOptions};
-///
-/// # fn example() -> Result<TurnOptions, agentd_embed::Error> {
-/// let options = TurnOptions::new("Fix the test").on_busy(OnBusy::Error).max_cost("0.50".parse()?);
-/// # Ok(options)
-/// # }
-/// ```
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct TurnOptions {
-    /// The message, and settings of the turn. The id of the thread need not be given.
-    pub params: TurnStartParams,
-    /// The behaviour while another turn runs in the thread.
-    pub on_busy: OnBusy,
-    /// The cost, in US dollars with the turn's agents, above which the turn is interrupted and its result is
-    /// [`Error::BudgetExceeded`], even when the price is not known. The request that passes it is paid.
-    pub max_cost: Option<Amount>,
-    /// Time from the call on, the wait for an earlier turn of the thread included, after which the turn is interrupted
-    /// and its result is [`Error::TurnTimeout`].
-    pub timeout: Option<Duration>,
-    /// Interrupts the turn when its [`Turn`], or a future that waits for it, is dropped before its end.
-    pub interrupt_on_drop: bool,
-    pub(crate) context: Option<UserValue>,
-    pub(crate) output_type: Option<OutputType>,
-}
-
-/// The start of a turn in a thread in which another one runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum OnBusy {
-    /// It waits for what this agent started in the thread before it, and joins the turn of another client.
-    #[default]
-    Wait,
-    /// The message is added to the running turn of any client, and that turn is returned.
-    Join,
-    /// [`Error::ThreadBusy`].
-    Error,
-}
-
-impl TurnOptions {
-    /// A turn with this message.
-    pub fn new(message: impl Into<Input>) -> Self {
-        let Input(input) = message.into();
-        TurnStartParams { input, ..Default::default() }.into()
-    }
-
-    /// Sets the behaviour while another turn runs.
-    #[must_use]
-    pub fn on_busy(self, on_busy: OnBusy) -> Self {
-        Self { on_busy, ..self }
-    }
-
-    /// Sets the limit of its cost.
-    #[must_use]
-    pub fn max_cost(self, limit: Amount) -> Self {
-        Self { max_cost: Some(limit), ..self }
-    }
-
-    /// Sets the time after which the turn is interrupted.
-    #[must_use]
-    pub fn timeout(self, limit: Duration) -> Self {
-        Self { timeout: Some(limit), ..self }
-    }
-
-    /// Sets whether the turn is interrupted when nothing waits for it any longer.
-    #[must_use]
-    pub fn interrupt_on_drop(self, interrupts: bool) -> Self {
-        Self { interrupt_on_drop: interrupts, ..self }
-    }
-
-    /// Asks for an answer that is a value of a type: [`crate::TurnResult::output`] has it. The schema that is sent is
-    /// strict, as the hosted API takes it, with the members in their order: every member is required, and none else is
-    /// allowed; one with a default may be null, and has its default then. A type that would mean something else so, such
-    /// as a map with free keys, is sent as it is.
-    #[must_use]
-    pub fn output<T: JsonSchema>(self) -> Self {
-        let of = OutputType::of::<T>();
-        Self { output_type: Some(of.clone()), ..self.output_schema(of.sent()) }
-    }
-
-    /// Asks for an answer that follows a JSON Schema, which is sent as it is.
-    #[must_use]
-    pub fn output_schema(mut self, schema: Value) -> Self {
-        self.params.output_schema = Some(schema.into());
-        Self { output_type: None, ..self }
-    }
-
-    /// Sets the application's own value for the callbacks and tools of this turn: [`crate::CallContext::user`].
-    #[must_use]
-    pub fn context<C: Send + Sync + 'static>(self, value: C) -> Self {
-        Self { context: Some(Arc::new(value)), ..self }
-    }
-}
-
-impl From<TurnStartParams> for TurnOptions {
-    fn from(params: TurnStartParams) -> Self {
-        Self { params, ..Default::default() }
-    }
-}
-
-/// What ends a turn early.
-#[derive(Clone, Debug, Default)]
+/// The bounds that end a turn early.
 pub(crate) struct Bounds {
-    pub(crate) max_cost: Option<Amount>,
-    pub(crate) timeout: Option<Duration>,
-    pub(crate) interrupt_on_drop: bool,
+    max_cost: Option<Amount>,
+    deadline: Option<Deadline>,
+    interrupt_on_drop: bool,
 }
 
 impl Bounds {
+    /// The time counts from now on.
+    pub(crate) fn new(
+        max_cost: Option<Amount>,
+        timeout: Option<Duration>,
+        interrupt_on_drop: bool,
+    ) -> Self {
+        Self { max_cost, deadline: timeout.and_then(Deadline::after), interrupt_on_drop }
+    }
+
     pub(crate) fn are_set(&self) -> bool {
-        self.max_cost.is_some() || self.timeout.is_some() || self.interrupt_on_drop
+        self.max_cost.is_some() || self.deadline.is_some() || self.interrupt_on_drop
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Deadline> {
+        self.deadline
     }
 }
 
@@ -234,31 +141,22 @@ impl Drop for Run {
     }
 }
 
+/// Waits for the start of a turn until its deadline.
+pub(crate) async fn within(
+    deadline: Option<Deadline>,
+    starting: impl Future<Output = Result<Turn, Error>>,
+) -> Result<Turn, Error> {
+    let Some(deadline) = deadline else { return starting.await };
+    let late = "the server did not start it, or an earlier one of the thread still runs";
+    timeout_at(deadline.at, starting).await.unwrap_or_else(|_| Err(deadline.passed(late)))
+}
+
 /// Starts a turn, once what this agent runs in the thread has ended.
 pub(crate) async fn start<P: Serialize + Send + Sync + 'static>(
     thread: &Thread,
     method: &'static str,
     params: P,
     bounds: Bounds,
-    context: Option<UserValue>,
-) -> Result<Turn, Error> {
-    let deadline = bounds.timeout.and_then(Deadline::after);
-    let starting = begin(thread, method, params, (bounds, deadline), context);
-    match deadline {
-        None => starting.await,
-        Some(deadline) => match timeout_at(deadline.at, starting).await {
-            Ok(started) => started,
-            Err(_) => Err(deadline
-                .passed("the server did not start it, or an earlier one of the thread still runs")),
-        },
-    }
-}
-
-async fn begin<P: Serialize + Send + Sync + 'static>(
-    thread: &Thread,
-    method: &'static str,
-    params: P,
-    (bounds, deadline): (Bounds, Option<Deadline>),
     context: Option<UserValue>,
 ) -> Result<Turn, Error> {
     let (shared, state) = (thread.shared.clone(), thread.state.clone());
@@ -285,7 +183,7 @@ async fn begin<P: Serialize + Send + Sync + 'static>(
         // Without a receiver, there is no follower of the turn, and its leash is dropped.
         let _ = sender.send(begun);
         if let (Some(ids), Some(end)) = (ids, run.turn_end()) {
-            until_its_end(&shared, end, deadline, ids, &reader).await;
+            until_its_end(&shared, end, bounds.deadline, ids, &reader).await;
         }
     });
     let Begun { id, state, leash } = started.await.unwrap_or_else(|_| Err(no_runtime()))?;
@@ -319,7 +217,7 @@ async fn until_its_end(
 
 /// The time by which a turn has to end.
 #[derive(Clone, Copy)]
-struct Deadline {
+pub(crate) struct Deadline {
     at: Instant,
     limit: Duration,
 }

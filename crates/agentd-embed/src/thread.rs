@@ -11,9 +11,10 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
 use crate::feed::Feed;
-use crate::run::{self, Bounds, OnBusy, TurnOptions};
+use crate::run::{self, Bounds};
 use crate::shared::Shared;
 use crate::state::ThreadState;
+use crate::turn_options::{OnBusy, TurnOptions};
 use crate::{Error, Input, RefusalKind, ThreadEvents, Turn, TurnResult, TypedResult};
 
 /// Attempts to steer a turn that ends at that moment, before one is started.
@@ -99,16 +100,14 @@ impl Thread {
     /// # Errors
     /// [`Error::Refused`], [`Error::ThreadBusy`] and [`Error::ConnectionLost`].
     pub async fn turn_with(&self, options: impl Into<TurnOptions>) -> Result<Turn, Error> {
-        let TurnOptions {
-            params,
-            on_busy,
-            max_cost,
-            timeout,
-            interrupt_on_drop,
-            context,
-            output_type,
-        } = options.into();
-        let bounds = Bounds { max_cost, timeout, interrupt_on_drop };
+        let options = options.into();
+        let bounds =
+            Bounds::new(options.max_cost.clone(), options.timeout, options.interrupt_on_drop);
+        run::within(bounds.deadline(), self.start(options, bounds)).await
+    }
+
+    async fn start(&self, options: TurnOptions, bounds: Bounds) -> Result<Turn, Error> {
+        let TurnOptions { params, on_busy, context, output_type, .. } = options;
         match on_busy {
             OnBusy::Wait => {}
             OnBusy::Join => {

@@ -97,6 +97,16 @@ pub struct TurnResult {
     output_type: Option<OutputType>,
 }
 
+/// A turn that has ended, with its answer as a value: [`crate::Thread::run_as`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct TypedResult<T> {
+    /// The answer.
+    pub output: T,
+    /// The whole turn.
+    pub result: TurnResult,
+}
+
 impl Turn {
     pub(crate) fn new(thread: Thread, id: String, feed: Arc<Feed>, end: Option<Arc<End>>) -> Self {
         Self {

@@ -192,7 +192,7 @@ fn choices(schema: &Value) -> impl Iterator<Item = &Value> {
     of("anyOf").or_else(|| of("oneOf")).into_iter().flatten()
 }
 
-/// What a reference within the document stands for; nothing for one that leads elsewhere or nowhere.
+/// The schema that a reference within the document stands for; null for one that leads elsewhere or nowhere.
 fn resolved<'s>(root: &'s Value, mut schema: &'s Value) -> &'s Value {
     for _ in 0..MAX_STEPS {
         let Some(target) = schema.get("$ref").and_then(Value::as_str) else { return schema };

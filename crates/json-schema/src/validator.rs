@@ -1,4 +1,4 @@
-//! Whether a value follows a schema, and where it does not.
+//! Checks of values: the places where one does not follow its schema.
 
 use std::fmt::Write as _;
 

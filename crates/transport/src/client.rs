@@ -26,7 +26,7 @@ const HEAD_BYTES: usize = 16 << 10;
 /// Most headers of a response.
 const HEADERS: usize = 64;
 
-/// What a client shows a server, and whom it trusts.
+/// The token that a client shows a server, and whom it trusts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Access<'a> {
     /// The bearer token.

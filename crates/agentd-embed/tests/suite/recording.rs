@@ -45,8 +45,8 @@ async fn serve(mut fakes: mpsc::UnboundedReceiver<Fake>) {
         "arguments": { "city": "Vienna", "apiKey": "hidden-1" },
     });
     fake.write(&json!({ "id": 7, "method": "item/tool/call", "params": params }).to_string()).await;
-    let told = fake.receive().await;
-    assert!(told["result"].to_string().contains("sunny in"), "{told}");
+    let answered = fake.receive().await;
+    assert!(answered["result"].to_string().contains("sunny in"), "{answered}");
     fake.delta("e.1", "One t0k3n ").await;
     // The client has read it: it answers what comes after.
     let params = json!({ "threadId": "t", "turnId": "u", "callId": "d", "tool": "weather", "namespace": null, "arguments": {} });

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use agentd_embed::protocol::ReasoningEffort;
 use agentd_embed::{Agent, Error, OnBusy, TurnEvent, TurnOptions};
 use serde_json::{Value, json};
 
@@ -254,4 +255,36 @@ async fn a_turn_that_is_dropped_is_interrupted_if_that_was_asked_for() {
         tokio::join!(crate::fake::list(&agent_three), fake_three.answer_to("thread/list", page));
     listed.unwrap();
     drop(agent);
+}
+
+#[tokio::test]
+async fn settings_of_a_turn_are_sent() {
+    let (_agent, first, mut fake) = turn().await;
+    let thread = first.thread().clone();
+    fake.end("e.1", "completed").await;
+    let options = TurnOptions::new("go")
+        .model("m")
+        .effort(ReasoningEffort::High)
+        .cwd("/w")
+        .max_total_tokens(9);
+    let (started, params) =
+        tokio::join!(thread.turn_with(options), fake.answer_to("turn/start", begun("u")));
+    started.unwrap();
+    assert_eq!(params["input"][0]["text"], "go");
+    let sent = ["threadId", "model", "effort", "cwd", "maxTotalTokens"].map(|name| &params[name]);
+    assert_eq!(json!(sent), json!(["t", "m", "high", "/w", 9]));
+}
+
+/// The answer to the first request of `OnBusy::Join` does not come.
+#[tokio::test(start_paused = true)]
+async fn the_time_of_a_turn_counts_every_request() {
+    let (_agent, first, mut fake) = turn().await;
+    let thread = first.thread().clone();
+    let options = TurnOptions::new("go").on_busy(OnBusy::Join).timeout(Duration::from_secs(9));
+    let silent = async {
+        let request = fake.receive().await;
+        assert_eq!(request["method"], "thread/resume");
+    };
+    let (late, ()) = tokio::join!(thread.turn_with(options), silent);
+    assert!(matches!(late.err(), Some(Error::TurnTimeout { progress: None, .. })));
 }

@@ -1,4 +1,4 @@
-//! What a server says that refuses the handshake: its status, the reason in its body, and what to do about it.
+//! The answer of a server that refuses the handshake: its status, the reason in its body, and what to do about it.
 
 use std::time::Duration;
 
@@ -70,7 +70,7 @@ impl Refusal {
         let error = Error::new(kind, message);
         match (status, &self.retry_after) {
             (401, _) => error.next_step("give the token of this server, or a newer one"),
-            (403, _) => error.next_step("ask whoever runs the server to admit this client"),
+            (403, _) => error.next_step("ask the operator of the server to admit this client"),
             (404, _) => error.next_step("check the path of the address"),
             (426, _) => error.next_step("the server wants another protocol at this address"),
             (429 | 503, Some(after)) => {

@@ -100,7 +100,7 @@ async fn a_refusal_says_why_and_what_to_do() {
         (
             "HTTP/1.1 403 Forbidden\r\n\r\nthe Origin is\r\n\x1b[31mnot admitted",
             true,
-            "status 403: the Origin is [31mnot admitted; ask whoever",
+            "status 403: the Origin is [31mnot admitted; ask the operator",
         ),
         (
             "HTTP/1.1 404 Not Found\r\nContent-Type: text/html\r\n\r\n<html>nothing</html>",
