@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use jsonrpc::{Connection, Limits};
-use tokio::net::TcpStream;
+use transport::{ClientTls, ErrorKind, WebSocketUrl};
 
 use crate::Error;
 
@@ -14,9 +14,9 @@ use crate::Error;
 /// use agentd_embed::ServerAddress;
 ///
 /// assert!("unix:///run/agentd.sock".parse::<ServerAddress>().is_ok());
-/// assert!("ws://127.0.0.1:4500".parse::<ServerAddress>().is_ok());
+/// assert!("wss://agents.example/team?region=eu".parse::<ServerAddress>().is_ok());
 /// let error = "http://127.0.0.1:4500".parse::<ServerAddress>().unwrap_err();
-/// assert!(error.to_string().contains("neither unix://PATH nor ws://HOST:PORT"));
+/// assert!(error.to_string().contains("neither `ws://` nor `wss://`"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerAddress(Place);
@@ -24,54 +24,119 @@ pub struct ServerAddress(Place);
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Place {
     Unix(PathBuf),
-    /// Host and port.
-    Tcp(String),
+    WebSocket(WebSocketUrl),
+}
+
+/// The token for a server, and whom a client trusts. A Unix socket needs none of it.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Access {
+    token: Option<String>,
+    ca_file: Option<PathBuf>,
+    allows_unencrypted_token: bool,
+}
+
+impl Access {
+    /// The token of the server. It is not sent to another machine without TLS.
+    #[must_use]
+    pub fn token(self, token: impl Into<String>) -> Self {
+        Self { token: Some(token.into()), ..self }
+    }
+
+    /// A PEM file with certificates of authorities that are trusted besides those of the operating system.
+    #[must_use]
+    pub fn ca_file(self, path: impl Into<PathBuf>) -> Self {
+        Self { ca_file: Some(path.into()), ..self }
+    }
+
+    /// Sends the token to another machine without TLS, too: for networks that no stranger can read.
+    #[must_use]
+    pub fn allow_unencrypted_token(self, is_allowed: bool) -> Self {
+        Self { allows_unencrypted_token: is_allowed, ..self }
+    }
+
+    /// The text that no recording holds.
+    pub(crate) fn secret(&self) -> Option<&str> {
+        self.token.as_deref()
+    }
 }
 
 impl FromStr for ServerAddress {
     type Err = Error;
 
     fn from_str(address: &str) -> Result<Self, Error> {
-        match address.split_once("://") {
-            Some(("unix", path)) if !path.is_empty() => Ok(Self(Place::Unix(path.into()))),
-            Some(("ws", host)) if is_host_and_port(host.trim_end_matches('/')) => {
-                Ok(Self(Place::Tcp(host.trim_end_matches('/').to_owned())))
+        if let Some(path) = address.strip_prefix("unix://") {
+            if path.is_empty() {
+                let why = "the address has no path: write it as `unix:///PATH`";
+                return Err(Error::InvalidAddress(why.to_owned()));
             }
-            _ => Err(Error::InvalidAddress(address.to_owned())),
+            return Ok(Self(Place::Unix(path.into())));
+        }
+        match address.parse() {
+            Ok(url) => Ok(Self(Place::WebSocket(url))),
+            Err(error) => Err(Error::InvalidAddress(format!("{error}, or `unix:///PATH`"))),
         }
     }
 }
 
 impl ServerAddress {
-    /// Connects once. Must be called within a tokio runtime. A Unix socket needs no token.
+    /// Connects once. Must be called within a tokio runtime.
     ///
     /// # Errors
-    /// [`Error::ConnectionLost`]: there is no server, or it refuses the token. [`Error::InvalidToken`].
-    pub async fn connect(&self, token: Option<&str>, limits: Limits) -> Result<Connection, Error> {
-        token.map_or(Ok(()), check_token)?;
-        let lost = |error: transport::Error| Error::lost(error.to_string());
-        match &self.0 {
+    /// [`Error::ConnectionLost`]: there is no server, its certificate is not trusted, or it refuses the token.
+    /// [`Error::InvalidToken`]: the token cannot be sent, or not there. [`Error::InvalidArgument`]: the CA file cannot
+    /// be used.
+    pub async fn connect(&self, access: &Access, limits: Limits) -> Result<Connection, Error> {
+        Route::new(self.clone(), access.clone()).await?.connect(limits).await
+    }
+}
+
+/// A way to a server, with the certificates that it needs.
+pub(crate) struct Route {
+    address: ServerAddress,
+    access: Access,
+    tls: Option<ClientTls>,
+}
+
+impl Route {
+    /// Checks the token, and reads the certificates, where the address needs any.
+    pub(crate) async fn new(address: ServerAddress, access: Access) -> Result<Self, Error> {
+        access.token.as_deref().map_or(Ok(()), check_token)?;
+        let tls = match &address.0 {
+            Place::WebSocket(url) if url.is_tls() => {
+                Some(ClientTls::new(access.ca_file.clone()).await.map_err(error_of)?)
+            }
+            _ => None,
+        };
+        Ok(Self { address, access, tls })
+    }
+
+    pub(crate) async fn connect(&self, limits: Limits) -> Result<Connection, Error> {
+        match &self.address.0 {
             #[cfg(unix)]
-            Place::Unix(path) => transport::connect(path, limits).await.map_err(lost),
+            Place::Unix(path) => transport::connect(path, limits).await.map_err(error_of),
             #[cfg(not(unix))]
             Place::Unix(_) => Err(Error::lost("this system has no Unix sockets")),
-            Place::Tcp(host) => {
-                let lost_stream = |error: std::io::Error| {
-                    Error::lost(format!("cannot connect to {host}: {error}"))
+            Place::WebSocket(url) => {
+                let access = transport::Access {
+                    token: self.access.token.as_deref(),
+                    allows_unencrypted_token: self.access.allows_unencrypted_token,
+                    tls: self.tls.as_ref(),
                 };
-                let stream = TcpStream::connect(host).await.map_err(lost_stream)?;
-                stream.set_nodelay(true).map_err(lost_stream)?;
-                let (reader, writer) = stream.into_split();
-                transport::upgrade(reader, writer, host, token, limits).await.map_err(lost)
+                transport::dial(url, access, limits).await.map_err(error_of)
             }
         }
     }
 }
 
-fn is_host_and_port(text: &str) -> bool {
-    let Some((host, port)) = text.rsplit_once(':') else { return false };
-    let is_other = |c: char| c.is_whitespace() || c.is_control() || "/?#@".contains(c);
-    !host.is_empty() && !host.contains(is_other) && port.parse::<u16>().is_ok()
+fn error_of(error: transport::Error) -> Error {
+    let message = error.to_string();
+    match error.kind() {
+        ErrorKind::UnencryptedToken => Error::InvalidToken(message),
+        ErrorKind::CaFile => Error::InvalidArgument(message),
+        ErrorKind::InvalidAddress => Error::InvalidAddress(message),
+        _ => Error::lost(message),
+    }
 }
 
 /// A header holds visible ASCII only; a line break in it would begin another header.
@@ -93,21 +158,25 @@ mod tests {
 
     #[test]
     fn other_addresses_are_refused() {
-        for (address, is_valid) in [
-            ("unix:///run/agentd.sock", true),
-            ("ws://127.0.0.1:4500", true),
-            ("ws://[::1]:4500/", true),
-            ("ws://host.example:1", true),
-            ("unix://", false),
-            ("ws://127.0.0.1", false),
-            ("ws://127.0.0.1:99999", false),
-            ("ws://127.0.0.1:4500/path", false),
-            ("ws://user@127.0.0.1:4500", false),
-            ("ws://127.0.0.1\r\nX: y:4500", false),
-            ("ws://:4500", false),
-            ("wss://127.0.0.1:4500", false),
+        for (address, expected) in [
+            ("unix:///run/agentd.sock", None),
+            ("ws://127.0.0.1:4500", None),
+            ("ws://[::1]:4500/", None),
+            ("ws://host.example:1/path", None),
+            ("wss://host.example", None),
+            ("unix://", Some("the address has no path")),
+            ("127.0.0.1:4500", Some("neither `ws://` nor `wss://`")),
+            ("ws://127.0.0.1:99999", Some("the port is no number from 1 to 65535")),
+            ("wss://user:hidden@127.0.0.1", Some("give the token by its own option")),
         ] {
-            assert_eq!(address.parse::<ServerAddress>().is_ok(), is_valid, "{address}");
+            let error = address.parse::<ServerAddress>().err().map(|error| error.to_string());
+            match (error, expected) {
+                (None, None) => {}
+                (Some(error), Some(expected)) => {
+                    assert!(error.contains(expected) && !error.contains("hidden"), "{error}");
+                }
+                (error, _) => panic!("{address}: {error:?}"),
+            }
         }
     }
 

@@ -7,12 +7,15 @@ use protocol::{
     InitializeResponse, ThreadForkParams, ThreadIdParams, ThreadListParams, ThreadResumeParams,
     ThreadStartParams,
 };
+use schemars::JsonSchema;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::context::UserValue;
 use crate::shared::Shared;
 use crate::{
-    AgentBuilder, Error, Input, Notification, NotificationHandle, StoredThreads, Thread, TurnResult,
+    AgentBuilder, Error, Input, Notification, NotificationHandle, StoredThreads, Thread,
+    TurnResult, TypedResult,
 };
 
 /// A server and the connection to it, which is made again when it is lost, if the server is one that runs elsewhere
@@ -103,6 +106,17 @@ impl Agent {
     /// See [`Thread::run`].
     pub async fn run(&self, message: impl Into<Input>) -> Result<TurnResult, Error> {
         self.thread(ThreadStartParams::default()).await?.run(message).await
+    }
+
+    /// Runs one turn in a new thread, whose answer is a value of a type.
+    ///
+    /// # Errors
+    /// See [`Thread::run_as`].
+    pub async fn run_as<T: JsonSchema + DeserializeOwned>(
+        &self,
+        message: impl Into<Input>,
+    ) -> Result<TypedResult<T>, Error> {
+        self.thread(ThreadStartParams::default()).await?.run_as(message).await
     }
 
     /// Calls a function with each notification, also those about no thread, in their order, in the task that reads the
@@ -240,6 +254,14 @@ impl InContext<'_> {
     pub async fn fork(self, thread_id: &str) -> Result<Thread, Error> {
         let thread_id = thread_id.to_owned();
         let params = ThreadForkParams { thread_id, exclude_turns: true, ..Default::default() };
+        self.fork_with(params).await
+    }
+
+    /// Copies a stored thread with settings of its own.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] and [`Error::ConnectionLost`].
+    pub async fn fork_with(self, params: ThreadForkParams) -> Result<Thread, Error> {
         self.open(protocol::ThreadFork::NAME, &params).await
     }
 

@@ -13,20 +13,24 @@ use protocol::{
 use serde_json::Value;
 use tokio::time::timeout;
 
+use crate::address::Route;
 use crate::answers::{Answers, Texts};
 use crate::link::{Connector, Way};
 use crate::process::{Process, Program};
+use crate::recording::{Recorder, Redactor};
+use crate::replay::Replay;
 use crate::setting::setting;
 use crate::shared::{Settings, Shared};
 use crate::{
-    Agent, Approval, CallContext, CallbackError, Decision, Error, Tool, blocking, connection_limits,
+    Access, Agent, Approval, CallContext, CallbackError, Decision, Error, Tool, blocking,
+    connection_limits,
 };
 
 /// See [`Agent::builder`].
 #[must_use]
 pub struct AgentBuilder {
     address: Option<String>,
-    token: Option<String>,
+    access: Access,
     program: Program,
     /// The first of the configuration that is invalid.
     invalid: Option<Error>,
@@ -38,13 +42,16 @@ pub struct AgentBuilder {
     start_timeout: Duration,
     reconnect_timeout: Duration,
     overload_retries: u32,
+    record: Option<PathBuf>,
+    replay: Option<PathBuf>,
+    recorder: Option<Arc<Recorder>>,
 }
 
 impl Default for AgentBuilder {
     fn default() -> Self {
         Self {
             address: None,
-            token: None,
+            access: Access::default(),
             program: Program::default(),
             invalid: None,
             defaults: ThreadStartParams::default(),
@@ -55,21 +62,38 @@ impl Default for AgentBuilder {
             start_timeout: Duration::from_secs(60),
             reconnect_timeout: Duration::from_secs(60),
             overload_retries: 5,
+            record: None,
+            replay: None,
+            recorder: None,
         }
     }
 }
 
 impl AgentBuilder {
-    /// Connects to a server that runs, at `unix://PATH` or `ws://HOST:PORT`, instead of starting one. A lost
-    /// connection is made again, and turns go on with nothing lost or doubled.
+    /// Connects to a server that runs, at `unix:///PATH`, `ws://HOST:PORT` or `wss://HOST/PATH`, instead of starting
+    /// one. A lost connection is made again, and turns go on with nothing lost or doubled.
     pub fn address(mut self, address: impl Into<String>) -> Self {
         self.address = Some(address.into());
         self
     }
 
-    /// The token for that server.
+    /// The token for that server. It is not sent to another machine without TLS
+    /// ([`AgentBuilder::allow_unencrypted_token`]).
     pub fn token(mut self, token: impl Into<String>) -> Self {
-        self.token = Some(token.into());
+        self.access = self.access.token(token);
+        self
+    }
+
+    /// A PEM file with certificates of authorities that are trusted besides those of the operating system, for
+    /// `wss://`. It is read at the start.
+    pub fn ca_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.access = self.access.ca_file(path);
+        self
+    }
+
+    /// Sends the token to another machine without TLS, too: for networks that no stranger can read.
+    pub fn allow_unencrypted_token(mut self, is_allowed: bool) -> Self {
+        self.access = self.access.allow_unencrypted_token(is_allowed);
         self
     }
 
@@ -266,20 +290,61 @@ impl AgentBuilder {
         self
     }
 
+    /// Writes all messages of the session to a file, with losses of its connection, to play it again without a server:
+    /// [`AgentBuilder::replay`]. The token, values of members such as `env` and `apiKey`, and values of variables of
+    /// [`AgentBuilder::env`] whose names say that they are secrets are not in it. Whatever else the session holds is.
+    /// The file is that of the other SDKs, too.
+    ///
+    /// Each message is written before it goes on, by the task that sends or reads it: this is for tests.
+    pub fn record(mut self, path: impl Into<PathBuf>) -> Self {
+        self.record = Some(path.into());
+        self
+    }
+
+    /// Plays a recorded session, without a server: what else says which server to use has no effect. The program has to
+    /// send the same messages again; the first one that differs ends the agent with [`Error::ReplayMismatch`].
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), agentd_embed::Error> {
+    /// use agentd_embed::Agent;
+    ///
+    /// let agent = Agent::builder().replay("tests/session.jsonl").start().await?;
+    /// assert_eq!(agent.run("What does this project do?").await?.text, "It embeds an agent.");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn replay(mut self, path: impl Into<PathBuf>) -> Self {
+        self.replay = Some(path.into());
+        self
+    }
+
     /// Starts the server or connects to it, and completes the handshake. Must be called within a tokio
     /// runtime with time and I/O. When the future is dropped, or the time is over, a server that was started
     /// is killed.
     ///
     /// # Errors
     /// [`Error::ProgramNotFound`], [`Error::FolderNotFound`], [`Error::InvalidConfig`],
-    /// [`Error::InvalidAddress`], [`Error::InvalidToken`], [`Error::InvalidArgument`], [`Error::ConnectionLost`]
-    /// and [`Error::VersionMismatch`].
+    /// [`Error::InvalidAddress`], [`Error::InvalidToken`], [`Error::InvalidArgument`], [`Error::ConnectionLost`],
+    /// [`Error::VersionMismatch`] and [`Error::ReplayMismatch`].
     pub async fn start(mut self) -> Result<Agent, Error> {
         let began = Instant::now();
         if let Some(invalid) = self.invalid.take() {
             return Err(invalid);
         }
         let limits = connection_limits();
+        let redactor = self.redactor();
+        if let Some(path) = self.replay.take() {
+            if self.record.is_some() {
+                let why =
+                    "a session is either recorded or replayed: leave `record` or `replay` out";
+                return Err(Error::InvalidArgument(why.to_owned()));
+            }
+            let replay = Replay::read(path, redactor).await?;
+            let connection = replay.open()?;
+            return self.open(Way::Replay(replay), connection, None, began).await;
+        }
+        let is_lasting = self.address.is_some() || self.connector.is_some();
+        self.begin_recording(redactor, is_lasting).await?;
         let way = match (self.address.take(), self.connector.take()) {
             (None, None) => {
                 let (process, connection) = std::mem::take(&mut self.program).start(limits)?;
@@ -287,7 +352,8 @@ impl AgentBuilder {
             }
             (_, Some(connector)) => Way::Connector(connector),
             (Some(address), None) => {
-                Way::Address { address: address.parse()?, token: self.token.take() }
+                let access = std::mem::take(&mut self.access);
+                Way::Address(Route::new(address.parse()?, access).await?)
             }
         };
         let limit = self.start_timeout;
@@ -301,8 +367,26 @@ impl AgentBuilder {
     ///
     /// # Errors
     /// [`Error::ConnectionLost`], [`Error::VersionMismatch`] and [`Error::InvalidArgument`].
-    pub async fn over(self, connection: Connection) -> Result<Agent, Error> {
+    pub async fn over(mut self, connection: Connection) -> Result<Agent, Error> {
+        if self.replay.is_some() {
+            let why = "`replay` has a connection of its own: use `start`";
+            return Err(Error::InvalidArgument(why.to_owned()));
+        }
+        let redactor = self.redactor();
+        self.begin_recording(redactor, false).await?;
         self.open(Way::Once, connection, None, Instant::now()).await
+    }
+
+    /// Takes the secrets of these settings out of messages.
+    fn redactor(&self) -> Redactor {
+        Redactor::new(self.access.secret(), &self.program.variables)
+    }
+
+    async fn begin_recording(&mut self, redactor: Redactor, is_lasting: bool) -> Result<(), Error> {
+        if let Some(path) = self.record.take() {
+            self.recorder = Some(Recorder::create(path, redactor, is_lasting).await?);
+        }
+        Ok(())
     }
 
     async fn open(
@@ -330,7 +414,7 @@ impl AgentBuilder {
             reconnect_timeout: self.reconnect_timeout,
             overload_retries: self.overload_retries,
         };
-        let shared = Shared::new(way, hello, settings, self.answers);
+        let shared = Shared::new((way, self.recorder), hello, settings, self.answers);
         let opening = Opening(Some(shared.clone()));
         let link = shared.attach(connection, process);
         let left = || self.start_timeout.saturating_sub(began.elapsed());

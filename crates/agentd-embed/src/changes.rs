@@ -1,11 +1,14 @@
 //! Changes of a thread: its place in the list, its last turns, its goal.
 
+use std::time::Duration;
+
 use jsonrpc::Method as _;
 use protocol::{
     RestoredFiles, ReviewDelivery, ReviewStart, ReviewStartParams, ReviewTarget, ThreadForkParams,
     ThreadGoal, ThreadGoalSetParams, ThreadIdParams, ThreadRollbackParams,
 };
 
+use crate::run::Bounds;
 use crate::shared::unreadable;
 use crate::{Amount, Error, Thread, Turn, run};
 
@@ -17,6 +20,10 @@ pub struct ReviewOptions {
     pub delivery: Option<ReviewDelivery>,
     /// As [`crate::TurnOptions::max_cost`].
     pub max_cost: Option<Amount>,
+    /// As [`crate::TurnOptions::timeout`].
+    pub timeout: Option<Duration>,
+    /// As [`crate::TurnOptions::interrupt_on_drop`].
+    pub interrupt_on_drop: bool,
 }
 
 /// Settings of [`Thread::undo`].
@@ -40,6 +47,18 @@ impl ReviewOptions {
     #[must_use]
     pub fn max_cost(self, limit: Amount) -> Self {
         Self { max_cost: Some(limit), ..self }
+    }
+
+    /// Sets the time after which it is interrupted.
+    #[must_use]
+    pub fn timeout(self, limit: Duration) -> Self {
+        Self { timeout: Some(limit), ..self }
+    }
+
+    /// Sets whether it is interrupted when nothing waits for it any longer.
+    #[must_use]
+    pub fn interrupt_on_drop(self, interrupts: bool) -> Self {
+        Self { interrupt_on_drop: interrupts, ..self }
     }
 }
 
@@ -68,9 +87,12 @@ impl Thread {
         target: ReviewTarget,
         options: ReviewOptions,
     ) -> Result<Turn, Error> {
-        let ReviewOptions { delivery, max_cost } = options;
+        let ReviewOptions { delivery, max_cost, timeout, interrupt_on_drop } = options;
+        let bounds = Bounds::new(max_cost, timeout, interrupt_on_drop);
+        let deadline = bounds.deadline();
         let params = ReviewStartParams { thread_id: self.id().to_owned(), target, delivery };
-        run::start(self, ReviewStart::NAME, params, max_cost, None).await
+        let starting = run::start(self, ReviewStart::NAME, params, bounds, None);
+        run::within(deadline, starting).await
     }
 
     /// Copies the thread. The copy has the same [`crate::CallContext::user`].
@@ -78,8 +100,15 @@ impl Thread {
     /// # Errors
     /// [`Error::Refused`] and [`Error::ConnectionLost`].
     pub async fn fork(&self) -> Result<Self, Error> {
-        let thread_id = self.id().to_owned();
-        let params = ThreadForkParams { thread_id, exclude_turns: true, ..Default::default() };
+        self.fork_with(ThreadForkParams { exclude_turns: true, ..Default::default() }).await
+    }
+
+    /// As [`Thread::fork`], with settings of its own. The id of the thread need not be given.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] and [`Error::ConnectionLost`].
+    pub async fn fork_with(&self, params: ThreadForkParams) -> Result<Self, Error> {
+        let params = ThreadForkParams { thread_id: self.id().to_owned(), ..params };
         let context = self.state.context();
         let state = self.shared.open(protocol::ThreadFork::NAME, &params, context).await?;
         Ok(Self { shared: self.shared.clone(), state })

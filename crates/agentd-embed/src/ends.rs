@@ -30,6 +30,14 @@ impl End {
         false
     }
 
+    /// Returns whether it has ended.
+    pub(crate) fn is_over(&self) -> bool {
+        match self {
+            Self::Turn(end) => *end.has_ended.borrow(),
+            Self::Compaction(end) => end.outcome.borrow().is_some(),
+        }
+    }
+
     /// The turn that it is, once that is known.
     pub(crate) fn turn_id(&self) -> Option<String> {
         match self {
@@ -45,6 +53,8 @@ pub(crate) struct TurnEnd {
     pub(crate) turn_id: OnceLock<String>,
     max_cost: Option<Amount>,
     check: Mutex<Check>,
+    /// The error of a turn that took too long.
+    late: OnceLock<Error>,
     has_ended: watch::Sender<bool>,
 }
 
@@ -58,13 +68,24 @@ struct Check {
 impl TurnEnd {
     pub(crate) fn new(max_cost: Option<Amount>) -> Self {
         let (turn_id, check) = (OnceLock::new(), Mutex::default());
-        Self { turn_id, max_cost, check, has_ended: watch::Sender::new(false) }
+        let late = OnceLock::new();
+        Self { turn_id, max_cost, check, late, has_ended: watch::Sender::new(false) }
     }
 
     /// Waits for the end of the turn, or of the connection for good.
     pub(crate) async fn wait(&self) {
         // The sender is a part of this value.
         let _ = self.has_ended.subscribe().wait_for(|has_ended| *has_ended).await;
+    }
+
+    /// The turn took too long, and is interrupted.
+    pub(crate) fn time_out(&self, why: Error) {
+        let _ = self.late.set(why);
+    }
+
+    /// The error of a turn that was interrupted because it took too long.
+    pub(crate) fn late(&self) -> Option<Error> {
+        self.late.get().cloned()
     }
 
     /// Why the turn has no result, although it may have ended as any other.

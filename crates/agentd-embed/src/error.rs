@@ -2,9 +2,12 @@
 
 use jsonrpc::{CallError, ErrorObject, code};
 use protocol::{AgentErrorInfo, TurnError};
+use serde_json::Value;
 
 use crate::Progress;
 
+/// Longest message that an error repeats, in characters.
+const SHOWN: usize = 400;
 /// The versions of the server that this crate works with.
 const WANTED: &str = "0.1 and later 0.x";
 
@@ -26,18 +29,22 @@ pub enum Error {
         /// The mistake in the value.
         why: String,
     },
-    /// The address is of no kind that this crate knows.
-    #[error(
-        "`{0}` is neither unix://PATH nor ws://HOST:PORT; paths, user names and wss:// are not supported"
-    )]
+    /// The address is of no kind that this crate knows. The message does not repeat it: it may hold a password.
+    #[error("{0}")]
     InvalidAddress(String),
-    /// The token cannot be sent in an HTTP header.
+    /// The token cannot be sent in an HTTP header, or would go to another machine without TLS.
     #[error("{0}")]
     InvalidToken(String),
     /// There is no server, it ended, or what it wrote is not the protocol. Every call in progress returns this: it
     /// may have been carried out. So does every later call, unless the agent connects again.
     #[error("{}", .0.message)]
     ConnectionLost(Lost),
+    /// In a replay, the program sends another message than in the recording.
+    #[error("{0}")]
+    ReplayMismatch(Box<Mismatch>),
+    /// The session cannot be recorded any further, because its file cannot be written.
+    #[error("{0}")]
+    NotRecorded(String),
     /// The server is older or newer than this crate can work with.
     #[error(
         "the server is version {server}, this crate works with {WANTED}: update the older of the two"
@@ -76,6 +83,14 @@ pub enum Error {
     /// A turn was interrupted, here or by another client.
     #[error("the turn was interrupted")]
     TurnInterrupted(Box<Progress>),
+    /// A turn took longer than its `timeout`, and was interrupted.
+    #[error("{why}")]
+    TurnTimeout {
+        /// The limit, and what the server did.
+        why: String,
+        /// The part of the turn that was received; `None` where the server had not started it.
+        progress: Option<Box<Progress>>,
+    },
     /// A turn was interrupted because it cost more than its `max_cost`, or because its cost is not known.
     #[error("{why}")]
     BudgetExceeded {
@@ -93,13 +108,60 @@ pub enum Error {
     /// The answer of a turn does not have the shape that was asked for.
     #[error("the answer does not have the wanted shape: {why}")]
     InvalidOutput {
-        /// Where it differs.
+        /// The path of the value that differs, as in `steps[1].days`; `None` for the whole answer.
+        path: Option<String>,
+        /// Where it differs, and how.
         why: String,
         /// The answer.
         text: String,
         /// The whole turn.
         progress: Box<Progress>,
     },
+}
+
+/// The first message of a replay that differs.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Mismatch {
+    /// The file with the number of the line, or its end.
+    pub place: String,
+    /// The message of the recording; `None` where it has no further one.
+    pub expected: Option<Value>,
+    /// The message that the program sends; `None` for a connection that the recording does not have.
+    pub actual: Option<Value>,
+    /// A JSON pointer to the first difference of the two.
+    pub differs_at: Option<String>,
+}
+
+impl std::fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let place = &self.place;
+        match (&self.expected, &self.actual) {
+            (Some(expected), Some(actual)) => {
+                let at = self.differs_at.as_deref().unwrap_or_default();
+                let (expected, actual) = (short(expected), short(actual));
+                write!(
+                    f,
+                    "{place}: the recording has {expected}, and this session sends {actual}"
+                )?;
+                write!(f, "; the first difference is at `{at}`")
+            }
+            (None, Some(actual)) => {
+                let actual = short(actual);
+                write!(f, "{place}: there is no further message, and this session sends {actual}")
+            }
+            _ => f.write_str(place),
+        }
+    }
+}
+
+/// A message as part of another one.
+fn short(message: &Value) -> String {
+    let text = message.to_string();
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text,
+    }
 }
 
 /// The end of a connection.
@@ -157,7 +219,8 @@ impl Error {
             | Self::BudgetExceeded { progress, .. }
             | Self::InvalidOutput { progress, .. } => Some(progress),
             Self::ConnectionLost(Lost { progress, .. })
-            | Self::VersionMismatch { progress, .. } => progress.as_deref(),
+            | Self::VersionMismatch { progress, .. }
+            | Self::TurnTimeout { progress, .. } => progress.as_deref(),
             _ => None,
         }
     }
@@ -169,7 +232,8 @@ impl Error {
     /// This error as the end of a turn.
     pub(crate) fn of_turn(mut self, so_far: Progress) -> Self {
         if let Self::ConnectionLost(Lost { progress, .. })
-        | Self::VersionMismatch { progress, .. } = &mut self
+        | Self::VersionMismatch { progress, .. }
+        | Self::TurnTimeout { progress, .. } = &mut self
         {
             *progress = Some(Box::new(so_far));
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use jsonrpc::{
-    Client, CloseReason, Connection, ErrorObject, Method, Notification, Reader, RequestId,
+    Client, CloseReason, Connection, ErrorObject, Method, Notification, Observer, Reader, RequestId,
 };
 use protocol::{InitializeParams, InitializeResponse};
 use serde::Serialize;
@@ -13,9 +13,11 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::sync::watch;
 
+use crate::address::Route;
 use crate::error::check_version;
 use crate::process::Process;
-use crate::{Error, ServerAddress, connection_limits};
+use crate::replay::Replay;
+use crate::{Error, connection_limits};
 
 /// Makes a connection.
 pub(crate) type Connector =
@@ -25,25 +27,34 @@ pub(crate) type Connector =
 pub(crate) enum Way {
     /// A program that was started, or a connection that was given.
     Once,
-    Address {
-        address: ServerAddress,
-        token: Option<String>,
-    },
+    Address(Route),
+    Replay(Arc<Replay>),
     Connector(Connector),
 }
 
 impl Way {
     /// Returns whether another connection can be made.
     pub(crate) fn is_lasting(&self) -> bool {
-        !matches!(self, Self::Once)
+        match self {
+            Self::Once => false,
+            Self::Replay(replay) => replay.is_lasting(),
+            Self::Address(_) | Self::Connector(_) => true,
+        }
+    }
+
+    /// Why there is no further message, whatever the connection says: a replay that differs.
+    pub(crate) fn failure(&self) -> Option<Error> {
+        match self {
+            Self::Replay(replay) => replay.failure(),
+            _ => None,
+        }
     }
 
     pub(crate) async fn open(&self) -> Result<Connection, Error> {
         match self {
             Self::Once => Err(Error::lost("the connection was closed")),
-            Self::Address { address, token } => {
-                address.connect(token.as_deref(), connection_limits()).await
-            }
+            Self::Address(route) => route.connect(connection_limits()).await,
+            Self::Replay(replay) => replay.open(),
             Self::Connector(connect) => connect().await,
         }
     }
@@ -70,8 +81,9 @@ impl Link {
         number: u32,
         connection: Connection,
         process: Option<Process>,
+        observer: Option<Arc<dyn Observer>>,
     ) -> (Arc<Self>, Reader) {
-        let (client, reader) = Client::over(connection);
+        let (client, reader) = Client::observed(connection, observer);
         let (why, is_garbage) = (watch::Sender::new(None), AtomicBool::new(false));
         (Arc::new(Self { number, client, process, why, is_garbage }), reader)
     }

@@ -49,6 +49,7 @@ impl Shared {
     /// A connection was lost. Another one than the agent's is an attempt, which fails by itself.
     pub(crate) fn lost(self: &Arc<Self>, link: &Arc<Link>, why: Error) {
         let is_final = !self.way.is_lasting()
+            || self.way.failure().is_some()
             || link.is_garbage.load(Ordering::Acquire)
             || self.settings.reconnect_timeout.is_zero();
         let is_ours =
@@ -134,7 +135,7 @@ impl Shared {
                     }
                     return;
                 }
-                Err(error @ Error::VersionMismatch { .. }) => {
+                Err(error @ (Error::VersionMismatch { .. } | Error::ReplayMismatch(_))) => {
                     self.finish(error);
                     return;
                 }

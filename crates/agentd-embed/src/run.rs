@@ -1,90 +1,76 @@
 //! Running turns and compactions, of which one agent runs one at a time in a thread.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use jsonrpc::Method as _;
-use protocol::{ThreadCompactStart, TurnStartParams};
+use protocol::ThreadCompactStart;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::context::UserValue;
 use crate::ends::{CompactionEnd, End, TurnEnd};
-use crate::feed::Feed;
+use crate::feed::{Entry, Feed};
 use crate::link::OnResult;
 use crate::order::Place;
 use crate::shared::{Shared, unreadable};
 use crate::state::ThreadState;
 use crate::transcript::Transcript;
 use crate::turn::ended_well;
-use crate::{Amount, Error, Input, Thread, Turn};
+use crate::{Amount, Error, Thread, Turn};
 
-/// A turn that is to start.
-///
-/// ```
-/// use agentd_embed::{OnBusy, TurnOptions};
-///
-/// # fn example() -> Result<TurnOptions, agentd_embed::Error> {
-/// let options = TurnOptions::new("Fix the test").on_busy(OnBusy::Error).max_cost("0.50".parse()?);
-/// # Ok(options)
-/// # }
-/// ```
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct TurnOptions {
-    /// The message, and settings of the turn. The id of the thread need not be given.
-    pub params: TurnStartParams,
-    /// The behaviour while another turn runs in the thread.
-    pub on_busy: OnBusy,
-    /// The cost, in US dollars with the turn's agents, above which the turn is interrupted and its result is
-    /// [`Error::BudgetExceeded`], even when the price is not known. The request that passes it is paid.
-    pub max_cost: Option<Amount>,
-    pub(crate) context: Option<UserValue>,
+/// Time for the server to confirm that it has interrupted a turn.
+const INTERRUPTION: Duration = Duration::from_secs(5);
+
+/// The bounds that end a turn early.
+pub(crate) struct Bounds {
+    max_cost: Option<Amount>,
+    deadline: Option<Deadline>,
+    interrupt_on_drop: bool,
 }
 
-/// The start of a turn in a thread in which another one runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum OnBusy {
-    /// It waits for what this agent started in the thread before it, and joins the turn of another client.
-    #[default]
-    Wait,
-    /// The message is added to the running turn of any client, and that turn is returned.
-    Join,
-    /// [`Error::ThreadBusy`].
-    Error,
-}
-
-impl TurnOptions {
-    /// A turn with this message.
-    pub fn new(message: impl Into<Input>) -> Self {
-        let Input(input) = message.into();
-        TurnStartParams { input, ..Default::default() }.into()
+impl Bounds {
+    /// The time counts from now on.
+    pub(crate) fn new(
+        max_cost: Option<Amount>,
+        timeout: Option<Duration>,
+        interrupt_on_drop: bool,
+    ) -> Self {
+        Self { max_cost, deadline: timeout.and_then(Deadline::after), interrupt_on_drop }
     }
 
-    /// Sets the behaviour while another turn runs.
-    #[must_use]
-    pub fn on_busy(self, on_busy: OnBusy) -> Self {
-        Self { on_busy, ..self }
+    pub(crate) fn are_set(&self) -> bool {
+        self.max_cost.is_some() || self.deadline.is_some() || self.interrupt_on_drop
     }
 
-    /// Sets the limit of its cost.
-    #[must_use]
-    pub fn max_cost(self, limit: Amount) -> Self {
-        Self { max_cost: Some(limit), ..self }
-    }
-
-    /// Sets the application's own value for the callbacks and tools of this turn: [`crate::CallContext::user`].
-    #[must_use]
-    pub fn context<C: Send + Sync + 'static>(self, value: C) -> Self {
-        Self { context: Some(Arc::new(value)), ..self }
+    pub(crate) fn deadline(&self) -> Option<Deadline> {
+        self.deadline
     }
 }
 
-impl From<TurnStartParams> for TurnOptions {
-    fn from(params: TurnStartParams) -> Self {
-        Self { params, ..Default::default() }
+/// Interrupts its turn when it is dropped before the turn has ended.
+pub(crate) struct Leash {
+    shared: Arc<Shared>,
+    thread_id: String,
+    turn_id: String,
+    end: Arc<End>,
+}
+
+impl Drop for Leash {
+    fn drop(&mut self) {
+        if !self.end.is_over() {
+            self.shared.interrupt_later(&self.thread_id, &self.turn_id);
+        }
     }
+}
+
+/// A turn that was started: the way from the task that does it to its caller, which may be gone.
+struct Begun {
+    id: String,
+    state: Arc<ThreadState>,
+    leash: Option<Leash>,
 }
 
 /// The result of a request that starts a turn.
@@ -155,16 +141,26 @@ impl Drop for Run {
     }
 }
 
+/// Waits for the start of a turn until its deadline.
+pub(crate) async fn within(
+    deadline: Option<Deadline>,
+    starting: impl Future<Output = Result<Turn, Error>>,
+) -> Result<Turn, Error> {
+    let Some(deadline) = deadline else { return starting.await };
+    let late = "the server did not start it, or an earlier one of the thread still runs";
+    timeout_at(deadline.at, starting).await.unwrap_or_else(|_| Err(deadline.passed(late)))
+}
+
 /// Starts a turn, once what this agent runs in the thread has ended.
 pub(crate) async fn start<P: Serialize + Send + Sync + 'static>(
     thread: &Thread,
     method: &'static str,
     params: P,
-    max_cost: Option<Amount>,
+    bounds: Bounds,
     context: Option<UserValue>,
 ) -> Result<Turn, Error> {
     let (shared, state) = (thread.shared.clone(), thread.state.clone());
-    let run = Run::begin(&state, End::Turn(TurnEnd::new(max_cost))).await;
+    let run = Run::begin(&state, End::Turn(TurnEnd::new(bounds.max_cost))).await;
     let feed = Feed::new(shared.pressure.clone(), true);
     // Before the turn starts, so that no event of it is missed.
     state.add_turn(&feed);
@@ -172,16 +168,70 @@ pub(crate) async fn start<P: Serialize + Send + Sync + 'static>(
     let (reader, end) = (Arc::downgrade(&feed), run.end.clone());
     // Outside of this future, which may be dropped: the turn runs all the same.
     tokio::spawn(async move {
-        let started = request(&shared, &state, &run, method, &params, (reader, context)).await;
-        let has_started = started.is_ok();
-        // Without a receiver, there is no follower of the turn.
-        let _ = sender.send(started);
-        if has_started && let Some(end) = run.turn_end() {
-            end.wait().await;
+        let asked = (reader.clone(), context);
+        let started = request(&shared, &state, &run, method, &params, asked).await;
+        let begun = started.map(|(id, state)| {
+            let leash = bounds.interrupt_on_drop.then(|| Leash {
+                shared: shared.clone(),
+                thread_id: state.id.clone(),
+                turn_id: id.clone(),
+                end: run.end.clone(),
+            });
+            Begun { id, state, leash }
+        });
+        let ids = begun.as_ref().ok().map(|begun| (begun.state.id.clone(), begun.id.clone()));
+        // Without a receiver, there is no follower of the turn, and its leash is dropped.
+        let _ = sender.send(begun);
+        if let (Some(ids), Some(end)) = (ids, run.turn_end()) {
+            until_its_end(&shared, end, bounds.deadline, ids, &reader).await;
         }
     });
-    let (id, state) = started.await.unwrap_or_else(|_| Err(no_runtime()))?;
-    Ok(Turn::new(Thread { shared: thread.shared.clone(), state }, id, feed, Some(end)))
+    let Begun { id, state, leash } = started.await.unwrap_or_else(|_| Err(no_runtime()))?;
+    let thread = Thread { shared: thread.shared.clone(), state };
+    Ok(Turn::new(thread, id, feed, Some(end)).with_leash(leash))
+}
+
+/// Waits for the end of a turn, and interrupts it at its deadline.
+async fn until_its_end(
+    shared: &Arc<Shared>,
+    end: &TurnEnd,
+    deadline: Option<Deadline>,
+    (thread_id, turn_id): (String, String),
+    reader: &Weak<Feed>,
+) {
+    let Some(deadline) = deadline else { return end.wait().await };
+    if timeout_at(deadline.at, end.wait()).await.is_ok() {
+        return;
+    }
+    end.time_out(deadline.passed("it was interrupted"));
+    shared.interrupt_later(&thread_id, &turn_id);
+    if timeout(INTERRUPTION, end.wait()).await.is_err()
+        && let Some(feed) = reader.upgrade()
+    {
+        let why = format!("the server did not confirm its interruption within {INTERRUPTION:?}");
+        feed.put(Entry::Failed(deadline.passed(&why)));
+    }
+    // The thread is busy until then.
+    end.wait().await;
+}
+
+/// The time by which a turn has to end.
+#[derive(Clone, Copy)]
+pub(crate) struct Deadline {
+    at: Instant,
+    limit: Duration,
+}
+
+impl Deadline {
+    /// None for a time that no clock reaches.
+    fn after(limit: Duration) -> Option<Self> {
+        Some(Self { at: Instant::now().checked_add(limit)?, limit })
+    }
+
+    fn passed(self, what: &str) -> Error {
+        let why = format!("the turn took longer than its `timeout` of {:?}; {what}", self.limit);
+        Error::TurnTimeout { why, progress: None }
+    }
 }
 
 /// Sends the request of a turn, and returns its id and its thread.

@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use jsonrpc::{Connection, Event as Incoming, Method, Notification as _, Reader};
+use jsonrpc::{Connection, Event as Incoming, Method, Notification as _, Observer, Reader};
 use protocol::{InitializeParams, ServerRequestResolved, TurnCompleted};
 use serde::Serialize;
 use serde_json::json;
 use serde_json::value::RawValue;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::answers::Answers;
@@ -22,6 +23,7 @@ use crate::handlers::Handlers;
 use crate::link::{Link, OnResult, Way};
 use crate::pressure::Pressure;
 use crate::process::Process;
+use crate::recording::Recorder;
 use crate::state::{Opened, ThreadState};
 use crate::{Error, Notification};
 
@@ -50,6 +52,9 @@ pub(crate) enum Phase {
 /// The part of an agent that its threads and turns share.
 pub(crate) struct Shared {
     pub(crate) way: Way,
+    recorder: Option<Arc<Recorder>>,
+    /// For what is sent from outside of a task.
+    runtime: Handle,
     pub(crate) hello: InitializeParams,
     pub(crate) settings: Settings,
     pub(crate) phase: watch::Sender<Phase>,
@@ -65,14 +70,17 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// Must be called within a tokio runtime.
     pub(crate) fn new(
-        way: Way,
+        (way, recorder): (Way, Option<Arc<Recorder>>),
         hello: InitializeParams,
         settings: Settings,
         answers: Answers,
     ) -> Arc<Self> {
         Arc::new(Self {
             way,
+            recorder,
+            runtime: Handle::current(),
             hello,
             settings,
             phase: watch::Sender::new(Phase::Opening),
@@ -93,7 +101,11 @@ impl Shared {
         process: Option<Process>,
     ) -> Arc<Link> {
         let number = self.links.fetch_add(1, Ordering::Relaxed) + 1;
-        let (link, reader) = Link::new(number, connection, process);
+        let observer = self.recorder.clone().map(|recorder| -> Arc<dyn Observer> {
+            recorder.connected();
+            recorder
+        });
+        let (link, reader) = Link::new(number, connection, process, observer);
         *self.newest.lock().unwrap_or_else(PoisonError::into_inner) = Some(link.clone());
         tokio::spawn(self.clone().read(link.clone(), reader));
         link
@@ -136,6 +148,9 @@ impl Shared {
         params: &impl Serialize,
         taken: Option<OnResult>,
     ) -> Result<Box<RawValue>, Error> {
+        if let Some(why) = self.recorder.as_ref().and_then(|recorder| recorder.failure()) {
+            return Err(self.finish(why));
+        }
         let _waiting = self.pressure.wait();
         let result = tokio::select! {
             biased;
@@ -193,9 +208,11 @@ impl Shared {
         state
     }
 
-    /// The threads whose state is held.
+    /// The threads whose state is held, in an order that is the same in a replay.
     pub(crate) fn states(&self) -> Vec<Arc<ThreadState>> {
-        self.threads().values().filter_map(Weak::upgrade).collect()
+        let mut states: Vec<_> = self.threads().values().filter_map(Weak::upgrade).collect();
+        states.sort_by(|one, other| one.id.cmp(&other.id));
+        states
     }
 
     /// The number of events that were received.
@@ -280,7 +297,7 @@ impl Shared {
     pub(crate) fn interrupt_later(self: &Arc<Self>, thread_id: &str, turn_id: &str) {
         let shared = self.clone();
         let params = json!({ "threadId": thread_id, "turnId": turn_id });
-        tokio::spawn(async move {
+        self.runtime.spawn(async move {
             // A refusal says that it has ended meanwhile.
             let _ = shared.call(protocol::TurnInterrupt::NAME, &params, None).await;
         });
@@ -313,8 +330,11 @@ impl Shared {
             tokio::task::coop::consume_budget().await;
             self.pressure.hold(PING, || link.ping()).await;
         }
-        let why = link.last_words().await;
-        let why = link.end(Error::lost(why));
+        let why = match self.way.failure() {
+            Some(failure) => failure,
+            None => Error::lost(link.last_words().await),
+        };
+        let why = link.end(why);
         self.lost(&link, why);
     }
 

@@ -7,12 +7,15 @@ use protocol::{
     ThreadIdParams, ThreadNameSetParams, ThreadReadParams, ThreadStatus, ThreadTokenUsage,
     TurnStartParams,
 };
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
 
 use crate::feed::Feed;
-use crate::run::{self, OnBusy, TurnOptions};
+use crate::run::{self, Bounds};
 use crate::shared::Shared;
 use crate::state::ThreadState;
-use crate::{Error, Input, RefusalKind, ThreadEvents, Turn, TurnResult};
+use crate::turn_options::{OnBusy, TurnOptions};
+use crate::{Error, Input, RefusalKind, ThreadEvents, Turn, TurnResult, TypedResult};
 
 /// Attempts to steer a turn that ends at that moment, before one is started.
 const STEERING: u32 = 3;
@@ -80,26 +83,16 @@ impl Thread {
     ///
     /// ```no_run
     /// # async fn example(thread: &agentd_embed::Thread) -> Result<(), agentd_embed::Error> {
-    /// use agentd_embed::protocol::TurnStartParams;
-    /// use serde_json::json;
+    /// use agentd_embed::TurnOptions;
+    /// use agentd_embed::protocol::{ReasoningEffort, TurnStartParams};
     ///
-    /// #[derive(serde::Deserialize)]
-    /// struct Plan {
-    ///     steps: Vec<String>,
-    /// }
-    ///
-    /// let schema = json!({
-    ///     "type": "object",
-    ///     "properties": { "steps": { "type": "array", "items": { "type": "string" } } },
-    ///     "required": ["steps"],
-    ///     "additionalProperties": false,
-    /// });
     /// let params = TurnStartParams {
     ///     input: vec!["Plan it".into()],
-    ///     output_schema: Some(schema.into()),
+    ///     effort: Some(ReasoningEffort::High),
     ///     ..Default::default()
     /// };
-    /// let plan: Plan = thread.turn_with(params).await?.result().await?.output()?;
+    /// let turn = thread.turn_with(TurnOptions::from(params).max_cost("0.50".parse()?)).await?;
+    /// # drop(turn);
     /// # Ok(())
     /// # }
     /// ```
@@ -107,12 +100,19 @@ impl Thread {
     /// # Errors
     /// [`Error::Refused`], [`Error::ThreadBusy`] and [`Error::ConnectionLost`].
     pub async fn turn_with(&self, options: impl Into<TurnOptions>) -> Result<Turn, Error> {
-        let TurnOptions { params, on_busy, max_cost, context } = options.into();
+        let options = options.into();
+        let bounds =
+            Bounds::new(options.max_cost.clone(), options.timeout, options.interrupt_on_drop);
+        run::within(bounds.deadline(), self.start(options, bounds)).await
+    }
+
+    async fn start(&self, options: TurnOptions, bounds: Bounds) -> Result<Turn, Error> {
+        let TurnOptions { params, on_busy, context, output_type, .. } = options;
         match on_busy {
             OnBusy::Wait => {}
             OnBusy::Join => {
                 let has_options =
-                    max_cost.is_some() || context.is_some() || takes_more_than_a_message(&params);
+                    bounds.are_set() || context.is_some() || takes_more_than_a_message(&params);
                 if let Some(turn) = self.join(&params, has_options).await? {
                     return Ok(turn);
                 }
@@ -120,7 +120,8 @@ impl Thread {
             OnBusy::Error => self.refuse_if_busy().await?,
         }
         let params = TurnStartParams { thread_id: self.id().to_owned(), ..params };
-        run::start(self, protocol::TurnStart::NAME, params, max_cost, context).await
+        let turn = run::start(self, protocol::TurnStart::NAME, params, bounds, context).await?;
+        Ok(turn.with_output(output_type))
     }
 
     /// Runs a turn to its end.
@@ -137,6 +138,46 @@ impl Thread {
     /// As [`Thread::turn_with`] and [`Turn::result`].
     pub async fn run_with(&self, options: impl Into<TurnOptions>) -> Result<TurnResult, Error> {
         self.turn_with(options).await?.result().await
+    }
+
+    /// Runs a turn to its end, whose answer is a value of a type: [`TurnOptions::output`].
+    ///
+    /// ```no_run
+    /// # async fn example(thread: &agentd_embed::Thread) -> Result<(), agentd_embed::Error> {
+    /// use agentd_embed::schemars::{self, JsonSchema};
+    ///
+    /// #[derive(serde::Deserialize, JsonSchema)]
+    /// struct Plan {
+    ///     title: String,
+    ///     /// In the order of the work.
+    ///     steps: Vec<String>,
+    /// }
+    ///
+    /// let plan = thread.run_as::<Plan>("Plan it").await?.output;
+    /// println!("{}: {} steps", plan.title, plan.steps.len());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Thread::run`], and [`Error::InvalidOutput`].
+    pub async fn run_as<T: JsonSchema + DeserializeOwned>(
+        &self,
+        message: impl Into<Input>,
+    ) -> Result<TypedResult<T>, Error> {
+        self.run_as_with(TurnOptions::new(message)).await
+    }
+
+    /// As [`Thread::run_as`], with settings of its own.
+    ///
+    /// # Errors
+    /// As [`Thread::run_with`], and [`Error::InvalidOutput`].
+    pub async fn run_as_with<T: JsonSchema + DeserializeOwned>(
+        &self,
+        options: impl Into<TurnOptions>,
+    ) -> Result<TypedResult<T>, Error> {
+        let result = self.run_with(options.into().output::<T>()).await?;
+        Ok(TypedResult { output: result.output()?, result })
     }
 
     /// The turn in progress of any client, followed to its end; it begins with [`crate::TurnEvent::Replaced`].
@@ -235,8 +276,8 @@ impl Thread {
         match self.running().await? {
             None => Ok(None),
             Some(_) => Err(Error::ThreadBusy(
-                "a turn runs in the thread, and takes nothing but the message: leave `max_cost`, `context` and the parameters \
-                 of a turn out, or wait for its end"
+                "a turn runs in the thread, and takes nothing but the message: leave `max_cost`, `timeout`, \
+                 `interrupt_on_drop`, `context` and the parameters of a turn out, or wait for its end"
                     .to_owned(),
             )),
         }

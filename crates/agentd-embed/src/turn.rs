@@ -18,16 +18,23 @@ use crate::ends::End;
 use crate::error::TurnFailure;
 use crate::event::Event;
 use crate::feed::{Entry, Feed};
+use crate::output::{self, OutputType};
+use crate::run::Leash;
 use crate::transcript::Transcript;
 use crate::{Error, Input, Notification, Progress, Thread};
 
-/// A turn in progress: a stream of its events. Dropping it does not interrupt the turn.
+/// A turn in progress: a stream of its events. Dropping it does not interrupt the turn, unless
+/// [`crate::TurnOptions::interrupt_on_drop`] is set.
 pub struct Turn {
     thread: Thread,
     id: String,
     feed: Arc<Feed>,
     /// Of a turn that this agent started.
     end: Option<Arc<End>>,
+    /// Of a turn that is interrupted when it is dropped.
+    _leash: Option<Leash>,
+    /// Of the answer, if one was named.
+    output_type: Option<OutputType>,
     transcript: Transcript,
     /// Events that were made of one entry.
     queue: VecDeque<TurnEvent>,
@@ -87,6 +94,17 @@ pub struct TurnResult {
     /// The turn at its end.
     pub turn: protocol::Turn,
     progress: Box<Progress>,
+    output_type: Option<OutputType>,
+}
+
+/// A turn that has ended, with its answer as a value: [`crate::Thread::run_as`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct TypedResult<T> {
+    /// The answer.
+    pub output: T,
+    /// The whole turn.
+    pub result: TurnResult,
 }
 
 impl Turn {
@@ -96,12 +114,24 @@ impl Turn {
             id,
             feed,
             end,
+            _leash: None,
+            output_type: None,
             transcript: Transcript::default(),
             queue: VecDeque::new(),
             has_begun: false,
             joined: Vec::new(),
             ended: None,
         }
+    }
+
+    /// The same turn, which is interrupted when it is dropped.
+    pub(crate) fn with_leash(self, leash: Option<Leash>) -> Self {
+        Self { _leash: leash, ..self }
+    }
+
+    /// The same turn, whose answer is a value of this type.
+    pub(crate) fn with_output(self, output_type: Option<OutputType>) -> Self {
+        Self { output_type, ..self }
     }
 
     /// The id of the turn.
@@ -156,11 +186,12 @@ impl Turn {
         Ok(None)
     }
 
-    /// Waits for the end. Dropping the future leaves the turn as it is: to limit the wait, use a timeout and
-    /// [`Turn::interrupt`].
+    /// Waits for the end. Dropping the future leaves the turn as it is. A limit of the wait is
+    /// [`crate::TurnOptions::timeout`].
     ///
     /// # Errors
-    /// [`Error::TurnFailed`], [`Error::TurnInterrupted`], [`Error::BudgetExceeded`] and [`Error::ConnectionLost`].
+    /// [`Error::TurnFailed`], [`Error::TurnInterrupted`], [`Error::TurnTimeout`], [`Error::BudgetExceeded`] and
+    /// [`Error::ConnectionLost`].
     pub async fn result(&mut self) -> Result<TurnResult, Error> {
         while let Some(event) = self.next().await {
             event?;
@@ -174,6 +205,12 @@ impl Turn {
             && let Some(why) = end.exceeded()
         {
             return Err(Error::BudgetExceeded { why, progress: Box::new(progress) });
+        }
+        if turn.status == TurnStatus::Interrupted
+            && let Some(End::Turn(end)) = self.end.as_deref()
+            && let Some(late) = end.late()
+        {
+            return Err(late.of_turn(progress));
         }
         ended_well(&turn, || progress.clone())?;
         let review = self.transcript.review();
@@ -189,6 +226,7 @@ impl Turn {
             explanation: review.and_then(|review| review.explanation.clone()),
             turn,
             progress: Box::new(progress),
+            output_type: self.output_type.clone(),
         })
     }
 
@@ -361,15 +399,19 @@ impl Stream for Turn {
 }
 
 impl TurnResult {
-    /// The answer as the value that an output schema asked for.
+    /// The answer as the value that an output schema or [`crate::TurnOptions::output`] asked for. A member that is null in
+    /// place of missing gets its default, if the type was named there.
     ///
     /// # Errors
-    /// [`Error::InvalidOutput`], with the answer.
+    /// [`Error::InvalidOutput`], with the answer and the path of the mistake.
     pub fn output<T: DeserializeOwned>(&self) -> Result<T, Error> {
-        serde_json::from_str(&self.text).map_err(|why| Error::InvalidOutput {
-            why: why.to_string(),
-            text: self.text.clone(),
-            progress: self.progress.clone(),
+        output::read(&self.text, self.output_type.as_ref()).map_err(|(path, why)| {
+            Error::InvalidOutput {
+                path,
+                why,
+                text: self.text.clone(),
+                progress: self.progress.clone(),
+            }
         })
     }
 }

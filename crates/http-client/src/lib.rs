@@ -16,7 +16,7 @@ mod proxy;
 pub mod retry;
 mod secret;
 pub mod sse;
-#[cfg(feature = "client")]
+#[cfg(feature = "tls")]
 mod tls;
 
 #[cfg(feature = "client")]
@@ -33,5 +33,5 @@ pub use network::{Network, NetworkError, TlsFiles};
 #[cfg(feature = "client")]
 pub use proxy::{Connector, ProxyError, Stream};
 pub use secret::Secret;
-#[cfg(feature = "client")]
-pub use tls::{TlsError, tls_config};
+#[cfg(feature = "tls")]
+pub use tls::{ClientIdentity, Roots, TlsError, client_config, tls_config};

@@ -23,7 +23,7 @@ pub enum TlsError {
 
 /// The authorities that a client trusts.
 #[derive(Clone, Debug, Default)]
-pub(crate) enum Roots {
+pub enum Roots {
     /// The public ones that are part of this program.
     #[default]
     Bundled,
@@ -35,9 +35,11 @@ pub(crate) enum Roots {
 
 /// A client certificate and its key, as PEM.
 #[derive(Clone)]
-pub(crate) struct ClientIdentity {
-    pub(crate) certificate: Vec<u8>,
-    pub(crate) private_key: Vec<u8>,
+pub struct ClientIdentity {
+    /// The certificate, with those between it and its authority.
+    pub certificate: Vec<u8>,
+    /// Its private key.
+    pub private_key: Vec<u8>,
 }
 
 /// TLS that trusts the public roots that are part of this program and those in `extra_roots_pem`.
@@ -50,7 +52,10 @@ pub fn tls_config(extra_roots_pem: Option<&[u8]>) -> Result<ClientConfig, TlsErr
 
 /// TLS that trusts `roots` and those in the PEM texts of `extra`. Blocks while it reads the roots of the
 /// operating system.
-pub(crate) fn client_config<'p>(
+///
+/// # Errors
+/// When a certificate or a key cannot be read, or the two do not belong together.
+pub fn client_config<'p>(
     roots: &Roots,
     extra: impl IntoIterator<Item = &'p [u8]>,
     identity: Option<&ClientIdentity>,

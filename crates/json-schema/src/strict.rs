@@ -216,12 +216,12 @@ fn close(schema: &mut Value, depth: usize) {
     }
 }
 
-fn requires(members: &Map<String, Value>, name: &str) -> bool {
+pub(crate) fn requires(members: &Map<String, Value>, name: &str) -> bool {
     let required = members.get("required").and_then(Value::as_array);
     required.is_some_and(|names| names.iter().any(|other| other == name))
 }
 
-fn has_type(members: &Map<String, Value>, name: &str) -> bool {
+pub(crate) fn has_type(members: &Map<String, Value>, name: &str) -> bool {
     match members.get("type") {
         Some(Value::String(only)) => only == name,
         Some(Value::Array(types)) => types.iter().any(|other| other == name),

@@ -65,6 +65,15 @@ pub enum Event {
     Fault(ErrorObject),
 }
 
+/// Sees the messages of a [`Client`], in their order, in the task that sends or reads them.
+pub trait Observer: Send + Sync {
+    /// A message that is sent next.
+    fn sent(&self, message: &[u8]);
+
+    /// A message that was received, before it is handed out.
+    fn received(&self, message: &Message);
+}
+
 /// Calls over a connection. Cheap to clone; dropping the last clone closes the connection in good
 /// order.
 ///
@@ -74,6 +83,7 @@ pub struct Client {
     outbox: Outbox,
     next_id: Arc<AtomicI64>,
     calls: Calls,
+    observer: Option<Arc<dyn Observer>>,
 }
 
 /// The stream of [`Event`]s, at most [`Limits::events`] of them unread. At that bound the
@@ -126,10 +136,17 @@ impl Client {
     /// As [`Client::new`], but the caller reads: nothing arrives, responses included, except by [`Reader::next`].
     #[must_use]
     pub fn over(connection: Connection) -> (Self, Reader) {
+        Self::observed(connection, None)
+    }
+
+    /// As [`Client::over`], with something that sees every message.
+    #[must_use]
+    pub fn observed(connection: Connection, observer: Option<Arc<dyn Observer>>) -> (Self, Reader) {
         let Connection { incoming, outbox } = connection;
         let calls = Calls::default();
-        let reader = Reader { incoming, returned: 0, calls: EndCalls(calls.clone()) };
-        (Self { outbox, next_id: Arc::default(), calls }, reader)
+        let ending = EndCalls(calls.clone());
+        let reader = Reader { incoming, returned: 0, calls: ending, observer: observer.clone() };
+        (Self { outbox, next_id: Arc::default(), calls, observer }, reader)
     }
 
     /// Calls a method and waits for its result.
@@ -254,6 +271,9 @@ impl Client {
     }
 
     fn send(&self, message: bytes::Bytes) -> Result<(), CallError> {
+        if let Some(observer) = &self.observer {
+            observer.sent(&message);
+        }
         self.outbox.push(message).map_err(|_| CallError::Closed)
     }
 }
@@ -340,6 +360,7 @@ pub struct Reader {
     /// Events that were returned.
     returned: u64,
     calls: EndCalls,
+    observer: Option<Arc<dyn Observer>>,
 }
 
 impl Reader {
@@ -347,6 +368,9 @@ impl Reader {
     /// While it is not called nothing is read, and the peer has to wait. Cancel safe: no event is lost.
     pub async fn next(&mut self) -> Option<Event> {
         while let Some(incoming) = self.incoming.recv().await {
+            if let (Some(observer), Incoming::Message(message)) = (&self.observer, &incoming) {
+                observer.received(message);
+            }
             let event = match incoming {
                 Incoming::Message(message) => self.sort(message),
                 Incoming::Malformed(malformed) => Some(Event::Fault(malformed.error)),

@@ -44,6 +44,12 @@ impl DecodeError {
         Self { path, ..self }
     }
 
+    /// The path of the value that does not fit, as in `steps[1].days`; `None` for the outermost one.
+    #[must_use]
+    pub fn path(&self) -> Option<&str> {
+        self.path.as_deref()
+    }
+
     /// The unknown member, if the error concerns the outermost object.
     #[must_use]
     pub fn unknown_member(&self) -> Option<&str> {

@@ -39,7 +39,7 @@ mod stdio;
 pub mod websocket;
 mod writer;
 
-pub use client::{CallError, Client, Event, Events, Position, Reader, Taken};
+pub use client::{CallError, Client, Event, Events, Observer, Position, Reader, Taken};
 pub use close::CloseReason;
 pub use connection::Connection;
 pub use decode_error::{DecodeError, same_name};

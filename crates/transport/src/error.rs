@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub struct Error {
     kind: ErrorKind,
     message: Cow<'static, str>,
-    next_step: Option<&'static str>,
+    next_step: Option<Cow<'static, str>>,
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -19,7 +19,7 @@ pub struct Error {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// Not an address to listen on.
+    /// Not an address to listen on, or to connect to.
     InvalidAddress,
     /// The file or the value that a flag gives for authentication cannot be used.
     InvalidCredential,
@@ -38,6 +38,14 @@ pub enum ErrorKind {
     },
     /// The server does not speak WebSocket.
     NotAWebSocket,
+    /// The token would go to another machine without encryption.
+    UnencryptedToken,
+    /// A file of certificates cannot be used.
+    CaFile,
+    /// The server's certificate is not one that this client trusts for the host.
+    Certificate,
+    /// There is no TLS session with the server for another reason.
+    Tls,
     /// The operating system reports an error.
     Io,
 }
@@ -85,8 +93,8 @@ impl Error {
     }
 
     /// Adds what the reader can do about it.
-    pub(crate) fn next_step(self, step: &'static str) -> Self {
-        Self { next_step: Some(step), ..self }
+    pub(crate) fn next_step(self, step: impl Into<Cow<'static, str>>) -> Self {
+        Self { next_step: Some(step.into()), ..self }
     }
 
     pub(crate) fn caused_by(self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
@@ -107,7 +115,7 @@ impl fmt::Display for Error {
         if let Some(source) = &self.source {
             write!(f, ": {source}")?;
         }
-        self.next_step.map_or(Ok(()), |step| write!(f, "; {step}"))
+        self.next_step.as_ref().map_or(Ok(()), |step| write!(f, "; {step}"))
     }
 }
 

@@ -303,9 +303,13 @@ fn check_upgrade<B>(request: &Request<B>) -> Result<HeaderValue, Refusal> {
     if STANDARD.decode(key.as_bytes()).ok().is_none_or(|key| key.len() != 16) {
         return bad("the Sec-WebSocket-Key must be the base64 of 16 bytes\n");
     }
-    let digest = Sha1::new().chain_update(key.as_bytes()).chain_update(ACCEPT_SUFFIX).finalize();
-    let accept = HeaderValue::from_str(&STANDARD.encode(digest));
+    let accept = HeaderValue::from_str(&accept_of(key.as_bytes()));
     accept.or_else(|_| bad("the Sec-WebSocket-Key is invalid\n"))
+}
+
+/// The value of `Sec-WebSocket-Accept` for a key.
+pub(crate) fn accept_of(key: &[u8]) -> String {
+    STANDARD.encode(Sha1::new().chain_update(key).chain_update(ACCEPT_SUFFIX).finalize())
 }
 
 /// Returns whether a comma-separated header contains `wanted`.

@@ -12,6 +12,9 @@
 //! whose reader holds no buffer between messages and whose writer frames the outbox's messages.
 //! The server gets a `Connection` and does not know its transport. `pending.rs` holds pending
 //! connections: their number is bounded, and at the bound the oldest is closed.
+//!
+//! `client.rs` is the other side, for this program's own clients: an address as users write it (`client/url.rs`), TLS
+//! (`client/tls.rs`), the handshake, and what a server says that refuses it (`client/refusal.rs`).
 
 mod accept;
 mod address;
@@ -28,7 +31,9 @@ mod unix;
 pub use accept::{Acceptor, Bounds, Listener, Load, MetricsPage, Serve};
 pub use address::Address;
 pub use auth::Auth;
-pub use client::{connect, upgrade};
+#[cfg(unix)]
+pub use client::connect;
+pub use client::{Access, ClientTls, WebSocketUrl, dial};
 pub use error::{Error, ErrorKind, TokenFault};
 pub use handshake::Admission;
 pub use pending::PendingConnection;

@@ -21,10 +21,19 @@ pub(crate) struct Fake {
 
 impl Fake {
     pub(crate) fn new() -> (Connection, Self) {
+        Self::within(Limits::default())
+    }
+
+    /// The connection has the text of each message, to forward it.
+    pub(crate) fn with_text() -> (Connection, Self) {
+        Self::within(Limits { keep_text: true, ..Limits::default() })
+    }
+
+    fn within(limits: Limits) -> (Connection, Self) {
         let (ours, theirs) = tokio::io::duplex(64 << 10);
         let (reader, writer) = tokio::io::split(ours);
         let (input, output) = tokio::io::split(theirs);
-        let connection = Connection::over(reader, writer, Limits::default());
+        let connection = Connection::over(reader, writer, limits);
         (connection, Self { lines: BufReader::new(input).lines(), output })
     }
 

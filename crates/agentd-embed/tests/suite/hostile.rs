@@ -198,7 +198,7 @@ async fn what_cannot_be_reached_is_named() {
     assert!(
         matches!(&error, Error::ProgramNotFound(why) if why.starts_with("/nowhere/agentd cannot be started"))
     );
-    for address in ["http://host", "ws://127.0.0.1:1/path", "wss://127.0.0.1:1"] {
+    for address in ["http://host", "ws://127.0.0.1:1#a", "wss://user@127.0.0.1:1"] {
         let error = start(Agent::builder().address(address)).await;
         assert!(matches!(error, Error::InvalidAddress(_)), "{error}");
     }

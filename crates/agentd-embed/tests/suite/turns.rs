@@ -1,5 +1,8 @@
 //! Turns: texts, errors, budgets, and threads that are busy.
 
+use std::time::Duration;
+
+use agentd_embed::protocol::ReasoningEffort;
 use agentd_embed::{Agent, Error, OnBusy, TurnEvent, TurnOptions};
 use serde_json::{Value, json};
 
@@ -152,4 +155,136 @@ async fn a_busy_thread_is_joined_or_refused() {
     assert!(!steered.unwrap());
     let (stopped, _) = tokio::join!(thread.interrupt(), fake.answer_to("thread/resume", idle));
     assert!(!stopped.unwrap());
+}
+
+/// Starts a second turn in the thread of the first, which has ended.
+async fn second(options: TurnOptions) -> (Agent, agentd_embed::Turn, crate::fake::Fake) {
+    let (agent, first, mut fake) = turn().await;
+    let thread = first.thread().clone();
+    fake.end("e.1", "completed").await;
+    let (second, ()) = tokio::join!(thread.turn_with(options), fake.answer(begun("u")));
+    (agent, second.unwrap(), fake)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_takes_too_long_is_interrupted() {
+    for (confirms, expected) in [
+        (Some("interrupted"), "of 60s; it was interrupted"),
+        (Some("completed"), ""),
+        (None, "of 60s; the server did not confirm its interruption within 5s"),
+    ] {
+        let options = TurnOptions::new("go").timeout(Duration::from_secs(60));
+        let (_agent, mut second, mut fake) = second(options).await;
+        fake.delta("e.2", "Half").await;
+        let began = tokio::time::Instant::now();
+        let serving = async {
+            let asked = fake.answer_to("turn/interrupt", json!({})).await;
+            assert_eq!(asked, json!({ "threadId": "t", "turnId": "u" }));
+            assert_eq!(began.elapsed().as_secs(), 60);
+            if let Some(status) = confirms {
+                fake.end("e.3", status).await;
+            }
+            &fake
+        };
+        let (result, _fake) = tokio::join!(second.result(), serving);
+        match result {
+            Ok(result) => assert_eq!((result.text.as_str(), expected), ("Half", "")),
+            Err(error) => {
+                assert!(matches!(error, Error::TurnTimeout { .. }), "{error:?}");
+                assert!(!expected.is_empty() && error.to_string().ends_with(expected), "{error}");
+                let progress = error.progress().unwrap();
+                assert_eq!((progress.text.as_str(), progress.turn_id.as_str()), ("Half", "u"));
+            }
+        }
+        let again = second.result().await;
+        assert_eq!(again.is_err(), !expected.is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_of_a_turn_counts_the_wait_for_an_earlier_one() {
+    let (_agent, first, mut fake) = turn().await;
+    let thread = first.thread().clone();
+    let late = thread.run_with(TurnOptions::new("go").timeout(Duration::from_secs(9))).await;
+    let error = late.unwrap_err();
+    assert!(matches!(&error, Error::TurnTimeout { progress: None, .. }), "{error:?}");
+    assert!(error.to_string().contains("an earlier one of the thread still runs"), "{error}");
+    // It was not asked for, and the thread is free after the first one.
+    fake.end("e.1", "completed").await;
+    let limit = TurnOptions::new("go").timeout(Duration::MAX);
+    let (third, ()) = tokio::join!(thread.turn_with(limit), fake.answer(begun("v")));
+    assert_eq!(third.unwrap().id(), "v");
+}
+
+#[tokio::test]
+async fn a_turn_that_is_dropped_is_interrupted_if_that_was_asked_for() {
+    let asked = TurnOptions::new("go").interrupt_on_drop(true);
+    // While it runs.
+    let (_agent, running, mut fake) = second(asked.clone()).await;
+    std::thread::spawn(move || drop(running)).join().unwrap();
+    let params = fake.answer_to("turn/interrupt", json!({})).await;
+    assert_eq!(params, json!({ "threadId": "t", "turnId": "u" }));
+
+    // While it is started: the future is gone when the answer comes.
+    let (agent, first, mut fake) = turn().await;
+    let thread = first.thread().clone();
+    fake.end("e.1", "completed").await;
+    let mut starting = Box::pin(thread.run_with(asked.clone()));
+    let request = tokio::select! {
+        request = fake.receive() => request,
+        _ = &mut starting => panic!("it has no answer"),
+    };
+    drop(starting);
+    fake.write(&json!({ "id": request["id"], "result": begun("w") }).to_string()).await;
+    assert_eq!(fake.answer_to("turn/interrupt", json!({})).await["turnId"], "w");
+
+    // Neither one that has ended, read or not, nor one without the option.
+    let (agent_two, mut ended, mut fake_two) = second(asked).await;
+    fake_two.end("e.3", "completed").await;
+    ended.result().await.unwrap();
+    drop(ended);
+    let page = json!({ "data": [], "nextCursor": null });
+    let (listed, _) = tokio::join!(
+        crate::fake::list(&agent_two),
+        fake_two.answer_to("thread/list", page.clone())
+    );
+    listed.unwrap();
+    let (agent_three, plain, mut fake_three) = second(TurnOptions::new("go")).await;
+    drop(plain);
+    let (listed, _) =
+        tokio::join!(crate::fake::list(&agent_three), fake_three.answer_to("thread/list", page));
+    listed.unwrap();
+    drop(agent);
+}
+
+#[tokio::test]
+async fn settings_of_a_turn_are_sent() {
+    let (_agent, first, mut fake) = turn().await;
+    let thread = first.thread().clone();
+    fake.end("e.1", "completed").await;
+    let options = TurnOptions::new("go")
+        .model("m")
+        .effort(ReasoningEffort::High)
+        .cwd("/w")
+        .max_total_tokens(9);
+    let (started, params) =
+        tokio::join!(thread.turn_with(options), fake.answer_to("turn/start", begun("u")));
+    started.unwrap();
+    assert_eq!(params["input"][0]["text"], "go");
+    let sent = ["threadId", "model", "effort", "cwd", "maxTotalTokens"].map(|name| &params[name]);
+    assert_eq!(json!(sent), json!(["t", "m", "high", "/w", 9]));
+}
+
+/// The answer to the first request of `OnBusy::Join` does not come.
+#[tokio::test(start_paused = true)]
+async fn the_time_of_a_turn_counts_every_request() {
+    let (_agent, first, mut fake) = turn().await;
+    let thread = first.thread().clone();
+    let options = TurnOptions::new("go").on_busy(OnBusy::Join).timeout(Duration::from_secs(9));
+    let silent = async {
+        let request = fake.receive().await;
+        assert_eq!(request["method"], "thread/resume");
+    };
+    let (late, ()) = tokio::join!(thread.turn_with(options), silent);
+    assert!(matches!(late.err(), Some(Error::TurnTimeout { progress: None, .. })));
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use agentd_embed::ServerAddress;
+use agentd_embed::{Access, ServerAddress};
 use anyhow::Context;
 use jsonrpc::Connection;
 use logging::LogFile;
@@ -20,7 +20,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// Which server to use.
 #[derive(clap::Args)]
 pub(crate) struct ConnectArguments {
-    /// Use a running server: `unix://PATH` or `ws://HOST:PORT`
+    /// Use a running server: `unix://PATH`, `ws://HOST:PORT` or `wss://HOST`
     #[arg(long, value_name = "ADDRESS")]
     connect: Option<String>,
     /// The file with the token of that server
@@ -69,7 +69,7 @@ pub(crate) fn serve(environment: Environment, source: &str) -> anyhow::Result<Se
 #[derive(Clone)]
 pub(crate) struct Remote {
     address: ServerAddress,
-    token: Option<String>,
+    access: Access,
 }
 
 impl Remote {
@@ -82,7 +82,13 @@ impl Remote {
         let token = token.transpose().map_err(Invalid::from)?;
         let address =
             address.parse().map_err(|error| Invalid::new(format!("--connect: {error}")))?;
-        Ok(Self { address, token })
+        // The user names a server, and the file for it.
+        let access = Access::default().allow_unencrypted_token(true);
+        let access = match token {
+            Some(token) => access.token(token),
+            None => access,
+        };
+        Ok(Self { address, access })
     }
 
     /// Connects once.
@@ -90,7 +96,7 @@ impl Remote {
     /// # Errors
     /// There is no server, or none that answers in time.
     pub(crate) async fn connect(&self) -> anyhow::Result<Connection> {
-        let connecting = self.address.connect(self.token.as_deref(), server::connection_limits());
+        let connecting = self.address.connect(&self.access, server::connection_limits());
         let connected = tokio::time::timeout(TIMEOUT, connecting).await;
         let late = || format!("there was no connection within {} seconds", TIMEOUT.as_secs());
         Ok(connected.with_context(late)??)

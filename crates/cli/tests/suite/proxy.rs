@@ -122,8 +122,10 @@ fn every_member_of_every_message_passes_unchanged() {
             stream.read_exact(&mut byte).unwrap();
             request.extend(byte);
         }
+        // The answer to the constant key of the client.
         let head = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\
-                    Connection: Upgrade\r\n\r\n";
+                    Connection: Upgrade\r\n\
+                    Sec-WebSocket-Accept: GFfmZJqpMYUhJEQvgVcfoiiroHo=\r\n\r\n";
         stream.write_all(head.as_bytes()).unwrap();
         let mut web = WebSocket::from_raw_socket(stream, Role::Server, None);
         let received = from_client.map(|_| web.read().unwrap().into_text().unwrap().to_string());
