@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::authority::Subject;
 use super::input::{self, Fields, Parameters, invalid};
 use super::output::{self, JsonResult, Shared};
-use super::projects;
+use super::{model_permissions, projects};
 use crate::Services;
 use gateway_policy::error::ApiError;
 use gateway_store::records::keys::{self, Key, NewKey};
@@ -43,9 +43,11 @@ pub(super) async fn create(
     let now = context.clock.now();
     let name = fields.required("name", Fields::name)?;
     let expires_at = input::end_of(&mut fields, now)?;
+    let models = model_permissions::member(&context.settings.load(), &mut fields)?;
     fields.end()?;
     projects::active(&context, &organization, &project).await?;
-    let new = NewKey { project: &project, service_account: None, name: &name, expires_at };
+    let models = models.as_ref();
+    let new = NewKey { project: &project, service_account: None, name: &name, expires_at, models };
     let made = keys::create(&context.database, new, now, &*context.random).await?;
     let (key, text) = made.ok_or_else(|| projects::missing(&project))?;
     Ok(Json(output::with_key_text(show(&context, &key).await?, &text)))
@@ -136,6 +138,6 @@ fn show_with_owner(key: &Key, owner: Option<&ServiceAccount>) -> Value {
     })
 }
 
-fn missing(id: &str) -> ApiError {
+pub(super) fn missing(id: &str) -> ApiError {
     output::not_found("API key", id)
 }

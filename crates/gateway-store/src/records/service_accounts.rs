@@ -50,7 +50,7 @@ pub async fn create(
     };
     let key = key.map(|expires_at| {
         let service_account = Some(&*account.id);
-        keys::make(NewKey { project, service_account, name, expires_at }, now, random)
+        keys::make(NewKey { project, service_account, name, expires_at, models: None }, now, random)
     });
     let insert = Statement::new(
         "INSERT INTO service_accounts (id, project, name, role, created_at) \
@@ -84,7 +84,7 @@ pub async fn create_key(
 ) -> Result<Option<(Key, Secret)>, Error> {
     let Some(account) = get(database, project, id).await? else { return Ok(None) };
     let name = name.unwrap_or(&account.name);
-    let new = NewKey { project, service_account: Some(id), name, expires_at };
+    let new = NewKey { project, service_account: Some(id), name, expires_at, models: None };
     let (key, text) = keys::make(new, now, random);
     // Locks the account's row, so that it cannot be deleted in the meantime.
     let check = Statement::new(
@@ -137,7 +137,7 @@ pub async fn list_keys(
 ) -> Result<Listed<(Key, Option<ServiceAccount>)>, Error> {
     let source = Source {
         columns: "k.id, k.project, k.service_account, k.name, k.redacted, k.created_at, \
-                  k.expires_at, k.last_used_at, k.hash, a.id, a.name, a.role, a.created_at",
+                  k.expires_at, k.last_used_at, k.hash, k.model_permissions, a.id, a.name, a.role, a.created_at",
         table: "keys k LEFT JOIN service_accounts a \
                 ON a.id = k.service_account AND a.project = k.project",
         condition: "k.project = $1",
@@ -145,7 +145,7 @@ pub async fn list_keys(
         value: project.into(),
     };
     page::list(database, source, page, |row| {
-        let owner = row.optional_text(9)?.map(|_| read_at(row, 9)).transpose()?;
+        let owner = row.optional_text(10)?.map(|_| read_at(row, 10)).transpose()?;
         Ok((keys::read(row)?, owner))
     })
     .await

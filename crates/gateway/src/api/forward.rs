@@ -22,6 +22,7 @@ use crate::upstream::{self, OutBody, Outgoing, too_large};
 use gateway_body::{Edits, Kind, scan};
 use gateway_policy::announce::DEPRECATION;
 use gateway_policy::error::ApiError;
+use gateway_policy::model_access;
 use gateway_policy::plan::Demand;
 use gateway_policy::settings::{Base, Model};
 use gateway_policy::tenants::{Caller, ProjectLimits};
@@ -111,6 +112,10 @@ pub(super) async fn pass(
             return Err(error);
         }
     };
+    // A response that the project created belongs to it, whichever models it may use now.
+    if !matches!(api, Api::Response(_)) {
+        model_access::check(&exchange.caller, &resolved.model, &resolved.name)?;
+    }
     if let Api::Ingest(store) = api {
         resolved.plan = resolved.plan.with_ingestion(store).into();
     }

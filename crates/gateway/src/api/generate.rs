@@ -20,6 +20,7 @@ use crate::router::Generation;
 use crate::upstream::{self, OutBody, Outgoing};
 use gateway_body::{Edits, Kind, Member, UsageFilter};
 use gateway_policy::error::ApiError;
+use gateway_policy::model_access;
 use gateway_policy::plan::Demand;
 use gateway_policy::settings::Model;
 
@@ -75,6 +76,7 @@ async fn relayed(
     (path, headers): (&str, HeaderMap),
 ) -> Result<(Relayed, bool), ApiError> {
     let mut resolved = resolve_model(exchange, generation.kind, asked, body)?;
+    model_access::check(&exchange.caller, &resolved.model, &resolved.name)?;
     if let Err(error) = check(exchange, asked, body, &resolved).await {
         return Err(shown(exchange, error, Some(&resolved.name)).await);
     }
@@ -141,7 +143,7 @@ async fn check(
 ) -> Result<(), ApiError> {
     if let Some(member) = asked.other_models()
         && !resolved.model.upstream.drop_members.contains(member)
-        && exchange.has_limits()
+        && (exchange.has_limits() || model_access::is_restricted(&exchange.caller))
     {
         let message = format!(
             "`{member}` is not served where limits apply: the request is reserved and charged as \

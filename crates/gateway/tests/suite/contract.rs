@@ -25,6 +25,7 @@
 //! | headers show the state after the reservation; reset forms | `headers::limit_headers_state_the_remainder_after_the_reservation`, `policy::duration` |
 //! | the scarcer of model and group; the daily limit only without one per minute | `headers::limit_headers_show_the_scarcer_of_model_and_group` |
 //! | project headers only where they apply | `headers::project_headers_appear_with_a_project_token_limit`, `::project_headers_appear_with_a_project_request_limit` |
+//! | model permissions of projects and keys, on every route that names a model | `permissions` |
 //! | Messages: estimate, reservation, settlement, errors and headers in the form of that wire | `messages` |
 //! | members that choose another server are removed; other models to try are refused | `members` |
 //! | paths of unknown cost are closed where limits apply; upgrades are refused | `paths::a_path_of_unknown_cost_is_closed_where_limits_apply`, `::an_upgrade_is_no_usual_request` |
@@ -74,6 +75,7 @@ mod messages;
 mod models;
 mod money;
 mod paths;
+mod permissions;
 mod refusals;
 mod tenants;
 mod upstreams;
