@@ -83,6 +83,7 @@ async fn relayed(
     if counts_tokens(generation.kind) {
         // A request, but no model processes the tokens.
         resolved.price = None;
+        resolved.plan = resolved.plan.without_money().into();
     }
     let demand = demand(generation.kind, asked, &resolved);
     let base = match exchange.base(&resolved.model.upstream) {

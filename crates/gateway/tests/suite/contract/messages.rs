@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::start;
 use crate::common::gateway::{Answer, Tenant, TestGateway, UPSTREAM_KEY, config};
-use crate::common::upstream::{Script, Step, Upstream};
+use crate::common::upstream::{Script, Step, Upstream, chat, usage};
 
 const MESSAGES: &str = "/v1/messages?beta=true";
 /// In micro-dollars: input 1, cached 0.1, written 1.25 or 2, output 10, a search 10,000.
@@ -267,7 +267,14 @@ async fn counting_tokens_is_a_request_and_nothing_else() {
     let limits = format!("{BIG}[tiers.free.limits.big]\nrpm = 5\ntpm = 100\n");
     let (gateway, upstream) = start(&limits).await;
     let tenant = gateway.tenant("free").await;
-    gateway.hard_limit(&tenant, true, 0).await;
+    gateway.hard_limit(&tenant, true, 1).await;
+    // More than all money is used up.
+    upstream.script([Script::json(&chat(&usage(1, 2000)))]);
+    assert_eq!(gateway.post(&tenant, MESSAGES, &ask(json!({}))).await.status, 200);
+    gateway.is_idle().await;
+    assert_eq!(gateway.post(&tenant, MESSAGES, &ask(json!({}))).await.status, 429);
+    let spent = gateway.cost(&tenant.organization).await;
+    gateway.clock.advance(30 * 60_000_000);
     upstream.script([Script::json(&json!({ "input_tokens": 2095 }))]);
     let body =
         json!({ "model": "big", "messages": [{ "role": "user", "content": "x".repeat(4000) }] });
@@ -276,8 +283,8 @@ async fn counting_tokens_is_a_request_and_nothing_else() {
     assert_eq!(answer.limits("requests")[1], "4");
     assert_eq!(answer.limits("tokens")[..2], ["100", "100"]);
     gateway.is_idle().await;
-    assert_eq!(gateway.cost(&tenant.organization).await, 0);
-    assert_eq!(gateway.usage(&tenant.organization, "completions").await, [0, 0, 0]);
+    assert_eq!(gateway.cost(&tenant.organization).await, spent);
+    assert_eq!(gateway.usage(&tenant.organization, "completions").await, [1, 1, 2000]);
     assert_eq!(upstream.last().json()["model"], "big-2026-08-01");
 }
 
