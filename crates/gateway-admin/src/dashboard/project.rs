@@ -196,3 +196,21 @@ fn row(key: &Key, now: Micros) -> Markup {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_models_is_a_sentence() {
+        for (mode, names, expected) in [
+            (PermissionMode::Allow, &["b", "a"][..], "Only these models may be used: a, b."),
+            (PermissionMode::Allow, &[], "No models may be used."),
+            (PermissionMode::Deny, &["*"], "All models may be used except *."),
+            (PermissionMode::Deny, &[], "All models may be used."),
+        ] {
+            let names = names.iter().map(|name| (*name).into()).collect();
+            assert_eq!(permitted(&ModelPermissions::new(mode, names)), expected);
+        }
+    }
+}

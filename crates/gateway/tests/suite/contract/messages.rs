@@ -5,6 +5,7 @@ use hyper::Method;
 use serde_json::{Value, json};
 
 use super::start;
+use super::upstreams::gzip;
 use crate::common::gateway::{Answer, Tenant, TestGateway, UPSTREAM_KEY, config};
 use crate::common::upstream::{Script, Step, Upstream, chat, usage};
 
@@ -175,9 +176,13 @@ async fn searches_without_a_maximum_are_refused_under_a_hard_limit() {
     }
 }
 
-fn event(value: &Value) -> Step {
+fn event_text(value: &Value) -> String {
     let kind = value["type"].as_str().unwrap();
-    Step::Bytes(format!("event: {kind}\ndata: {value}\n\n").into())
+    format!("event: {kind}\ndata: {value}\n\n")
+}
+
+fn event(value: &Value) -> Step {
+    Step::Bytes(event_text(value).into())
 }
 
 /// The beginning of a stream: 100 tokens, 1,000 read from a cache and 50 written to it; 385 in all.
@@ -211,6 +216,9 @@ async fn an_answer_costs_what_its_events_report() {
     whole["usage"]["server_tool_use"] = json!({ "web_search_requests": 2 });
     let input = 100 + 100 + 25 + 60;
     let text = || event(&delta("12345678"));
+    let all = [begun(), delta("12345678"), ended(), stop.clone()];
+    let packed = gzip(&all.iter().map(event_text).collect::<String>());
+    let packed = Script::new(200, "text/event-stream", packed).header("content-encoding", "gzip");
     for (name, script, output, searches, how) in [
         ("whole", Script::json(&whole), 10, 2, "complete"),
         (
@@ -220,6 +228,7 @@ async fn an_answer_costs_what_its_events_report() {
             2,
             "complete",
         ),
+        ("compressed", packed, 10, 2, "complete"),
         ("cut off", Script::stream(vec![event(&begun()), text(), Step::Cut]), 3, 0, "cut"),
         ("no end", Script::stream(vec![event(&begun()), text()]), 3, 0, "cut"),
         ("an error", Script::stream(vec![event(&begun()), text(), event(&error)]), 3, 0, "error"),
