@@ -204,6 +204,30 @@ async fn a_key_has_its_list_from_the_start_and_when_it_is_rotated() {
 }
 
 #[tokio::test]
+async fn keys_of_a_service_account_have_lists_too() {
+    let (gateway, _upstream, tenant) = served().await;
+    let of = &tenant.organization;
+    let accounts = format!("/v1/organization/projects/{}/service_accounts", tenant.project);
+    let list = json!({ "mode": "allow_list", "model_ids": ["small"] });
+    let body = json!({ "name": "Robot", "model_permissions": list });
+    let made = gateway.admin_of(of, Method::POST, &accounts, body.clone()).await;
+    let keys = format!("{accounts}/{}/api_keys", made["id"].as_str().unwrap());
+    let more = gateway.admin_of(of, Method::POST, &keys, body.clone()).await;
+    for key in [&made["api_key"], &more] {
+        let key = key["value"].as_str().unwrap().to_owned();
+        denied(&gateway.chat(&Tenant { key, ..tenant.clone() }).await, "This API key", "big");
+    }
+    // Without a list, and with one where there is no key.
+    let more = gateway.admin_of(of, Method::POST, &keys, json!({})).await;
+    let key = more["value"].as_str().unwrap().to_owned();
+    assert_eq!(gateway.chat(&Tenant { key, ..tenant.clone() }).await.status, 200);
+    let mut alone = body;
+    alone["create_service_account_only"] = json!(true);
+    let answer = gateway.try_admin(of, Method::POST, &accounts, alone).await;
+    assert_eq!(answer.error().2, "model_permissions");
+}
+
+#[tokio::test]
 async fn lists_are_validated() {
     let (gateway, _upstream, tenant) = served().await;
     let of = &tenant.organization;
