@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::authority::Subject;
 use super::input::{Fields, invalid, missing};
-use super::output::{JsonResult, Shared};
-use super::{keys, projects};
+use super::output::{self, JsonResult, Shared};
+use super::projects;
 use crate::Services;
 use gateway_policy::error::ApiError;
 use gateway_policy::settings::{NO_MODEL, Settings};
@@ -71,7 +71,7 @@ pub(super) async fn of_key(
 ) -> JsonResult {
     projects::any(&context, &organization, &project).await?;
     let found = records::keys::get(&context.database, &project, &id).await?;
-    let key = found.ok_or_else(|| keys::missing(&id))?;
+    let key = found.ok_or_else(|| output::missing_key(&id))?;
     Ok(Json(show("api_key.model_permissions", key.models.as_ref())))
 }
 
@@ -104,7 +104,7 @@ async fn change_key(
     projects::active(context, organization, project).await?;
     let (database, now) = (&context.database, context.clock.now());
     let done = records::keys::set_models(database, project, id, permissions, now).await?;
-    done.ok_or_else(|| keys::missing(id))?;
+    done.ok_or_else(|| output::missing_key(id))?;
     context.apply_changes().await;
     Ok(())
 }
