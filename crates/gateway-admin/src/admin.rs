@@ -8,6 +8,7 @@ pub(crate) mod authority;
 mod export;
 mod input;
 mod keys;
+mod model_permissions;
 mod organizations;
 mod output;
 mod projects;
@@ -72,6 +73,12 @@ fn projects_routes() -> Router<Arc<Services>> {
         .route("/v1/organization/projects", get(projects::list).post(projects::create))
         .route("/v1/organization/projects/{p}", get(projects::get).post(projects::update))
         .route("/v1/organization/projects/{p}/archive", post(projects::archive))
+        .route(
+            "/v1/organization/projects/{p}/model_permissions",
+            get(model_permissions::of_project)
+                .post(model_permissions::set_of_project)
+                .delete(model_permissions::delete_of_project),
+        )
         .route("/v1/organization/projects/{p}/rate_limits", get(rate_limits::list))
         .route("/v1/organization/projects/{p}/rate_limits/{id}", post(rate_limits::update))
 }
@@ -83,6 +90,12 @@ fn keys_routes() -> Router<Arc<Services>> {
         .route(keys, get(keys::list).post(keys::create))
         .route(&format!("{keys}/{{id}}"), get(keys::get).post(keys::update).delete(keys::revoke))
         .route(&format!("{keys}/{{id}}/rotate"), post(keys::rotate))
+        .route(
+            &format!("{keys}/{{id}}/model_permissions"),
+            get(model_permissions::of_key)
+                .post(model_permissions::set_of_key)
+                .delete(model_permissions::delete_of_key),
+        )
         .route(accounts, get(service_accounts::list).post(service_accounts::create))
         .route(
             &format!("{accounts}/{{id}}"),

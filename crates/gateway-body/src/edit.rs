@@ -16,6 +16,8 @@ pub struct Edits {
     /// Members to insert before the end of the top-level object.
     added: String,
     end: Option<ObjectEnd>,
+    /// True if all members of the top-level object are removed.
+    is_emptied: bool,
 }
 
 /// An edited body.
@@ -96,6 +98,36 @@ impl Edits {
         }
     }
 
+    /// Removes the members of the top-level object whose names match. They must not be set.
+    pub fn remove_members(
+        &mut self,
+        scanned: &Scanned,
+        body: &[u8],
+        is_removed: impl Fn(&str) -> bool,
+    ) {
+        let all = &scanned.members;
+        let removed: Vec<bool> = all.iter().map(|one| is_removed(&one.name.read(body))).collect();
+        let last_kept = removed.iter().rposition(|is_removed| !is_removed);
+        let before_kept = last_kept.unwrap_or(0);
+        for at in (0..before_kept).filter(|at| removed[*at]) {
+            let span = Span { start: all[at].span.start, end: all[at + 1].span.start };
+            self.replaced.push((span, String::new()));
+        }
+        let start = match last_kept {
+            Some(last) => all[last].span.end,
+            None => all.first().map_or(0, |first| first.span.start),
+        };
+        if let Some(last) = all.last().filter(|_| removed.last() == Some(&true)) {
+            self.replaced.push((Span { start, end: last.span.end }, String::new()));
+            self.is_emptied = last_kept.is_none();
+        }
+    }
+
+    /// Removes a range, such as a part of a form.
+    pub fn remove(&mut self, span: Span) {
+        self.replaced.push((span, String::new()));
+    }
+
     fn set(&mut self, scanned: &Scanned, member: Member, key: &str, value: String) {
         self.end = scanned.end;
         match member {
@@ -110,9 +142,9 @@ impl Edits {
 
     /// Applies the changes to `body`, which must be the scanned one.
     pub fn apply(self, body: &Bytes) -> Edited {
-        let Self { mut replaced, mut added, end } = self;
+        let Self { mut replaced, mut added, end, is_emptied } = self;
         if let (Some(ObjectEnd { at, empty }), false) = (end, added.is_empty()) {
-            if !empty {
+            if !empty && !is_emptied {
                 added.insert(0, ',');
             }
             replaced.push((Span { start: at, end: at }, added));

@@ -125,4 +125,28 @@ proptest! {
         let after: Value = serde_json::from_str(&after).unwrap();
         prop_assert_eq!(after, Value::Object(expect));
     }
+
+    #[test]
+    fn members_are_removed_wherever_they_stand(
+        members in prop::collection::hash_map("[a-h]", value(), 0..8),
+        removed in "[a-h]{0,8}",
+        adds in any::<bool>(),
+        pretty in any::<bool>(),
+    ) {
+        let body: serde_json::Map<String, Value> = members.into_iter().collect();
+        let text = if pretty { serde_json::to_string_pretty(&body) } else { serde_json::to_string(&body) };
+        let text = text.unwrap();
+        let mut expect: serde_json::Map<String, Value> = serde_json::from_str(&text).unwrap();
+        expect.retain(|name, _| !removed.contains(name.as_str()));
+        let after = edited(&text, |edits, scanned| {
+            edits.remove_members(scanned, text.as_bytes(), |name| removed.contains(name));
+            if adds {
+                edits.set_max_tokens(scanned, 7);
+            }
+        });
+        if adds {
+            expect.insert("max_tokens".to_owned(), json!(7));
+        }
+        prop_assert_eq!(serde_json::from_str::<Value>(&after).unwrap(), Value::Object(expect));
+    }
 }

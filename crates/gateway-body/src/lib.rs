@@ -11,6 +11,7 @@ mod edit;
 mod estimate;
 mod filter;
 mod json;
+mod messages;
 mod multipart;
 mod scan;
 mod scanned;
@@ -31,7 +32,8 @@ pub use json::{MAX_DEPTH, Malformed, Span};
 pub use multipart::{FieldText, FilePart, Form, FormError, boundary};
 pub use scan::scan;
 pub use scanned::{
-    Background, Invalid, Kind, MaxTokens, Member, ObjectEnd, Scanned, StreamOptions, Text,
+    Background, CacheMark, Invalid, Kind, MaxTokens, Member, NamedMember, ObjectEnd, Scanned,
+    StreamOptions, Text, WebSearches,
 };
 pub use upload::{Upload, purpose_so_far};
 pub use usage::Usage;

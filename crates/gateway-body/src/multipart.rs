@@ -73,6 +73,8 @@ pub struct Form {
     pub prompt_chars: u64,
     /// The files, in order.
     pub files: Vec<FilePart>,
+    /// The name and the range of each part, with the boundary before it.
+    pub parts: Vec<(String, Span)>,
 }
 
 /// Why a form is refused. The messages are sentences for the client.
@@ -156,7 +158,12 @@ impl Form {
         let mut form = Form::default();
         let mut fields = Fields::default();
         let mut parts = Parts::new(body, boundary)?;
+        let mut start = 0;
         while let Some((head, span)) = parts.next()? {
+            // The next boundary begins after a line feed.
+            let end = span.end + 2;
+            form.parts.push((head.name.clone(), Span { start, end }));
+            start = end;
             form.part(body, head, span, &mut fields)?;
         }
         form.with(fields)

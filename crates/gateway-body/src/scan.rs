@@ -4,7 +4,9 @@
 use std::collections::HashSet;
 
 use super::json::{Cursor, Malformed, Span, Str};
-use super::scanned::{Background, Invalid, Kind, MAX_TOKENS, Member, ObjectEnd, Scanned, Text};
+use super::scanned::{
+    Background, Invalid, Kind, MAX_TOKENS, Member, NamedMember, ObjectEnd, Scanned, Text,
+};
 use super::text::Counted;
 
 const MAX_KEYS: usize = 1024;
@@ -33,6 +35,9 @@ pub fn scan(body: &[u8], kind: Kind) -> Result<Scanned, Invalid> {
     if scan.found.end.is_none() && kind != Kind::Other {
         return Err(Invalid::NotAnObject);
     }
+    if kind == Kind::Messages && scan.found.limits[2].is_none() {
+        return Err(Invalid::Missing { param: MAX_TOKENS[2] });
+    }
     if scan.found.file_ids.len() > MAX_FILES {
         return Err(Invalid::TooManyFiles);
     }
@@ -52,6 +57,8 @@ impl<'a> Scan<'a> {
         while let Some(key) = cursor.next_key(&mut first)? {
             keys.add(key, cursor)?;
             self.member(key, cursor)?;
+            let span = Span { start: key.span.start, end: cursor.at() };
+            self.found.members.push(NamedMember { name: text_of(key), span });
         }
         self.found.end = Some(ObjectEnd { at: cursor.at() - 1, empty: keys.count == 0 });
         Ok(())
@@ -63,6 +70,10 @@ impl<'a> Scan<'a> {
             b"model" => self.found.model = self.text(cursor, "model")?,
             b"stream" => self.found.stream = self.flag(cursor, "stream")?.unwrap_or(false),
             name if self.kind == Kind::Other => self.other(name, cursor)?,
+            name if let Some(known) = names_other_models(name) => {
+                self.other_models(known, cursor)?;
+            }
+            name if self.kind.is_messages() => self.member_of_messages(name, cursor)?,
             b"input" | b"instructions" | b"prompt" => self.count(cursor, Counted::Text)?,
             b"messages" => self.count(cursor, Counted::Messages)?,
             b"max_output_tokens" => self.limit(cursor, 0)?,
@@ -146,7 +157,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    fn limit(&mut self, cursor: &mut Cursor<'a>, which: usize) -> Result<(), Invalid> {
+    pub(super) fn limit(&mut self, cursor: &mut Cursor<'a>, which: usize) -> Result<(), Invalid> {
         let first = cursor.peek();
         let start = cursor.at();
         let number = self.integer(cursor)?;
@@ -155,7 +166,10 @@ impl<'a> Scan<'a> {
             self.found.limit_members[which] = Member::Null(span);
             return Ok(());
         }
-        let Some(tokens @ 1..=1_000_000_000) = number else {
+        // A request of Messages without output only fills the prompt cache.
+        let least = u32::from(!self.kind.is_messages());
+        let is_valid = |tokens: &u32| (least..=1_000_000_000).contains(tokens);
+        let Some(tokens) = number.filter(is_valid) else {
             return Err(Invalid::MaxTokens { param: MAX_TOKENS[which] });
         };
         self.found.limits[which] = Some(tokens);
@@ -177,7 +191,7 @@ impl<'a> Scan<'a> {
     }
 
     /// The next value, if it is an unsigned 32-bit integer.
-    fn integer(&mut self, cursor: &mut Cursor<'a>) -> Result<Option<u32>, Malformed> {
+    pub(super) fn integer(&mut self, cursor: &mut Cursor<'a>) -> Result<Option<u32>, Malformed> {
         if !matches!(cursor.peek(), Some(b'-' | b'0'..=b'9')) {
             self.skip(cursor)?;
             return Ok(None);
@@ -185,6 +199,26 @@ impl<'a> Scan<'a> {
         let number = cursor.number()?;
         let digits = std::str::from_utf8(number.span.bytes_in(self.body)).unwrap_or_default();
         Ok(if number.integer { digits.parse().ok() } else { None })
+    }
+
+    /// Notes a member that names other models, unless it is empty.
+    fn other_models(
+        &mut self,
+        name: &'static str,
+        cursor: &mut Cursor<'a>,
+    ) -> Result<(), Malformed> {
+        cursor.peek();
+        let start = cursor.at();
+        self.skip(cursor)?;
+        let value = Span { start, end: cursor.at() }.bytes_in(self.body);
+        let is_empty = match value {
+            [b'[' | b'{', inner @ .., _] => inner.trim_ascii().is_empty(),
+            value => value == b"null",
+        };
+        if !is_empty {
+            self.found.other_models = Some(name);
+        }
+        Ok(())
     }
 
     fn background(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Invalid> {
@@ -236,6 +270,18 @@ impl<'a> Scan<'a> {
         self.found.stream_options.member = Member::Value(Span { start, end });
         Ok(())
     }
+}
+
+/// The members by which servers are given other models to try.
+fn names_other_models(name: &[u8]) -> Option<&'static str> {
+    Some(match name {
+        b"fallbacks" => "fallbacks",
+        b"models" => "models",
+        b"model_list" => "model_list",
+        b"context_window_fallbacks" => "context_window_fallbacks",
+        b"content_policy_fallbacks" => "content_policy_fallbacks",
+        _ => return None,
+    })
 }
 
 pub(super) fn text_of(string: Str) -> Text {

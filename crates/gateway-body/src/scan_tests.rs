@@ -442,11 +442,23 @@ proptest! {
 
     #[test]
     fn never_panics(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
-        for kind in [Kind::Chat, Kind::Embeddings, Kind::Responses, Kind::ImageEdits] {
+        for kind in [
+            Kind::Chat, Kind::Embeddings, Kind::Responses, Kind::ImageEdits, Kind::Messages,
+            Kind::MessageTokens,
+        ] {
             if scan(&bytes, kind).is_ok() {
                 prop_assert!(is_json(&bytes));
             }
         }
+    }
+
+    #[test]
+    fn messages_may_be_anything(value in value(), pretty in any::<bool>()) {
+        let body = json!({"system": value, "messages": value, "tools": [value], "cache_control": value,
+            "thread": value, "output_config": value, "max_tokens": 0});
+        let text = if pretty { serde_json::to_string_pretty(&body) } else { serde_json::to_string(&body) };
+        let scanned = scan(text.unwrap().as_bytes(), Kind::Messages);
+        prop_assert!(scanned.is_ok(), "{:?}", scanned);
     }
 
     #[test]

@@ -15,6 +15,10 @@ pub enum Kind {
     InputTokens,
     /// `POST /v1/chat/completions`.
     Chat,
+    /// `POST /v1/messages`.
+    Messages,
+    /// `POST /v1/messages/count_tokens`.
+    MessageTokens,
     /// `POST /v1/embeddings`.
     Embeddings,
     /// `POST /v1/completions`.
@@ -37,6 +41,10 @@ pub enum Kind {
 impl Kind {
     pub(super) fn is_images(self) -> bool {
         matches!(self, Kind::ImageGenerations | Kind::ImageEdits)
+    }
+
+    pub(super) fn is_messages(self) -> bool {
+        matches!(self, Kind::Messages | Kind::MessageTokens)
     }
 
     /// Returns whether numbers in `input` and `prompt` are token ids.
@@ -86,6 +94,15 @@ pub struct ObjectEnd {
     pub empty: bool,
 }
 
+/// A member of the top-level object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NamedMember {
+    /// Its name.
+    pub name: Text,
+    /// From its name to the end of its value.
+    pub span: Span,
+}
+
 /// A request's limit on its output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MaxTokens {
@@ -123,6 +140,30 @@ pub struct StreamOptions {
     pub(super) end: Option<ObjectEnd>,
 }
 
+/// The longest time for which a request of Messages writes its prompt to a cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CacheMark {
+    /// It marks nothing.
+    #[default]
+    Absent,
+    /// Five minutes, or a time that is not known.
+    FiveMinutes,
+    /// An hour.
+    Hour,
+}
+
+/// The web searches that a request of Messages lets the server make.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WebSearches {
+    /// It offers no search.
+    #[default]
+    Absent,
+    /// At most this many, by `max_uses`.
+    AtMost(u32),
+    /// A tool for searches has no `max_uses`.
+    Unbounded,
+}
+
 /// The fields of a request that the gateway needs. `null` counts as absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scanned {
@@ -135,8 +176,17 @@ pub struct Scanned {
     /// The ranges of these.
     pub limit_members: [Member; 3],
     /// Unicode scalar values of the text in `input`, `instructions`, `prompt` and the `content` of
-    /// `messages`. Images, audio and files count 0, each token id 4.
+    /// `messages`; of Messages in `system`, `messages`, `tools` and `output_config`. Images, audio
+    /// and files count 0, each token id 4.
     pub chars: u64,
+    /// The mark for the prompt cache, of Messages.
+    pub cache_mark: CacheMark,
+    /// The web searches of Messages.
+    pub web_searches: WebSearches,
+    /// True if the server keeps the message in a `thread`.
+    pub is_kept: bool,
+    /// A member that names other models to try, such as `fallbacks`.
+    pub other_models: Option<&'static str>,
     /// `n`, from 1 to 1000.
     pub n: Option<u32>,
     /// `best_of` of completions, from 1 to 1000: the number generated, of which `n` are returned.
@@ -157,8 +207,10 @@ pub struct Scanned {
     pub stream_options: StreamOptions,
     /// Ids that the body refers to: `file_id`, `input_file_id`, `training_file`, `validation_file`
     /// and the entries of `file_ids` and `vector_store_ids`, at any depth except in `metadata`,
-    /// `parameters` and `schema`; and `conversation`. At most 2000.
+    /// `parameters` and `schema`; `conversation`, and `previous_message_id` of `thread`. At most 2000.
     pub file_ids: Vec<Text>,
+    /// The members of the top-level object, in order.
+    pub members: Vec<NamedMember>,
     /// The end of the top-level object; `None` when the body is another value.
     pub end: Option<ObjectEnd>,
 }
@@ -213,6 +265,12 @@ pub enum Invalid {
         /// One of the three fields.
         param: &'static str,
     },
+    /// A required field is absent.
+    #[error("You must provide `{param}`.")]
+    Missing {
+        /// The field.
+        param: &'static str,
+    },
     /// A count that is not an integer from 1 to 1000.
     #[error("Invalid value for `{param}`: expected an integer from 1 to 1000.")]
     Count {
@@ -233,13 +291,14 @@ impl Invalid {
         match self {
             Invalid::Type { param, .. }
             | Invalid::MaxTokens { param }
+            | Invalid::Missing { param }
             | Invalid::Count { param } => Some(param),
             _ => None,
         }
     }
 
-    /// The error's code: `invalid_json` for the whole body, `invalid_type` and `invalid_value` for
-    /// a field.
+    /// The error's code: `invalid_json` for the whole body; `invalid_type`, `invalid_value` and
+    /// `missing_required_parameter` for a field.
     pub fn code(&self) -> &'static str {
         match self {
             Invalid::Malformed(_)
@@ -247,6 +306,7 @@ impl Invalid {
             | Invalid::DuplicateKey { .. }
             | Invalid::TooManyKeys => "invalid_json",
             Invalid::Type { .. } => "invalid_type",
+            Invalid::Missing { .. } => "missing_required_parameter",
             Invalid::TooManyFiles | Invalid::MaxTokens { .. } | Invalid::Count { .. } => {
                 "invalid_value"
             }

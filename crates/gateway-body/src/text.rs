@@ -16,6 +16,10 @@ pub(super) enum Counted {
     Messages,
     /// All members of an object: the variables of a stored prompt.
     Variables,
+    /// All strings of blocks of Messages, except those that are no text.
+    Blocks,
+    /// All strings and keys: the arguments and schemas of tools.
+    All,
     /// Nothing; only collects file ids.
     Files,
     /// Nothing at all.
@@ -26,6 +30,7 @@ impl Counted {
     /// Returns the parts of the member `key` of an object that are counted.
     fn member(self, key: &[u8]) -> Counted {
         match (self, key) {
+            (Counted::All, _) => Counted::All,
             (Counted::Nothing, _) | (_, b"metadata" | b"parameters" | b"schema") => {
                 Counted::Nothing
             }
@@ -79,11 +84,12 @@ impl<'a> Scan<'a> {
         match cursor.peek() {
             Some(b'"') => {
                 let string = cursor.string()?;
-                if counted == Counted::Text {
+                if matches!(counted, Counted::Text | Counted::Blocks | Counted::All) {
                     self.found.chars += cursor.scalars(string);
                 }
                 Ok(())
             }
+            Some(b'{') if counted == Counted::Blocks => self.block(cursor),
             Some(b'{') => self.object(cursor, counted),
             Some(b'[') => {
                 cursor.open()?;
@@ -108,7 +114,11 @@ impl<'a> Scan<'a> {
         let mut first = true;
         while let Some(key) = cursor.next_key(&mut first)? {
             let name = cursor.decoded(key);
-            if counted == Counted::Nothing || !self.is_file(&name, cursor)? {
+            if counted == Counted::All {
+                self.found.chars += cursor.scalars(key);
+            }
+            let refers = !matches!(counted, Counted::Nothing | Counted::All);
+            if !refers || !self.is_file(&name, cursor)? {
                 self.count(cursor, counted.member(&name))?;
             }
         }
@@ -116,7 +126,11 @@ impl<'a> Scan<'a> {
     }
 
     /// Collects the value of `key` if it is a file id or a list of file ids.
-    fn is_file(&mut self, key: &[u8], cursor: &mut Cursor<'a>) -> Result<bool, Malformed> {
+    pub(super) fn is_file(
+        &mut self,
+        key: &[u8],
+        cursor: &mut Cursor<'a>,
+    ) -> Result<bool, Malformed> {
         match key {
             b"file_id" | b"input_file_id" | b"training_file" | b"validation_file" => {
                 if cursor.peek() != Some(b'"') {
@@ -157,7 +171,7 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    fn file(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Malformed> {
+    pub(super) fn file(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Malformed> {
         let text = text_of(cursor.string()?);
         // One more than the maximum shows that there are too many.
         if self.found.file_ids.len() <= MAX_FILES {

@@ -27,6 +27,12 @@ pub fn next_month(moment: Micros) -> i64 {
     Offset::UTC.to_timestamp(next.into()).map_or(i64::MAX, Timestamp::as_second)
 }
 
+/// A moment as RFC 3339 has it, in UTC and whole seconds, rounded up: `2026-11-10T00:00:01Z`.
+#[must_use]
+pub fn rfc3339(moment: Micros) -> String {
+    format!("{}Z", utc(moment.div_ceil(1_000_000).saturating_mul(1_000_000)))
+}
+
 /// The date and time of a moment in UTC, at most the end of the year 9999.
 #[must_use]
 pub fn utc(moment: Micros) -> DateTime {
@@ -49,6 +55,8 @@ mod tests {
         check(1_772_064_000, "2026-02-26");
         check(1_798_761_599, "2026-12-31");
         check(u64::MAX / 1_000_000, "9999-12-30");
+        assert_eq!(rfc3339(1_794_268_800_000_000), "2026-11-10T00:00:00Z");
+        assert_eq!(rfc3339(1_794_268_800_000_001), "2026-11-10T00:00:01Z");
         assert_eq!(next_month(0), 31 * 86_400);
         assert_eq!(next_month(1_798_761_599_999_999), 1_798_761_600);
         assert!(next_month(u64::MAX) > 253_000_000_000);

@@ -5,8 +5,9 @@ use std::io::Write;
 
 use hyper::HeaderMap;
 use hyper::header::{HeaderName, HeaderValue};
-use ratelimit::State;
+use ratelimit::{Micros, State};
 
+use super::dates;
 use super::duration::InHeader;
 use super::plan::{Demand, Dimension, Meter, Plan, Scope};
 
@@ -28,12 +29,29 @@ static PROJECT_TOKENS: Names = [
     HeaderName::from_static("x-ratelimit-remaining-project-tokens"),
     HeaderName::from_static("x-ratelimit-reset-project-tokens"),
 ];
+static PROJECT_REQUESTS: Names = [
+    HeaderName::from_static("x-ratelimit-limit-project-requests"),
+    HeaderName::from_static("x-ratelimit-remaining-project-requests"),
+    HeaderName::from_static("x-ratelimit-reset-project-requests"),
+];
+/// Those that clients of Messages read.
+static MESSAGE_REQUESTS: Names = [
+    HeaderName::from_static("anthropic-ratelimit-requests-limit"),
+    HeaderName::from_static("anthropic-ratelimit-requests-remaining"),
+    HeaderName::from_static("anthropic-ratelimit-requests-reset"),
+];
+static MESSAGE_TOKENS: Names = [
+    HeaderName::from_static("anthropic-ratelimit-tokens-limit"),
+    HeaderName::from_static("anthropic-ratelimit-tokens-remaining"),
+    HeaderName::from_static("anthropic-ratelimit-tokens-reset"),
+];
 
 /// The limits that the headers of a response show: those of the latest decision.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LimitHeaders {
     requests: Option<Left>,
     tokens: Option<Left>,
+    project_requests: Option<Left>,
     project_tokens: Option<Left>,
 }
 
@@ -65,6 +83,7 @@ impl LimitHeaders {
         Self {
             requests: shown(organization, &[D::RequestsPerMinute], &[D::RequestsPerDay]),
             tokens: shown(organization, &per_minute, &[D::TokensPerDay]),
+            project_requests: shown(Scope::Project, &[D::RequestsPerMinute], &[D::RequestsPerDay]),
             project_tokens: shown(Scope::Project, &[D::TokensPerMinute], &[]),
         }
     }
@@ -73,7 +92,19 @@ impl LimitHeaders {
     pub fn put(&self, headers: &mut HeaderMap) {
         put(headers, &REQUESTS, self.requests);
         put(headers, &TOKENS, self.tokens);
+        put(headers, &PROJECT_REQUESTS, self.project_requests);
         put(headers, &PROJECT_TOKENS, self.project_tokens);
+    }
+
+    /// Adds the headers that clients of Messages read; `now` is the moment of the decision.
+    pub fn put_for_messages(&self, headers: &mut HeaderMap, now: Micros) {
+        for (names, shown) in [(&MESSAGE_REQUESTS, self.requests), (&MESSAGE_TOKENS, self.tokens)] {
+            let Some(Left { limit, state }) = shown else { continue };
+            headers.insert(&names[0], HeaderValue::from(limit));
+            headers.insert(&names[1], HeaderValue::from(state.remaining));
+            let full = now.saturating_add(state.until_full);
+            headers.insert(&names[2], value(dates::rfc3339(full)));
+        }
     }
 }
 

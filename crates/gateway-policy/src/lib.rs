@@ -8,6 +8,7 @@ pub mod duration;
 pub mod environment;
 pub mod error;
 pub mod headers;
+pub mod model_access;
 pub mod plan;
 pub mod refusal;
 pub mod settings;

@@ -166,6 +166,14 @@ impl Plan {
         }
     }
 
+    /// The same for requests that cost nothing: they are admitted when all money is used up.
+    #[must_use]
+    pub fn without_money(&self) -> Self {
+        let is_money = |meter: &&Meter| meter.dimension == Dimension::Spend;
+        let meters = self.meters.iter().filter(|meter| !is_money(meter)).cloned().collect();
+        Self { meters, ..*self }
+    }
+
     fn add_limits(&mut self, set: u8, prefix: &str, limits: &crate::settings::LimitSet) {
         use Dimension as D;
         let all = [

@@ -9,6 +9,7 @@ mod models;
 mod pass_through;
 mod price;
 mod resolve;
+mod wire;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -23,6 +24,7 @@ use hyper::header::HeaderValue;
 pub use pass_through::PassThrough;
 pub use price::{Price, Quantities};
 pub use resolve::LoadContext;
+pub use wire::{DropMembers, KeyHeader};
 
 use crate::tenants::Tier;
 
@@ -129,6 +131,10 @@ pub struct Upstream {
     pub regions: Vec<(Box<str>, Base)>,
     /// Our credential for it.
     pub key: Option<Secret>,
+    /// The header that has it.
+    pub key_header: KeyHeader,
+    /// Members that are removed from bodies.
+    pub drop_members: DropMembers,
     /// Longest wait for the first byte of its response.
     pub timeout: Duration,
     /// Longest silence within its response.

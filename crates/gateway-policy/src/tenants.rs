@@ -87,6 +87,73 @@ pub struct Project {
     pub limits: HashMap<Box<str>, ProjectLimits>,
     /// Its monthly spend limits.
     pub spend: SpendLimits,
+    /// The models that it may use; `None`: all.
+    pub models: Option<ModelPermissions>,
+}
+
+/// A list of models that may be used, or of those that may not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelPermissions {
+    mode: PermissionMode,
+    /// Sorted, each once.
+    names: Vec<Box<str>>,
+}
+
+/// The meaning of a list of models.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PermissionMode {
+    /// Only these models may be used.
+    Allow,
+    /// All models but these may be used.
+    Deny,
+}
+
+impl PermissionMode {
+    /// The name: `allow_list`, `deny_list`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Allow => "allow_list",
+            Self::Deny => "deny_list",
+        }
+    }
+
+    /// The mode of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::Allow, Self::Deny].into_iter().find(|mode| mode.name() == name)
+    }
+}
+
+impl ModelPermissions {
+    /// A list of names, of models or aliases; `*` are requests without a model.
+    #[must_use]
+    pub fn new(mode: PermissionMode, mut names: Vec<Box<str>>) -> Self {
+        names.sort_unstable();
+        names.dedup();
+        Self { mode, names }
+    }
+
+    /// The meaning of the list.
+    #[must_use]
+    pub fn mode(&self) -> PermissionMode {
+        self.mode
+    }
+
+    /// The list.
+    #[must_use]
+    pub fn names(&self) -> &[Box<str>] {
+        &self.names
+    }
+
+    /// Returns whether a model may be used. Its own name and its aliases are one model.
+    #[must_use]
+    pub fn allows(&self, model: &str, aliases: &[Box<str>]) -> bool {
+        let mut all = std::iter::once(model).chain(aliases.iter().map(|alias| &**alias));
+        let is_listed =
+            all.any(|name| self.names.binary_search_by(|known| (**known).cmp(name)).is_ok());
+        is_listed == (self.mode == PermissionMode::Allow)
+    }
 }
 
 /// A project's limits for a model. `None`: only the organization's limit applies.
@@ -130,6 +197,8 @@ pub struct Caller {
     pub organization: Arc<Organization>,
     /// The key's project.
     pub project: Arc<Project>,
+    /// The models that the key may use, of those of its project; `None`: all.
+    pub models: Option<ModelPermissions>,
     /// Cached values that are derived from it.
     pub derived: Derived,
 }

@@ -111,15 +111,17 @@ impl Directory {
         self.load_once(hash).await
     }
 
-    /// The caller for work on behalf of a project whose original key may be gone: a batch.
+    /// The caller for work on behalf of a project whose original key may be gone: a batch. While the
+    /// key exists, its models are those that it may use.
     ///
     /// # Errors
     /// The project is archived, its organization has ended, or the store is unreachable.
     pub async fn on_behalf(&self, key: &str, project: &str) -> Result<Arc<Caller>, Error> {
         let slot = self.project(project).await?;
         let (organization, project) = slot.now().ok_or_else(Error::unknown_key)?;
-        let derived = Default::default();
-        Ok(Arc::new(Caller { key: key.into(), organization, project, derived }))
+        let of_key = keys::get(&self.database, &project.id, key).await?;
+        let (models, derived) = (of_key.and_then(|key| key.models), Default::default());
+        Ok(Arc::new(Caller { key: key.into(), organization, project, models, derived }))
     }
 
     /// Applies all changes in the store. Called after a change of this node, so that the change

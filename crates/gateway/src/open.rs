@@ -182,7 +182,8 @@ impl Gateway {
         let made = projects::create(database, organization, "Default project", None, now, random);
         let Some(project) = made.await? else { return Ok(None) };
         let (project, name) = (&*project.project.id, "First key");
-        let new = keys::NewKey { project, service_account: None, name, expires_at: None };
+        let new =
+            keys::NewKey { project, service_account: None, name, expires_at: None, models: None };
         let made = keys::create(database, new, now, random).await?;
         Ok(made.map(|(_, text)| text.reveal().to_owned()))
     }

@@ -55,6 +55,8 @@ pub(crate) enum Api<'a> {
     Unlisted,
     /// `/v1/realtime` and below: makes keys with which a client reaches the upstream directly. Closed.
     Minting,
+    /// `/v1/messages/batches` and below: its requests would run outside of the limits. Closed.
+    MessageBatches,
 }
 
 /// A page of [`Api::Page`].
@@ -118,6 +120,12 @@ fn is_needed_encoding(after: &str) -> bool {
     })
 }
 
+/// Returns whether errors on a path have the form of Messages.
+pub(crate) fn speaks_messages(path: &str) -> bool {
+    let rest = path.strip_prefix("/v1/messages");
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
 /// Forwarded methods.
 const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE";
 
@@ -125,7 +133,8 @@ const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE";
 fn makes(segments: &[&str]) -> bool {
     matches!(
         segments,
-        ["responses" | "completions" | "embeddings" | "moderations"]
+        ["responses" | "completions" | "embeddings" | "moderations" | "messages"]
+            | ["messages", "count_tokens"]
             | ["responses", "compact"]
             | ["chat", "completions"]
             | ["images" | "audio", _]
@@ -198,6 +207,11 @@ pub(crate) fn api<'a>(method: &Method, segments: &'a [&'a str]) -> Route<'a> {
         ["chat", "completions"] if posts => {
             generate(Kind::Chat, Endpoint::Completions, Form::Never)
         }
+        ["messages"] if posts => generate(Kind::Messages, Endpoint::Completions, Form::Never),
+        ["messages", "count_tokens"] if posts => {
+            generate(Kind::MessageTokens, Endpoint::Other, Form::Never)
+        }
+        ["messages", "batches", ..] => Api::MessageBatches,
         ["completions"] if posts => generate(Kind::Completions, Endpoint::Completions, Form::Never),
         ["embeddings"] if posts => generate(Kind::Embeddings, Endpoint::Embeddings, Form::Never),
         ["images", "generations"] if posts => {
@@ -293,7 +307,8 @@ mod tests {
         check(Method::GET, "/v1/vector_stores/vs/files", Api::PassThrough);
         check(Method::GET, "/v1/conversations/c", Api::PassThrough);
         for (method, path) in [
-            (Method::POST, "/v1/messages"),
+            (Method::POST, "/v1/messages/other"),
+            (Method::GET, "/v1/messages"),
             (Method::POST, "/v1/rerank"),
             (Method::GET, "/v1/rerank"),
             (Method::POST, "/v1/audio"),
@@ -305,6 +320,15 @@ mod tests {
         ] {
             check(method, path, Api::Unlisted);
         }
+        let message =
+            |kind, endpoint| Api::Generate(Generation { kind, endpoint, form: Form::Never });
+        let messages = message(Kind::Messages, Endpoint::Completions);
+        check(Method::POST, "/v1/messages", messages);
+        let counts = message(Kind::MessageTokens, Endpoint::Other);
+        check(Method::POST, "/v1/messages/count_tokens", counts);
+        check(Method::PUT, "/v1/messages", Api::WrongMethod("POST"));
+        check(Method::POST, "/v1/messages/batches", Api::MessageBatches);
+        check(Method::GET, "/v1/messages/batches/b/results", Api::MessageBatches);
         check(Method::POST, "/v1/realtime/client_secrets", Api::Minting);
         check(Method::GET, "/v1/realtime", Api::Minting);
         assert_eq!(api(&Method::GET, &["organization", "projects"]), Route::Admin);

@@ -6,11 +6,12 @@ mod failure;
 mod headers;
 mod redactor;
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use http_body_util::BodyExt;
 use http_client::{BodyError, HttpClient, HttpVersions, PoolOptions, TlsError};
-use hyper::header::{self, HeaderValue};
+use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::http::uri::PathAndQuery;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 
@@ -20,7 +21,7 @@ pub(crate) use headers::{for_client, for_upstream};
 pub(crate) use http_client::DecodedBody;
 pub(crate) use redactor::Redactor;
 
-use gateway_policy::settings::{Base, Upstream};
+use gateway_policy::settings::{Base, KeyHeader, Upstream};
 
 const POOL: PoolOptions = PoolOptions {
     connect_timeout: Duration::from_secs(10),
@@ -162,10 +163,18 @@ fn request(outgoing: Outgoing<'_>) -> Result<Request<OutBody>, Failure> {
     let identity = HeaderValue::from_static("identity");
     request.headers_mut().insert(header::ACCEPT_ENCODING, identity);
     if let Some(key) = &upstream.key {
-        let bearer = HeaderValue::from_str(&format!("Bearer {}", key.reveal()));
-        let mut bearer = bearer.map_err(|error| Failure::Unsendable(error.to_string()))?;
-        bearer.set_sensitive(true);
-        request.headers_mut().insert(header::AUTHORIZATION, bearer);
+        let key = key.reveal();
+        let (name, text) = match upstream.key_header {
+            KeyHeader::Authorization => {
+                (header::AUTHORIZATION, Cow::Owned(format!("Bearer {key}")))
+            }
+            KeyHeader::XApiKey => (HeaderName::from_static("x-api-key"), Cow::Borrowed(key)),
+            KeyHeader::ApiKey => (HeaderName::from_static("api-key"), Cow::Borrowed(key)),
+        };
+        let value = HeaderValue::from_str(&text);
+        let mut value = value.map_err(|error| Failure::Unsendable(error.to_string()))?;
+        value.set_sensitive(true);
+        request.headers_mut().insert(name, value);
     }
     Ok(request)
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::authority::Subject;
 use super::input::{self, Fields, Parameters, invalid};
 use super::output::{self, JsonResult, Shared};
-use super::projects;
+use super::{model_permissions, projects};
 use crate::Services;
 use gateway_policy::error::ApiError;
 use gateway_store::records::keys::{self, Key, NewKey};
@@ -43,9 +43,11 @@ pub(super) async fn create(
     let now = context.clock.now();
     let name = fields.required("name", Fields::name)?;
     let expires_at = input::end_of(&mut fields, now)?;
+    let models = model_permissions::member(&context.settings.load(), &mut fields)?;
     fields.end()?;
     projects::active(&context, &organization, &project).await?;
-    let new = NewKey { project: &project, service_account: None, name: &name, expires_at };
+    let models = models.as_ref();
+    let new = NewKey { project: &project, service_account: None, name: &name, expires_at, models };
     let made = keys::create(&context.database, new, now, &*context.random).await?;
     let (key, text) = made.ok_or_else(|| projects::missing(&project))?;
     Ok(Json(output::with_key_text(show(&context, &key).await?, &text)))
@@ -87,7 +89,7 @@ pub(super) async fn revoke(
     projects::any(&context, &organization, &project).await?;
     let done = keys::revoke(&context.database, &project, &id, context.clock.now()).await?;
     let object = "organization.project.api_key.deleted";
-    output::finish_deletion(&context, done, missing, object, &id).await
+    output::finish_deletion(&context, done, output::missing_key, object, &id).await
 }
 
 pub(super) async fn rotate(
@@ -101,13 +103,13 @@ pub(super) async fn rotate(
     projects::active(&context, &organization, &project).await?;
     let (now, random) = (context.clock.now(), &*context.random);
     let made = keys::rotate(&context.database, &project, &id, grace, now, random).await?;
-    let (key, text) = made.ok_or_else(|| missing(&id))?;
+    let (key, text) = made.ok_or_else(|| output::missing_key(&id))?;
     context.apply_changes().await;
     Ok(Json(output::with_key_text(show(&context, &key).await?, &text)))
 }
 
 async fn show_found(context: &Services, found: Option<Key>, id: &str) -> JsonResult {
-    let key = found.ok_or_else(|| missing(id))?;
+    let key = found.ok_or_else(|| output::missing_key(id))?;
     Ok(Json(show(context, &key).await?))
 }
 
@@ -134,8 +136,4 @@ fn show_with_owner(key: &Key, owner: Option<&ServiceAccount>) -> Value {
         "owner": { "type": owner, "service_account": account, "user": null },
         "owner_project_access": "active",
     })
-}
-
-fn missing(id: &str) -> ApiError {
-    output::not_found("API key", id)
 }

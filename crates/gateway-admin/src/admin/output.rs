@@ -66,6 +66,11 @@ pub(super) fn not_found(what: &str, id: &str) -> ApiError {
     ApiError::not_found("not_found", format!("There is no {what} `{id}`."))
 }
 
+/// 404 for an unknown key.
+pub(super) fn missing_key(id: &str) -> ApiError {
+    not_found("API key", id)
+}
+
 /// The expiry of a key on the wire, in Unix seconds.
 pub(super) fn moment(at: Option<Micros>) -> Option<i64> {
     at.map(seconds)

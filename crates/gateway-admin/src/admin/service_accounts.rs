@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 use super::authority::Subject;
 use super::input::{self, Fields, Parameters, invalid};
 use super::output::{self, JsonResult, Shared};
-use super::projects;
+use super::{model_permissions, projects};
 use crate::Services;
 use gateway_policy::error::ApiError;
 use gateway_policy::settings::Secret;
-use gateway_store::records::keys::Key;
-use gateway_store::records::service_accounts::{self, ServiceAccount};
+use gateway_store::records::keys::{Key, NewKey};
+use gateway_store::records::service_accounts::{self, FirstKey, ServiceAccount};
 
 pub(super) async fn list(
     State(context): Shared,
@@ -36,13 +36,18 @@ pub(super) async fn create(
     let name = fields.required("name", Fields::name)?;
     let end = input::end_of(&mut fields, now)?;
     let alone = fields.boolean("create_service_account_only")?.unwrap_or(false);
+    let models = model_permissions::member(&context.settings.load(), &mut fields)?;
     fields.end()?;
     if alone && end.is_some() {
         let expected = "no value: with create_service_account_only there is no key";
         return Err(invalid("expires_in_seconds", expected));
     }
+    if alone && models.is_some() {
+        let expected = "no value: with create_service_account_only there is no key";
+        return Err(invalid("model_permissions", expected));
+    }
     projects::active(&context, &organization, &project).await?;
-    let key = (!alone).then_some(end);
+    let key = (!alone).then_some(FirstKey { expires_at: end, models: models.as_ref() });
     let (database, random) = (&context.database, &*context.random);
     let made = service_accounts::create(database, &project, &name, key, now, random).await?;
     let (account, key) = made.ok_or_else(|| projects::missing(&project))?;
@@ -98,12 +103,18 @@ pub(super) async fn create_key(
 ) -> JsonResult {
     let now = context.clock.now();
     let (name, end) = (fields.name("name")?, input::end_of(&mut fields, now)?);
+    let models = model_permissions::member(&context.settings.load(), &mut fields)?;
     fields.end()?;
     projects::active(&context, &organization, &project).await?;
-    find(&context, &project, &id).await?;
-    let (database, random) = (&context.database, &*context.random);
-    let name = name.as_deref();
-    let made = service_accounts::create_key(database, &project, &id, name, end, now, random);
+    let account = find(&context, &project, &id).await?;
+    let new = NewKey {
+        project: &project,
+        service_account: Some(&id),
+        name: name.as_deref().unwrap_or(&account.name),
+        expires_at: end,
+        models: models.as_ref(),
+    };
+    let made = service_accounts::create_key(&context.database, new, now, &*context.random);
     let (key, text) = made.await?.ok_or_else(|| {
         let most = service_accounts::MAX_KEYS;
         let message = format!("A service account has at most {most} keys: revoke one first.");

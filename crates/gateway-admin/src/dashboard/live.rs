@@ -57,6 +57,7 @@ pub(super) fn meters(
         key: "".into(),
         organization: Arc::clone(organization),
         project: Arc::clone(project),
+        models: None,
         derived: Default::default(),
     };
     Plan::new(&caller, model, settings).all().to_vec()

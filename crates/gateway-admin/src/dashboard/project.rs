@@ -19,7 +19,7 @@ use crate::Services;
 use gateway_policy::dates::seconds;
 use gateway_policy::plan::{Dimension, Scope};
 use gateway_policy::settings::Settings;
-use gateway_policy::tenants::{Organization, Project};
+use gateway_policy::tenants::{ModelPermissions, Organization, PermissionMode, Project};
 use gateway_store::records::keys::Key;
 use gateway_store::records::{Listed, Page, keys, organizations, projects};
 
@@ -86,6 +86,18 @@ fn head(organization: &Organization, project: &Project) -> Markup {
             code { (project.id) } " · since " (date(project.created_at))
             " · data stays in " (project.geography.as_deref().unwrap_or("any region"))
         }
+        @if let Some(models) = &project.models { p.hint { (permitted(models)) } }
+    }
+}
+
+/// The models that the project may use, in a sentence.
+fn permitted(models: &ModelPermissions) -> String {
+    let names = models.names().join(", ");
+    match (models.mode(), models.names().is_empty()) {
+        (PermissionMode::Allow, true) => "No models may be used.".to_owned(),
+        (PermissionMode::Allow, false) => format!("Only these models may be used: {names}."),
+        (PermissionMode::Deny, true) => "All models may be used.".to_owned(),
+        (PermissionMode::Deny, false) => format!("All models may be used except {names}."),
     }
 }
 
@@ -181,6 +193,24 @@ fn row(key: &Key, now: Micros) -> Markup {
                     Some(at) => { "until " (moment(seconds(at))) }
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_models_is_a_sentence() {
+        for (mode, names, expected) in [
+            (PermissionMode::Allow, &["b", "a"][..], "Only these models may be used: a, b."),
+            (PermissionMode::Allow, &[], "No models may be used."),
+            (PermissionMode::Deny, &["*"], "All models may be used except *."),
+            (PermissionMode::Deny, &[], "All models may be used."),
+        ] {
+            let names = names.iter().map(|name| (*name).into()).collect();
+            assert_eq!(permitted(&ModelPermissions::new(mode, names)), expected);
         }
     }
 }

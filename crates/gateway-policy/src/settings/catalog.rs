@@ -39,7 +39,7 @@ pub struct Model {
     pub upstream_model: Box<str>,
     /// The group whose limits it shares.
     pub shared_limit: Option<Box<str>>,
-    /// Estimates above this number of tokens draw on the long-context limit.
+    /// A longer input, in estimated tokens, draws on the long-context limit.
     pub long_context_tokens: Option<u64>,
     /// Output tokens reserved for a request without a maximum.
     pub max_output_tokens: u64,

@@ -59,6 +59,8 @@ pub(super) struct Server {
 pub(super) struct Upstream {
     pub(super) base_url: String,
     pub(super) env_key: Option<String>,
+    pub(super) key_header: Option<String>,
+    pub(super) drop_members: Option<Vec<String>>,
     pub(super) timeout_ms: Option<u64>,
     pub(super) idle_timeout_ms: Option<u64>,
     #[serde(default)]

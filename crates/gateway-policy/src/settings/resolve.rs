@@ -13,6 +13,7 @@ use hyper::header::{HeaderValue, InvalidHeaderValue};
 use super::error::{Error, Fault};
 use super::file::{self, File};
 use super::models;
+use super::wire;
 use super::{Base, LimitsUrl, Secret, Server, Settings, StoreUrl, Upstream};
 
 /// Largest configuration file, in bytes; far above any hand-written one.
@@ -161,6 +162,8 @@ fn resolve_upstream(
         base: base(&upstream.base_url, &key("base_url"))?,
         regions,
         key: secret,
+        key_header: wire::key_header(upstream.key_header.as_deref(), &key("key_header"))?,
+        drop_members: wire::drop_members(upstream.drop_members.as_deref(), &key("drop_members"))?,
         timeout: milliseconds(upstream.timeout_ms, 600_000, "timeout_ms")?,
         idle_timeout: milliseconds(upstream.idle_timeout_ms, 300_000, "idle_timeout_ms")?,
     })
@@ -170,6 +173,8 @@ fn offline(around: LoadContext<'_>) -> Result<Upstream, Fault> {
     let file = file::Upstream {
         base_url: around.offline.to_owned(),
         env_key: None,
+        key_header: None,
+        drop_members: None,
         timeout_ms: None,
         idle_timeout_ms: None,
         base_urls: BTreeMap::new(),

@@ -9,6 +9,7 @@ use crate::records::keys::NewKey;
 use crate::records::{organizations, projects, spend};
 use gateway_policy::environment::Random;
 use gateway_policy::settings::{Secret, StoreUrl};
+use gateway_policy::tenants::{ModelPermissions, PermissionMode};
 
 #[derive(Debug)]
 struct TestSources(AtomicU64);
@@ -52,8 +53,13 @@ impl Fixture {
     }
 
     async fn key(&self) -> (keys::Key, Secret) {
-        let new =
-            NewKey { project: &self.project, service_account: None, name: "k", expires_at: None };
+        let new = NewKey {
+            project: &self.project,
+            service_account: None,
+            name: "k",
+            expires_at: None,
+            models: None,
+        };
         let made = keys::create(&self.database, new, self.sources.now(), &*self.sources).await;
         made.unwrap().unwrap()
     }
@@ -198,4 +204,37 @@ async fn a_node_that_missed_changes_clears_its_cache() {
     node.catch_up().await.unwrap();
     assert!(node.is_empty());
     assert_eq!(node.caller(text.reveal()).await.unwrap_err().kind(), ErrorKind::UnknownKey);
+}
+
+#[tokio::test]
+async fn models_change_on_other_nodes_like_revoked_keys() {
+    let fixture = Fixture::new().await;
+    let (key, text) = fixture.key().await;
+    let node = fixture.node().await;
+    let list = |mode, name: &str| ModelPermissions::new(mode, vec![name.into()]);
+    let seen = async || {
+        node.catch_up().await.unwrap();
+        let caller = node.caller(text.reveal()).await.unwrap();
+        (caller.project.models.clone(), caller.models.clone())
+    };
+    assert_eq!(seen().await, (None, None));
+    let (database, project, now) = (&fixture.database, &fixture.project, fixture.sources.now());
+    let of_project = list(PermissionMode::Deny, "a");
+    projects::set_models(database, "org-default", project, Some(&of_project), now)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(seen().await, (Some(of_project.clone()), None));
+    let of_key = list(PermissionMode::Allow, "b");
+    keys::set_models(database, project, &key.id, Some(&of_key), now).await.unwrap().unwrap();
+    assert_eq!(seen().await, (Some(of_project), Some(of_key.clone())));
+    // Work on behalf of the key has its list too.
+    let caller = node.on_behalf(&key.id, project).await.unwrap();
+    assert_eq!(caller.models, Some(of_key.clone()));
+    projects::set_models(database, "org-default", project, None, now).await.unwrap().unwrap();
+    assert_eq!(seen().await, (None, Some(of_key)));
+    keys::set_models(database, project, &key.id, None, now).await.unwrap().unwrap();
+    assert_eq!(seen().await, (None, None));
+    let missing = keys::set_models(database, "proj_other", &key.id, None, now).await.unwrap();
+    assert_eq!(missing, None);
 }

@@ -45,7 +45,7 @@ impl Directory {
                 return Err(Error::unknown_key());
             };
             let project = self.project(&key.project).await?;
-            let slot = KeySlot::new(hash, key.id, key.expires_at, project).map(Arc::new);
+            let slot = KeySlot::new(hash, key, project).map(Arc::new);
             let slots = lock(&self.slots);
             if slots.epoch != epoch {
                 continue;

@@ -9,7 +9,8 @@ use std::sync::{Arc, Weak};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use ratelimit::Micros;
 
-use gateway_policy::tenants::{Caller, Organization, Project};
+use crate::records::keys::Key;
+use gateway_policy::tenants::{Caller, ModelPermissions, Organization, Project};
 
 /// Slots in use, by id. Unreferenced slots are removed when the number of slots has doubled.
 #[derive(Debug, Default)]
@@ -42,6 +43,7 @@ pub(super) struct KeySlot {
     pub(super) id: Box<str>,
     project: Arc<ProjectSlot>,
     expires_at: Option<Micros>,
+    models: Option<ModelPermissions>,
     caller: ArcSwap<Caller>,
     /// Unix seconds.
     used: AtomicI64,
@@ -70,17 +72,19 @@ impl ProjectSlot {
 }
 
 impl KeySlot {
-    pub(super) fn new(
-        hash: [u8; 32],
-        id: Box<str>,
-        expires_at: Option<Micros>,
-        project: Arc<ProjectSlot>,
-    ) -> Option<Self> {
+    pub(super) fn new(hash: [u8; 32], key: Key, project: Arc<ProjectSlot>) -> Option<Self> {
         let (organization, of) = project.now()?;
-        let caller = Caller { key: id.clone(), organization, project: of, derived: <_>::default() };
+        let Key { id, expires_at, models, .. } = key;
+        let caller = Caller {
+            key: id.clone(),
+            organization,
+            project: of,
+            models: models.clone(),
+            derived: <_>::default(),
+        };
         let caller = ArcSwap::from_pointee(caller);
         let (used, written) = (AtomicI64::new(0), AtomicI64::new(0));
-        Some(Self { hash, id, project, expires_at, caller, used, written })
+        Some(Self { hash, id, project, expires_at, models, caller, used, written })
     }
 
     /// The caller's current state; `None` when its key has ended.
@@ -105,6 +109,7 @@ impl KeySlot {
             key: self.id.clone(),
             organization: Arc::clone(organization),
             project: Arc::clone(&project),
+            models: self.models.clone(),
             derived: <_>::default(),
         });
         self.caller.store(Arc::clone(&caller));

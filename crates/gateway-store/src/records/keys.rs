@@ -5,15 +5,16 @@ use ratelimit::Micros;
 
 use super::changes::{Change, announce};
 use super::page::{self, Listed, Page, Source};
-use super::{found, ids, key_text};
+use super::{found, ids, key_text, model_permissions};
 use crate::Error;
 use crate::database::{Database, Row, Statement, Value};
 use gateway_policy::dates::seconds;
 use gateway_policy::environment::Random;
 use gateway_policy::settings::Secret;
+use gateway_policy::tenants::ModelPermissions;
 
-const COLUMNS: &str =
-    "id, project, service_account, name, redacted, created_at, expires_at, last_used_at, hash";
+const COLUMNS: &str = "id, project, service_account, name, redacted, created_at, expires_at, last_used_at, hash, \
+     model_permissions";
 /// Keys per transaction when last uses are written.
 const TOUCHED: usize = 500;
 
@@ -38,6 +39,8 @@ pub struct Key {
     pub last_used_at: Option<i64>,
     /// The hash of its text.
     pub hash: Box<[u8]>,
+    /// The models that it may use, of those of its project; `None`: all.
+    pub models: Option<ModelPermissions>,
 }
 
 /// The properties of a new key.
@@ -51,6 +54,8 @@ pub struct NewKey<'a> {
     pub name: &'a str,
     /// When it expires.
     pub expires_at: Option<Micros>,
+    /// The models that it may use, of those of its project; `None`: all.
+    pub models: Option<&'a ModelPermissions>,
 }
 
 /// Creates a key. Returns it with its text, which is not stored. Returns `None` if the project does
@@ -86,6 +91,7 @@ pub(super) fn make(new: NewKey<'_>, now: Micros, random: &dyn Random) -> (Key, S
         expires_at: new.expires_at,
         last_used_at: None,
         hash: key_text::hash(text.reveal()).into(),
+        models: new.models.cloned(),
     };
     (key, text)
 }
@@ -94,8 +100,8 @@ pub(super) fn make(new: NewKey<'_>, now: Micros, random: &dyn Random) -> (Key, S
 pub(super) fn insert(key: &Key) -> Statement {
     Statement::new(
         "INSERT INTO keys (hash, id, project, service_account, name, redacted, created_at, \
-         expires_at) SELECT $1, $2, id, $3, $4, $5, $6, $7 FROM projects \
-         WHERE id = $8 AND archived_at IS NULL",
+         expires_at, model_permissions) SELECT $1, $2, id, $3, $4, $5, $6, $7, $8 FROM projects \
+         WHERE id = $9 AND archived_at IS NULL",
         [
             (&*key.hash).into(),
             (&key.id).into(),
@@ -104,6 +110,7 @@ pub(super) fn insert(key: &Key) -> Statement {
             (&key.redacted).into(),
             key.created_at.into(),
             key.expires_at.into(),
+            model_permissions::encode(key.models.as_ref()).into(),
             (&key.project).into(),
         ],
     )
@@ -115,7 +122,7 @@ pub(super) fn insert(key: &Key) -> Statement {
 /// See [`Error`].
 pub async fn by_hash(database: &Database, hash: &[u8; 32]) -> Result<Option<Key>, Error> {
     let sql = "SELECT id, project, service_account, name, redacted, created_at, expires_at, \
-               last_used_at, hash FROM keys WHERE hash = $1";
+               last_used_at, hash, model_permissions FROM keys WHERE hash = $1";
     let rows = database.query(Statement::new(sql, [hash.as_slice().into()])).await?;
     rows.first().map(read).transpose()
 }
@@ -126,7 +133,7 @@ pub async fn by_hash(database: &Database, hash: &[u8; 32]) -> Result<Option<Key>
 /// See [`Error`].
 pub async fn get(database: &Database, project: &str, id: &str) -> Result<Option<Key>, Error> {
     let sql = "SELECT id, project, service_account, name, redacted, created_at, expires_at, \
-               last_used_at, hash FROM keys WHERE id = $1 AND project = $2";
+               last_used_at, hash, model_permissions FROM keys WHERE id = $1 AND project = $2";
     let rows = database.query(Statement::new(sql, [id.into(), project.into()])).await?;
     rows.first().map(read).transpose()
 }
@@ -183,7 +190,29 @@ pub async fn expire(
     Ok(found(database.transact(statements).await)?.map(|_| key))
 }
 
-/// Replaces a key by a new one with the same name, owner and expiry. The old key stays valid for
+/// Sets the models that a key may use; `None`: all of its project. Returns `None` if the project has
+/// no such key.
+///
+/// # Errors
+/// See [`Error`].
+pub async fn set_models(
+    database: &Database,
+    project: &str,
+    id: &str,
+    models: Option<&ModelPermissions>,
+    now: Micros,
+) -> Result<Option<()>, Error> {
+    let Some(key) = get(database, project, id).await? else { return Ok(None) };
+    let update = Statement::new(
+        "UPDATE keys SET model_permissions = $1 WHERE hash = $2",
+        [model_permissions::encode(models).into(), (&*key.hash).into()],
+    );
+    let mut statements = vec![update.expecting(1)];
+    statements.extend(announce(&Change::Key(ids::hex(&key.hash).into()), seconds(now)));
+    found(database.transact(statements).await.map(drop))
+}
+
+/// Replaces a key by a new one with the same name, owner, expiry and models. The old key stays valid for
 /// `grace`, but not beyond its own expiry. Returns `None` if the project has no such key, the key
 /// has expired, or the project is archived.
 ///
@@ -203,6 +232,7 @@ pub async fn rotate(
         service_account: old.service_account.as_deref(),
         name: &old.name,
         expires_at: old.expires_at,
+        models: old.models.as_ref(),
     };
     let (key, text) = make(new, now, random);
     let retire = Statement::new(
@@ -245,5 +275,6 @@ pub(super) fn read(row: &Row) -> Result<Key, Error> {
         expires_at: row.optional_count(6)?,
         last_used_at: row.optional_integer(7)?,
         hash: row.bytes(8)?,
+        models: model_permissions::read(row, 9)?,
     })
 }

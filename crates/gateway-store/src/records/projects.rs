@@ -5,15 +5,15 @@ use ratelimit::Micros;
 
 use super::changes::{Change, announce};
 use super::page::{self, Listed, Page, Source};
-use super::{found, ids, project_limits, spend};
+use super::{found, ids, model_permissions, project_limits, spend};
 use crate::Error;
 use crate::database::{Database, Row, Statement};
 use gateway_policy::dates::seconds;
 use gateway_policy::environment::Random;
-use gateway_policy::tenants::{Project, SpendLimits};
+use gateway_policy::tenants::{ModelPermissions, Project, SpendLimits};
 
-const COLUMNS: &str =
-    "id, name, geography, created_at, archived_at, hard_limit_cents, organization";
+const COLUMNS: &str = "id, name, geography, created_at, archived_at, hard_limit_cents, organization, \
+     model_permissions";
 
 /// A stored project.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +56,7 @@ pub async fn create(
 /// See [`Error`].
 pub async fn get(database: &Database, id: &str) -> Result<Option<Stored>, Error> {
     let sql = "SELECT id, name, geography, created_at, archived_at, hard_limit_cents, \
-               organization FROM projects WHERE id = $1";
+               organization, model_permissions FROM projects WHERE id = $1";
     let rows = database.query(Statement::new(sql, [id.into()])).await?;
     let Some(row) = rows.first() else { return Ok(None) };
     let mut stored = read(row)?;
@@ -112,6 +112,26 @@ pub async fn update(
     change(database, id, update, now).await
 }
 
+/// Sets the models that a project may use; `None`: all. Returns `None` if the organization has no
+/// such project, or it is archived.
+///
+/// # Errors
+/// See [`Error`].
+pub async fn set_models(
+    database: &Database,
+    organization: &str,
+    id: &str,
+    models: Option<&ModelPermissions>,
+    now: Micros,
+) -> Result<Option<()>, Error> {
+    let update = Statement::new(
+        "UPDATE projects SET model_permissions = $1 \
+         WHERE id = $2 AND organization = $3 AND archived_at IS NULL",
+        [model_permissions::encode(models).into(), id.into(), organization.into()],
+    );
+    change(database, id, update, now).await
+}
+
 /// Archives a project. Returns `None` if the organization has no such project, or it is archived
 /// already.
 ///
@@ -150,6 +170,7 @@ fn read(row: &Row) -> Result<Stored, Error> {
         archived: archived_at.is_some(),
         created_at: row.integer(3)?,
         spend: SpendLimits { hard: row.optional_count(5)?.map(spend::from_cents), alerts: vec![] },
+        models: model_permissions::read(row, 7)?,
         ..Project::default()
     };
     Ok(Stored { project, organization: row.text(6)?, archived_at })

@@ -11,6 +11,7 @@ use crate::database::{Database, Row, Statement};
 use gateway_policy::dates::seconds;
 use gateway_policy::environment::Random;
 use gateway_policy::settings::Secret;
+use gateway_policy::tenants::ModelPermissions;
 
 const COLUMNS: &str = "id, name, role, created_at";
 /// Most keys per account, so that it can be deleted in one transaction.
@@ -29,7 +30,16 @@ pub struct ServiceAccount {
     pub created_at: i64,
 }
 
-/// Creates an account, with a first key that expires as given, if requested. Returns `None` if the
+/// The terms of an account's first key.
+#[derive(Clone, Copy, Debug)]
+pub struct FirstKey<'a> {
+    /// When it expires.
+    pub expires_at: Option<Micros>,
+    /// The models that it may use, of those of its project; `None`: all.
+    pub models: Option<&'a ModelPermissions>,
+}
+
+/// Creates an account, with a first key on these terms, if requested. Returns `None` if the
 /// project does not exist or is archived.
 ///
 /// # Errors
@@ -38,7 +48,7 @@ pub async fn create(
     database: &Database,
     project: &str,
     name: &str,
-    key: Option<Option<Micros>>,
+    key: Option<FirstKey<'_>>,
     now: Micros,
     random: &dyn Random,
 ) -> Result<Option<(ServiceAccount, Option<(Key, Secret)>)>, Error> {
@@ -48,9 +58,9 @@ pub async fn create(
         role: if key.is_some() { "member" } else { "none" }.into(),
         created_at: seconds(now),
     };
-    let key = key.map(|expires_at| {
+    let key = key.map(|FirstKey { expires_at, models }| {
         let service_account = Some(&*account.id);
-        keys::make(NewKey { project, service_account, name, expires_at }, now, random)
+        keys::make(NewKey { project, service_account, name, expires_at, models }, now, random)
     });
     let insert = Statement::new(
         "INSERT INTO service_accounts (id, project, name, role, created_at) \
@@ -68,23 +78,21 @@ pub async fn create(
     Ok(found(database.transact(statements).await)?.map(|_| (account, key)))
 }
 
-/// Creates another key for an account. Returns `None` if there is no such account in an active
-/// project, or it has [`MAX_KEYS`].
+/// Creates another key for the account that `new` names. Returns `None` if there is no such account
+/// in an active project, or it has [`MAX_KEYS`].
 ///
 /// # Errors
 /// See [`Error`].
 pub async fn create_key(
     database: &Database,
-    project: &str,
-    id: &str,
-    name: Option<&str>,
-    expires_at: Option<Micros>,
+    new: NewKey<'_>,
     now: Micros,
     random: &dyn Random,
 ) -> Result<Option<(Key, Secret)>, Error> {
-    let Some(account) = get(database, project, id).await? else { return Ok(None) };
-    let name = name.unwrap_or(&account.name);
-    let new = NewKey { project, service_account: Some(id), name, expires_at };
+    let Some(id) = new.service_account else { return Ok(None) };
+    if get(database, new.project, id).await?.is_none() {
+        return Ok(None);
+    }
     let (key, text) = keys::make(new, now, random);
     // Locks the account's row, so that it cannot be deleted in the meantime.
     let check = Statement::new(
@@ -137,7 +145,7 @@ pub async fn list_keys(
 ) -> Result<Listed<(Key, Option<ServiceAccount>)>, Error> {
     let source = Source {
         columns: "k.id, k.project, k.service_account, k.name, k.redacted, k.created_at, \
-                  k.expires_at, k.last_used_at, k.hash, a.id, a.name, a.role, a.created_at",
+                  k.expires_at, k.last_used_at, k.hash, k.model_permissions, a.id, a.name, a.role, a.created_at",
         table: "keys k LEFT JOIN service_accounts a \
                 ON a.id = k.service_account AND a.project = k.project",
         condition: "k.project = $1",
@@ -145,7 +153,7 @@ pub async fn list_keys(
         value: project.into(),
     };
     page::list(database, source, page, |row| {
-        let owner = row.optional_text(9)?.map(|_| read_at(row, 9)).transpose()?;
+        let owner = row.optional_text(10)?.map(|_| read_at(row, 10)).transpose()?;
         Ok((keys::read(row)?, owner))
     })
     .await

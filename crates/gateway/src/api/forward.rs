@@ -22,6 +22,7 @@ use crate::upstream::{self, OutBody, Outgoing, too_large};
 use gateway_body::{Edits, Kind, scan};
 use gateway_policy::announce::DEPRECATION;
 use gateway_policy::error::ApiError;
+use gateway_policy::model_access;
 use gateway_policy::plan::Demand;
 use gateway_policy::settings::{Base, Model};
 use gateway_policy::tenants::{Caller, ProjectLimits};
@@ -54,6 +55,7 @@ impl Exchange {
         }
         let why = match api {
             Api::Minting => "it makes keys that reach the model server without this gateway",
+            Api::MessageBatches => "its requests would run outside of the gateway's limits",
             _ => "its cost is not known",
         };
         let message = format!(
@@ -64,7 +66,7 @@ impl Exchange {
     }
 
     /// Returns whether a limit of spend or tokens applies to any request of the caller.
-    fn has_limits(&self) -> bool {
+    pub(super) fn has_limits(&self) -> bool {
         let Caller { organization, project, .. } = &*self.caller;
         let limited = |model: &Arc<Model>| {
             let limits = model.limits(organization.tier);
@@ -97,7 +99,7 @@ pub(super) async fn pass(
 ) -> Answered {
     let path = head.uri.path().to_owned();
     let segments = router::segments(&path)?;
-    let is_unlisted = matches!(api, Api::Unlisted | Api::Minting);
+    let is_unlisted = matches!(api, Api::Unlisted | Api::Minting | Api::MessageBatches);
     if is_unlisted {
         exchange.check_open(api, &head.method, &path)?;
     }
@@ -110,6 +112,10 @@ pub(super) async fn pass(
             return Err(error);
         }
     };
+    // A response that the project created belongs to it, whichever models it may use now.
+    if !matches!(api, Api::Response(_)) {
+        model_access::check(&exchange.caller, &resolved.model, &resolved.name)?;
+    }
     if let Api::Ingest(store) = api {
         resolved.plan = resolved.plan.with_ingestion(store).into();
     }
@@ -218,7 +224,9 @@ struct Collection {
 impl Collection {
     fn of_path(segments: &[&str]) -> Self {
         let (depth, is_strict) = match segments {
-            ["chat", "completions", ..] | ["fine_tuning", "jobs", ..] => (2, true),
+            ["chat", "completions", ..]
+            | ["fine_tuning", "jobs", ..]
+            | ["messages", "batches", ..] => (2, true),
             ["responses" | "files" | "vector_stores" | "conversations", ..] => (1, true),
             _ => (1, false),
         };
@@ -272,19 +280,24 @@ async fn body(
     let ids = scanned.file_ids.iter().map(|id| (ObjectKind::Object, id.read(&body).into_owned()));
     let ids: Vec<_> = ids.collect();
     exchange.owns_all(&ids).await?;
-    let Some(name) = scanned.model else { return Ok(OutBody::whole(body)) };
-    let called = name.read(&body);
-    if exchange.settings.catalog.find(&called).is_none() {
-        return Ok(OutBody::whole(body));
+    let called = scanned.model.map(|name| name.read(&body));
+    let known = called.filter(|called| exchange.settings.catalog.find(called).is_some());
+    if let Some(called) = &known {
+        *resolved = exchange.resolve_model(called)?;
     }
-    *resolved = exchange.resolve_model(&called)?;
-    let upstream_model = &resolved.model.upstream_model;
-    if called == **upstream_model {
-        return Ok(OutBody::whole(body));
-    }
+    let model = &resolved.model;
     let mut edits = Edits::new();
-    edits.set_text(name, upstream_model);
-    Ok(OutBody::Pieces(edits.apply(&body).pieces.into()))
+    let dropped = &model.upstream.drop_members;
+    edits.remove_members(&scanned, &body, |name| dropped.contains(name));
+    if let (Some(name), Some(called)) = (scanned.model, known)
+        && called != *model.upstream_model
+    {
+        edits.set_text(name, &model.upstream_model);
+    }
+    match edits.is_empty() {
+        true => Ok(OutBody::whole(body)),
+        false => Ok(OutBody::Pieces(edits.apply(&body).pieces.into())),
+    }
 }
 
 /// Returns whether an upstream might read the body as JSON, in any encoding: then it must be valid

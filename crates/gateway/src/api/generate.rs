@@ -20,8 +20,9 @@ use crate::router::Generation;
 use crate::upstream::{self, OutBody, Outgoing};
 use gateway_body::{Edits, Kind, Member, UsageFilter};
 use gateway_policy::error::ApiError;
+use gateway_policy::model_access;
 use gateway_policy::plan::Demand;
-use gateway_policy::settings::{Model, Quantities};
+use gateway_policy::settings::Model;
 
 /// Handles a request to a model.
 pub(crate) async fn answer(
@@ -42,7 +43,7 @@ pub(crate) async fn answer(
     let headers = upstream::for_upstream(&head.headers);
     let (relayed, removes_usage) =
         relayed(exchange, generation, &asked, &body, (path(&head), headers)).await?;
-    Ok(pass(exchange, generation.kind, relayed, removes_usage))
+    Ok(pass(exchange, (generation.kind, &asked), relayed, removes_usage))
 }
 
 /// The same for a line of a batch: returns the upstream's whole response.
@@ -74,16 +75,22 @@ async fn relayed(
     body: &Bytes,
     (path, headers): (&str, HeaderMap),
 ) -> Result<(Relayed, bool), ApiError> {
-    let resolved = resolve_model(exchange, generation.kind, asked, body)?;
-    if let Err(error) = check(exchange, asked, body).await {
+    let mut resolved = resolve_model(exchange, generation.kind, asked, body)?;
+    model_access::check(&exchange.caller, &resolved.model, &resolved.name)?;
+    if let Err(error) = check(exchange, asked, body, &resolved).await {
         return Err(shown(exchange, error, Some(&resolved.name)).await);
     }
-    let demand = demand(asked, &resolved);
+    if counts_tokens(generation.kind) {
+        // A request, but no model processes the tokens.
+        resolved.price = None;
+        resolved.plan = resolved.plan.without_money().into();
+    }
+    let demand = demand(generation.kind, asked, &resolved);
     let base = match exchange.base(&resolved.model.upstream) {
         Ok(base) => base.clone(),
         Err(error) => return Err(shown(exchange, error, Some(&resolved.name)).await),
     };
-    let input = if counts_tokens(asked) { demand.tokens } else { asked.input_estimate() };
+    let input = if counts_tokens(generation.kind) { 0 } else { asked.input_estimate() };
     let mut account = exchange.reserve(&resolved, demand, generation.endpoint, input).await?;
     if hides_output(generation.kind, asked, &resolved) {
         account.hides_output(asked.most_output(resolved.model.max_output_tokens));
@@ -129,7 +136,28 @@ fn resolve_model(
 }
 
 /// Checks the rules of the contract, and the ownership of objects.
-async fn check(exchange: &Exchange, asked: &RequestBody, body: &Bytes) -> Result<(), ApiError> {
+async fn check(
+    exchange: &Exchange,
+    asked: &RequestBody,
+    body: &Bytes,
+    resolved: &ResolvedModel,
+) -> Result<(), ApiError> {
+    if let Some(member) = asked.other_models()
+        && !resolved.model.upstream.drop_members.contains(member)
+        && (exchange.has_limits() || model_access::is_restricted(&exchange.caller))
+    {
+        let message = format!(
+            "`{member}` is not served where limits apply: the request is reserved and charged as \
+             one of its `model`. Please send another request if it fails."
+        );
+        return Err(ApiError::bad_request("other_models_not_supported", message).param(member));
+    }
+    let is_searched = resolved.price.is_some_and(|price| price.web_search > 0);
+    if is_searched && resolved.plan.has_hard_limit && asked.searches_without_end() {
+        let message = "The tool for web searches needs `max_uses`, because a hard spend limit \
+                       applies.";
+        return Err(ApiError::invalid_value("tools", message));
+    }
     if asked.is_transparent_jpeg(body) {
         let message = "A transparent background needs an `output_format` of png or webp; jpeg has \
                        no transparency.";
@@ -144,29 +172,28 @@ async fn check(exchange: &Exchange, asked: &RequestBody, body: &Bytes) -> Result
     exchange.owns_all(&asked.references(body)).await
 }
 
-fn counts_tokens(asked: &RequestBody) -> bool {
-    matches!(asked, RequestBody::Json(Kind::InputTokens, _))
+/// Returns whether a request only counts the tokens of its input.
+fn counts_tokens(kind: Kind) -> bool {
+    matches!(kind, Kind::InputTokens | Kind::MessageTokens)
 }
 
 /// The token estimate and the other amounts (specification: What the service does, item 6).
-fn demand(asked: &RequestBody, resolved: &ResolvedModel) -> Demand {
-    if counts_tokens(asked) {
-        // Counting tokens is a request, but no model processes the tokens.
-        return Demand { tokens: 1, ..Demand::default() };
+fn demand(kind: Kind, asked: &RequestBody, resolved: &ResolvedModel) -> Demand {
+    if counts_tokens(kind) {
+        return Demand::default();
     }
     let (model, plan) = (&resolved.model, &resolved.plan);
     let input = asked.input_estimate();
-    let explicit = asked.max_tokens();
-    let estimate = input.max(explicit.unwrap_or(0));
-    let long_context = model.long_context_tokens.is_some_and(|most| estimate > most);
+    let explicit = asked.max_tokens().unwrap_or(0);
+    // The context is long by its input, however much output the request allows.
+    let long_context = model.long_context_tokens.is_some_and(|most| input > most);
     // A default is capped at the limit, so that it can fit; a requested amount is not.
     let capped = input.min(plan.most_tokens(long_context));
     let cost = resolved.price.map_or(0, |price| {
-        let output = asked.most_output(model.max_output_tokens);
-        price.cost_of(&Quantities::of_tokens(input, output))
+        asked.most_cost(&price, input, asked.most_output(model.max_output_tokens))
     });
     Demand {
-        tokens: capped.max(explicit.unwrap_or(0)).max(1),
+        tokens: capped.max(explicit).max(1),
         long_context,
         images: asked.images(),
         audio_milliseconds: asked.audio_milliseconds(),
@@ -213,6 +240,8 @@ fn edited(
                     _ => {}
                 }
             }
+            let dropped = &resolved.model.upstream.drop_members;
+            edits.remove_members(scanned, body, |name| dropped.contains(name));
             let chats = matches!(kind, Kind::Chat | Kind::Completions);
             let asks = chats && scanned.stream && !scanned.stream_options.wants_usage;
             if asks {
@@ -220,8 +249,12 @@ fn edited(
             }
             asks
         }
-        RequestBody::Form(_) => {
+        RequestBody::Form(form) => {
             edit_model(&mut edits, asked, &resolved.model, body);
+            let dropped = &resolved.model.upstream.drop_members;
+            for (_, span) in form.parts.iter().filter(|(name, _)| dropped.contains(name)) {
+                edits.remove(*span);
+            }
             false
         }
     };
@@ -254,18 +287,20 @@ fn edit_model(edits: &mut Edits, asked: &RequestBody, model: &Model, body: &Byte
 
 fn pass(
     exchange: &Exchange,
-    kind: Kind,
+    (kind, asked): (Kind, &RequestBody),
     relayed: Relayed,
     removes_usage: bool,
 ) -> Response<AnswerBody> {
     let is_events = relayed.is_events();
     let watch = match relayed.reader() {
+        _ if counts_tokens(kind) => Watch::Nothing,
         Some(_) if is_events && removes_usage => Watch::Removing(UsageFilter::new()),
         Some(reader) => Watch::Usage(reader),
         None => Watch::Nothing,
     };
     let on_object_id = match kind {
         Kind::Responses => Some(exchange.remembers(ObjectKind::Response)),
+        Kind::Messages if asked.is_kept() => Some(exchange.remembers(ObjectKind::Object)),
         Kind::VideoEdits => Some(exchange.remembers(ObjectKind::Object)),
         _ => None,
     };

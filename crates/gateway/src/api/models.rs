@@ -10,13 +10,13 @@ use serde::Serialize;
 use super::{Answered, Exchange};
 use crate::answer::AnswerBody;
 use gateway_policy::dates;
+use gateway_policy::model_access;
 use gateway_policy::settings::{LimitSet, Model};
 use gateway_policy::tenants::Tier;
 
 /// All models and aliases that can be used.
 pub(crate) fn list(exchange: &Exchange) -> Response<AnswerBody> {
-    let now = exchange.now;
-    let served = exchange.settings.catalog.models().filter(|model| model.is_served(now));
+    let served = usable(exchange);
     let mut data = Vec::new();
     for model in served {
         data.push(Entry::of_model(model, &model.name));
@@ -25,10 +25,19 @@ pub(crate) fn list(exchange: &Exchange) -> Response<AnswerBody> {
     json(&List { object: "list", data })
 }
 
+/// The models that are served, and that the caller may use.
+fn usable(exchange: &Exchange) -> impl Iterator<Item = &Arc<Model>> {
+    let is_usable = |model: &&Arc<Model>| {
+        model.is_served(exchange.now) && model_access::may_use(&exchange.caller, model)
+    };
+    exchange.settings.catalog.models().filter(is_usable)
+}
+
 /// One model or alias.
 pub(crate) async fn get(exchange: &mut Exchange, name: &[&str]) -> Answered {
     let name = decoded(&name.join("/"));
     let resolved = exchange.resolve_model(&name)?;
+    model_access::check(&exchange.caller, &resolved.model, &resolved.name)?;
     exchange.show_limits(&resolved).await;
     Ok(json(&Entry::of_model(&resolved.model, &name)))
 }
@@ -77,8 +86,7 @@ impl<'a> Entry<'a> {
 /// specification leaves the shape open.
 pub(crate) fn fine_tuning_limits(exchange: &Exchange) -> Response<AnswerBody> {
     let tier = exchange.caller.organization.tier;
-    let served = exchange.settings.catalog.models().filter(|model| model.is_served(exchange.now));
-    let data = served.map(|model| FineTuning::of_model(model, tier)).collect();
+    let data = usable(exchange).map(|model| FineTuning::of_model(model, tier)).collect();
     json(&List { object: "list", data })
 }
 

@@ -8,8 +8,12 @@ use hyper::header;
 
 use crate::object_owners::ObjectKind;
 use crate::router::{self, Generation};
-use gateway_body::{Background, Kind, Scanned, scan};
+use gateway_body::{Background, CacheMark, Kind, Scanned, WebSearches, scan};
 use gateway_policy::error::ApiError;
+use gateway_policy::settings::{Price, Quantities};
+
+/// Web searches that are reserved for a tool without `max_uses`.
+const USUAL_SEARCHES: u32 = 10;
 
 /// The contents of a request's body.
 #[derive(Debug)]
@@ -89,6 +93,8 @@ impl RequestBody {
     /// The request's output limit in tokens.
     pub(super) fn max_tokens(&self) -> Option<u64> {
         match self {
+            // Servers of Messages know only this one.
+            Self::Json(Kind::Messages, scanned) => scanned.limits[2].map(Into::into),
             Self::Json(_, scanned) => scanned.max_tokens().map(|most| most.tokens.into()),
             Self::Form(_) => None,
         }
@@ -109,6 +115,50 @@ impl RequestBody {
             }
             Self::Form(_) => default,
         }
+    }
+
+    /// Upper bound of the cost of this input and output: all input at the dearest price that may
+    /// apply, and the searches that the server may make.
+    pub(super) fn most_cost(&self, price: &Price, input: u64, output: u64) -> u64 {
+        let (mark, searches) = match self {
+            Self::Json(_, scanned) => (scanned.cache_mark, scanned.web_searches),
+            Self::Form(_) => (CacheMark::Absent, WebSearches::Absent),
+        };
+        let web_searches = match searches {
+            WebSearches::Absent => 0,
+            WebSearches::AtMost(most) => most,
+            WebSearches::Unbounded => USUAL_SEARCHES,
+        };
+        let plain = Quantities {
+            web_searches: web_searches.into(),
+            ..Quantities::of_tokens(input, output)
+        };
+        let written = Quantities { cache_write: input, ..plain };
+        let written_1h = Quantities { cache_write_1h: input, ..plain };
+        let possible: &[Quantities] = match mark {
+            CacheMark::Absent => &[plain],
+            CacheMark::FiveMinutes => &[plain, written],
+            CacheMark::Hour => &[plain, written, written_1h],
+        };
+        possible.iter().map(|used| price.cost_of(used)).max().unwrap_or(0)
+    }
+
+    /// Returns whether a tool for web searches has no maximum.
+    pub(super) fn searches_without_end(&self) -> bool {
+        matches!(self, Self::Json(_, scanned) if scanned.web_searches == WebSearches::Unbounded)
+    }
+
+    /// The member that names other models, if there is one.
+    pub(super) fn other_models(&self) -> Option<&'static str> {
+        match self {
+            Self::Json(_, scanned) => scanned.other_models,
+            Self::Form(_) => None,
+        }
+    }
+
+    /// Returns whether the server keeps the answer for later requests, by its id.
+    pub(super) fn is_kept(&self) -> bool {
+        matches!(self, Self::Json(_, scanned) if scanned.is_kept)
     }
 
     /// Images to generate.

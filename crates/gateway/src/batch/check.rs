@@ -14,6 +14,7 @@ use crate::api::{self, LineRequest};
 use crate::state::Gateway;
 use gateway_policy::dates::seconds;
 use gateway_policy::error::ApiError;
+use gateway_policy::model_access;
 use gateway_policy::refusal::{queue_full, queue_full_today};
 use gateway_policy::settings::{Model, Settings};
 use gateway_policy::tenants::Caller;
@@ -56,7 +57,7 @@ pub(crate) async fn check(
         return fail(gateway, batch, &[error.param("input_file_id")]).await;
     };
     let settings = gateway.settings.load_full();
-    let mut checking = Checking::new(gateway, &settings, batch);
+    let mut checking = Checking::new(gateway, &settings, &caller, batch);
     let mut lines = Lines::new(database, &file);
     let mut number = 0;
     while let Some(line) = lines.next().await? {
@@ -180,6 +181,7 @@ impl Fault {
 struct Checking<'a> {
     gateway: &'a Gateway,
     settings: &'a Settings,
+    caller: &'a Caller,
     batch: &'a Batch,
     names: HashSet<Box<str>>,
     model: Option<(Arc<Model>, String)>,
@@ -204,10 +206,16 @@ struct Written<'a> {
 }
 
 impl<'a> Checking<'a> {
-    fn new(gateway: &'a Gateway, settings: &'a Settings, batch: &'a Batch) -> Self {
+    fn new(
+        gateway: &'a Gateway,
+        settings: &'a Settings,
+        caller: &'a Caller,
+        batch: &'a Batch,
+    ) -> Self {
         Self {
             gateway,
             settings,
+            caller,
             batch,
             names: HashSet::new(),
             model: None,
@@ -296,6 +304,10 @@ impl<'a> Checking<'a> {
             let message = format!("The model `{name}` does not exist or is no longer served.");
             return Err(Fault::new("model_not_found", message).param("body.model"));
         };
+        model_access::check(self.caller, model, name).map_err(|error| {
+            let code = error.code().unwrap_or("model_not_found");
+            Fault::new(code, error.message().to_owned()).param("body.model")
+        })?;
         match &self.model {
             None => self.model = Some((Arc::clone(model), name.to_owned())),
             Some((first, first_name)) if first.name != model.name => {

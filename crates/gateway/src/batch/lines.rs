@@ -232,6 +232,7 @@ impl Lines<'_> {
                 let is_same = |known: &Arc<Caller>| {
                     Arc::ptr_eq(&known.project, &now.project)
                         && Arc::ptr_eq(&known.organization, &now.organization)
+                        && known.models == now.models
                 };
                 if !self.caller.as_ref().is_some_and(is_same) {
                     self.caller = Some(now);

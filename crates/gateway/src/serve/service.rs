@@ -21,6 +21,8 @@ use gateway_policy::headers::LimitHeaders;
 use gateway_store::database::Statement;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// The same of Messages.
+const MESSAGE_REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
 const ORGANIZATION: HeaderName = HeaderName::from_static("openai-organization");
 const PROCESSING: HeaderName = HeaderName::from_static("openai-processing-ms");
 
@@ -52,13 +54,21 @@ async fn answer_api(
     let began = gateway.clock.now();
     let method = request.method().clone();
     let path = tracing::enabled!(tracing::Level::DEBUG).then(|| request.uri().path().to_owned());
+    let is_message = router::speaks_messages(request.uri().path());
     let number = gateway.ids.next();
     let mut seen = Seen::default();
     let answered = dispatch(&gateway, pages, request, route, (number, began, slot), &mut seen);
     let answered = Box::pin(answered).await;
-    let mut response = answered.unwrap_or_else(ApiError::into_response);
+    let mut response = answered.unwrap_or_else(|error| match is_message {
+        true => error.for_messages(&request_id(number)).into_response(),
+        false => error.into_response(),
+    });
     let headers = response.headers_mut();
     seen.shown.put(headers);
+    if is_message {
+        seen.shown.put_for_messages(headers, began);
+        headers.insert(MESSAGE_REQUEST_ID, text_value(&request_id(number)));
+    }
     headers.extend(std::mem::take(&mut seen.headers));
     headers.insert(REQUEST_ID, text_value(&request_id(number)));
     if let Some(organization) = &seen.organization {
@@ -165,7 +175,8 @@ async fn handle(
         | Api::Remix
         | Api::PassThrough
         | Api::Unlisted
-        | Api::Minting => api::forward::answer(exchange, route, request).await,
+        | Api::Minting
+        | Api::MessageBatches => api::forward::answer(exchange, route, request).await,
     }
 }
 

@@ -82,7 +82,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use gateway_policy::settings::{Base, Secret};
+    use gateway_policy::settings::{Base, DropMembers, KeyHeader, Secret};
 
     fn upstream() -> Upstream {
         let origin = hyper::Uri::from_static("http://gpu-7.internal:8000");
@@ -95,6 +95,8 @@ mod tests {
             },
             regions: Vec::new(),
             key: Some(Secret::new("sk-very-secret")),
+            key_header: KeyHeader::default(),
+            drop_members: DropMembers::default(),
             timeout: Duration::from_secs(1),
             idle_timeout: Duration::from_secs(1),
         }

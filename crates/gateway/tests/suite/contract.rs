@@ -24,7 +24,10 @@
 //! | headers on every response whose key and model were recognised; request id, organization, time on all | `headers::every_kind_of_response_has_limit_headers`, `::responses_without_a_known_key_or_model_have_no_limit_headers` |
 //! | headers show the state after the reservation; reset forms | `headers::limit_headers_state_the_remainder_after_the_reservation`, `policy::duration` |
 //! | the scarcer of model and group; the daily limit only without one per minute | `headers::limit_headers_show_the_scarcer_of_model_and_group` |
-//! | project headers only where they apply | `headers::project_headers_appear_with_a_project_token_limit` |
+//! | project headers only where they apply | `headers::project_headers_appear_with_a_project_token_limit`, `::project_headers_appear_with_a_project_request_limit` |
+//! | model permissions of projects and keys, on every route that names a model | `permissions` |
+//! | Messages: estimate, reservation, settlement, errors and headers in the form of that wire | `messages` |
+//! | members that choose another server are removed; other models to try are refused | `members` |
 //! | paths of unknown cost are closed where limits apply; upgrades are refused | `paths::a_path_of_unknown_cost_is_closed_where_limits_apply`, `::an_upgrade_is_no_usual_request` |
 //! | requests without a model draw on `*` | `headers::requests_without_a_model_show_the_limits_of_the_pseudo_model`, `::pass_through_requests_draw_on_the_named_model` |
 //! | spend limits: codes, `insufficient_quota`, never retried | `money::each_spend_limit_has_its_code`, `::the_tier_spend_limit_has_its_code` |
@@ -67,9 +70,12 @@ mod edits;
 mod ends;
 mod estimates;
 mod headers;
+mod members;
+mod messages;
 mod models;
 mod money;
 mod paths;
+mod permissions;
 mod refusals;
 mod tenants;
 mod upstreams;

@@ -3,6 +3,7 @@
 
 mod admin;
 mod bad_input;
+mod batch_models;
 mod batches;
 mod common;
 mod contract;

@@ -8,11 +8,14 @@ use std::time::{Duration, Instant};
 use crate::common::both_stores::on_both_stores;
 use crate::common::node::{NOW, Node};
 use crate::common::servers;
+use gateway_policy::tenants::{ModelPermissions, PermissionMode};
 use gateway_store::ErrorKind;
 use gateway_store::records::batches::{self, Batch, Status};
 use gateway_store::records::files::{self, File, Purpose};
 use gateway_store::records::responses::ObjectOwner;
-use gateway_store::records::{Page, batch_lines, owned_objects, responses};
+use gateway_store::records::{
+    Page, batch_lines, keys, owned_objects, projects, responses, service_accounts,
+};
 
 const SECOND: u64 = 1_000_000;
 const AT: i64 = NOW as i64;
@@ -23,7 +26,32 @@ on_both_stores!(
     no_line_is_run_by_two_nodes,
     lines_of_a_dead_node_are_taken_over,
     ids_belong_to_who_made_them,
+    lists_of_models_come_back_as_they_went_in,
 );
+
+async fn lists_of_models_come_back_as_they_went_in(node: &Node) {
+    let (database, now) = (&node.database, NOW * SECOND);
+    let project = node.project().await;
+    let (key, _) = node.key(&project).await;
+    let organization = projects::get(database, &project).await.unwrap().unwrap().organization;
+    let names = vec!["*".into(), "a \"quoted\" na\u{ef}ve name\n".into()];
+    let list = ModelPermissions::new(PermissionMode::Allow, names);
+    for list in [Some(&list), None] {
+        let set = projects::set_models(database, &organization, &project, list, now).await;
+        set.unwrap().unwrap();
+        keys::set_models(database, &project, &key, list, now).await.unwrap().unwrap();
+        let stored = projects::get(database, &project).await.unwrap().unwrap();
+        assert_eq!(stored.project.models.as_ref(), list);
+        let stored = keys::get(database, &project, &key).await.unwrap().unwrap();
+        assert_eq!(stored.models.as_ref(), list);
+        // The list of keys has other columns after those of the key.
+        let listed =
+            service_accounts::list_keys(database, &project, &Page::first(5)).await.unwrap();
+        assert_eq!(listed.items[0].0.models.as_ref(), list);
+    }
+    let other = projects::set_models(database, "org-other", &project, Some(&list), now).await;
+    assert_eq!(other.unwrap(), None);
+}
 
 async fn files_come_back_as_they_went_in(node: &Node) {
     let file = File {

@@ -229,7 +229,13 @@ impl Node {
         let made = projects::create(database, DEFAULT_ORGANIZATION, "p", None, now, random).await;
         let project = made.unwrap().unwrap().project.id.clone();
         let (service_account, name) = (None, "k");
-        let new = keys::NewKey { project: &project, service_account, name, expires_at: None };
+        let new = keys::NewKey {
+            project: &project,
+            service_account,
+            name,
+            expires_at: None,
+            models: None,
+        };
         let (_, text) = keys::create(database, new, now, random).await.unwrap().unwrap();
         (text.reveal().to_owned(), project)
     }

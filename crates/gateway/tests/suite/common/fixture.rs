@@ -171,7 +171,8 @@ impl Fixture {
     }
 
     pub(crate) async fn key(&self, project: &str, name: &str) -> String {
-        let new = keys::NewKey { project, service_account: None, name, expires_at: None };
+        let new =
+            keys::NewKey { project, service_account: None, name, expires_at: None, models: None };
         let now = self.gateway.clock().now();
         let made = keys::create(self.gateway.database(), new, now, &ThreadRandom).await;
         made.unwrap().unwrap().1.reveal().to_owned()

@@ -164,10 +164,14 @@ async fn limit_headers_show_the_scarcer_of_model_and_group() {
 #[tokio::test]
 async fn a_long_context_shows_its_own_bucket() {
     let tier = "[tiers.free.limits]\nbig = { tpm = 1000, tpd = 100000, long_context_tpm = 6000 }\n";
-    let long = shown(tier, chat_with(json!({ "max_tokens": 600 }))).await;
+    let of = |input: usize| json!([{ "content": "x".repeat(4 * input) }]);
+    let long = shown(tier, chat_with(json!({ "messages": of(600) }))).await;
     assert_eq!(long.limits("tokens"), ["6000", "5400", "6s"]);
-    let usual = shown(tier, chat_with(json!({ "max_tokens": 500 }))).await;
+    let usual = shown(tier, chat_with(json!({ "messages": of(500) }))).await;
     assert_eq!(usual.limits("tokens"), ["1000", "500", "30s"]);
+    // A long answer is no long context.
+    let answer = chat_with(json!({ "messages": of(1), "max_tokens": 600 }));
+    assert_eq!(shown(tier, answer).await.limits("tokens"), ["1000", "400", "36s"]);
 }
 
 #[tokio::test]
@@ -193,6 +197,29 @@ async fn project_headers_appear_with_a_project_token_limit() {
     let large = chat_with(json!({ "max_tokens": 601 }));
     let large = gateway.post(&tenant, "/v1/chat/completions", &large).await;
     assert_eq!(large.limits("project-tokens"), ["600", "595", "500ms"]);
+}
+
+#[tokio::test]
+async fn project_headers_appear_with_a_project_request_limit() {
+    let (gateway, _upstream) = start(&format!("{BIG}[tiers.free.limits.big]\nrpm = 10\n")).await;
+    for (limits, shown) in [
+        (Value::Null, ["", "", ""]),
+        (json!({ "max_tokens_per_1_minute": 600 }), ["", "", ""]),
+        (json!({ "max_requests_per_1_minute": 5 }), ["5", "4", "12s"]),
+        (json!({ "max_requests_per_1_day": 100 }), ["100", "99", "14m24s"]),
+        (
+            json!({ "max_requests_per_1_minute": 6, "max_requests_per_1_day": 100 }),
+            ["6", "5", "10s"],
+        ),
+    ] {
+        let tenant = gateway.tenant("free").await;
+        if !limits.is_null() {
+            gateway.project_limits(&tenant, "big", limits.clone()).await;
+        }
+        let answer = gateway.chat(&tenant).await;
+        assert_eq!(answer.limits("project-requests"), shown, "{limits}");
+        assert_eq!(answer.limits("requests"), ["10", "9", "6s"], "{limits}");
+    }
 }
 
 #[tokio::test]

@@ -28,7 +28,8 @@ async fn limited(tier: &str) -> (TestGateway, Upstream, Tenant) {
 /// Requests 60 tokens, all of them used, twice.
 async fn sixty_twice(gateway: &TestGateway, upstream: &Upstream, tenant: &Tenant) -> Answer {
     upstream.script([Script::json(&chat(&usage(10, 50)))]);
-    let body = chat_with(json!({ "max_tokens": 60 }));
+    let input = json!([{ "content": "x".repeat(4 * 60) }]);
+    let body = chat_with(json!({ "max_tokens": 60, "messages": input }));
     assert_eq!(gateway.post(tenant, CHAT, &body).await.status, 200);
     gateway.is_idle().await;
     gateway.post(tenant, CHAT, &body).await

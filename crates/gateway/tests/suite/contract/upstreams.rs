@@ -151,7 +151,7 @@ async fn an_upstream_429_has_its_own_code() {
     assert_eq!(gateway.chat(&tenant).await.header("retry-after"), "");
 }
 
-fn gzip(text: &str) -> Bytes {
+pub(super) fn gzip(text: &str) -> Bytes {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
     encoder.write_all(text.as_bytes()).unwrap();
     encoder.finish().unwrap().into()
