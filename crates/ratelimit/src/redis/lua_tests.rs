@@ -1,4 +1,4 @@
-//! The library's arithmetic against the bucket, in a real store whose clock the test controls.
+//! The library's arithmetic against the meters of one process, in a real store whose clock the test controls.
 #![allow(clippy::disallowed_methods)]
 
 use proptest::prelude::*;
@@ -6,7 +6,8 @@ use proptest::test_runner::TestRunner;
 
 use super::wire::{self, Change, Terms};
 use crate::bucket::Bucket;
-use crate::{Bound, DAY, Draw, Limit, MINUTE, Micros};
+use crate::meter::{Meter, Reserved};
+use crate::{Bound, DAY, Draw, Limit, MINUTE, Micros, Remedy};
 
 #[path = "../../tests/suite/store/mod.rs"]
 mod store;
@@ -45,22 +46,35 @@ impl Remote<'_> {
     }
 
     fn reserve(&mut self, limit: Limit, amount: u64, client: u64) -> wire::MeterReply {
+        let bound = Bound::Rate { limit, counts_refusals: true };
+        self.reserve_on(1, bound, amount, client)
+    }
+
+    fn reserve_on(
+        &mut self,
+        node: u64,
+        bound: Bound,
+        amount: u64,
+        client: u64,
+    ) -> wire::MeterReply {
         let mut args = vec![b"1000".to_vec(), b"1".to_vec(), b"60000".to_vec()];
         wire::push(&mut args, client);
-        let bound = Bound::Rate { limit, counts_refusals: true };
         let draw = Draw { meter: "m", bound, amount, set: 0 };
-        wire::push_draw(&mut args, 1, &draw, Terms::default());
+        wire::push_draw(&mut args, node, &draw, Terms::default());
         self.requests += 1;
         let third = format!("r{}", self.requests);
         wire::read_replies(&self.call("reserve", &third, &args)[2..])[0]
     }
 
     fn change(&mut self, limit: Limit, refund: u64, since: Micros, owe: u64) -> wire::MeterReply {
+        let bound = Bound::Rate { limit, counts_refusals: false };
+        self.change_on(1, &Change { refund, since, owe, ..Change::none(bound) })
+    }
+
+    fn change_on(&mut self, node: u64, change: &Change) -> wire::MeterReply {
         self.requests += 1;
         let mut args = vec![b"1000".to_vec(), b"1".to_vec(), self.requests.to_string().into()];
-        let bound = Bound::Rate { limit, counts_refusals: false };
-        let change = Change { refund, since, owe, ..Change::none(bound) };
-        wire::push_change(&mut args, 1, "m", &change);
+        wire::push_change(&mut args, node, "m", change);
         wire::read_changed(&self.call("adjust", "n", &args)[2..])[0]
     }
 }
@@ -161,4 +175,152 @@ fn the_lua_script_agrees_with_the_bucket() {
         Ok(())
     };
     runner.run(&history(), check).unwrap();
+}
+
+#[derive(Clone, Debug)]
+enum Money {
+    Reserve(u64, u64),
+    /// An open reservation, and what it cost or, if it stays open, may cost, in parts of its amount.
+    Settle(usize, Option<f64>),
+    Shrink(usize, f64),
+    NextMonth,
+    Seed(u64),
+    /// A node reports nothing for longer than the store keeps its reservations.
+    Die(u64),
+}
+
+fn money() -> impl Strategy<Value = Vec<Money>> {
+    let one = prop_oneof![
+        6 => (0..3u64, 0..400u64).prop_map(|(node, amount)| Money::Reserve(node, amount)),
+        4 => (any::<usize>(), prop::option::of(0.0..1.5)).prop_map(|(n, part)| Money::Settle(n, part)),
+        2 => (any::<usize>(), 0.0..1.2).prop_map(|(n, part)| Money::Shrink(n, part)),
+        1 => Just(Money::NextMonth),
+        1 => (0..900u64).prop_map(Money::Seed),
+        1 => (0..3u64).prop_map(Money::Die),
+    ];
+    prop::collection::vec(one, 1..40)
+}
+
+/// The reservations that a node has open in a month.
+fn open_of(node: u64, month: u32, open: &[(u64, Reserved)]) -> u64 {
+    let ours = open.iter().filter(|(owner, one)| *owner == node && one.month == month);
+    ours.map(|(_, one)| one.amount).sum()
+}
+
+/// After any operations of several nodes, the store and the meter of one process admit the same, refuse for the same
+/// reason, and have the same spend.
+#[test]
+fn spend_in_the_store_agrees_with_spend_in_memory() {
+    const MOST: u64 = 1000;
+    let store = store::Store::start();
+    let mut connection = redis::Client::open(store.url()).unwrap().get_connection().unwrap();
+    load(&mut connection);
+    let mut runner = TestRunner::new(ProptestConfig::with_cases(300));
+    let connection = std::cell::RefCell::new(connection);
+    let check = |all: Vec<Money>| {
+        let connection = &mut *connection.borrow_mut();
+        redis::cmd("FLUSHDB").exec(connection).unwrap();
+        let mut remote = Remote { connection, requests: 0 };
+        let (mut now, mut month) = (1_800_000_000_000_000, 1);
+        let mut open: Vec<(u64, Reserved)> = Vec::new();
+        let bound_of = |month| Bound::Spend { most: Some(MOST), month };
+        let mut meter = Meter::new(bound_of(month));
+        for operation in all {
+            let bound = bound_of(month);
+            now += 1000;
+            remote.clock(now);
+            meter.follow(bound, now);
+            let reply = match operation {
+                Money::NextMonth => {
+                    month += 1;
+                    continue;
+                }
+                Money::Reserve(node, amount) => {
+                    let reply = remote.reserve_on(node, bound, amount, 0);
+                    let expected = match meter.remedy(bound, amount, 0) {
+                        None => {
+                            meter.take(amount);
+                            open.push((node, Reserved { since: now, month, amount }));
+                            -3
+                        }
+                        Some(Remedy::Reserved) => -5,
+                        Some(_) => -1,
+                    };
+                    prop_assert_eq!(reply.helps, expected, "{} {:?}", amount, meter);
+                    reply
+                }
+                Money::Settle(which, part) if !open.is_empty() => {
+                    let (node, one) = open.swap_remove(which % open.len());
+                    let actual = part.map(|part| (part * one.amount as f64) as u64);
+                    let stays = actual.unwrap_or(one.amount);
+                    match actual {
+                        Some(actual) => meter.settle(one, actual, now),
+                        None => meter.close(one),
+                    }
+                    remote.change_on(
+                        node,
+                        &Change {
+                            refund: one.amount.saturating_sub(stays),
+                            owe: if one.month == month {
+                                stays.saturating_sub(one.amount)
+                            } else {
+                                0
+                            },
+                            since: one.since,
+                            month: one.month,
+                            open: open_of(node, month, &open),
+                            ..Change::none(bound)
+                        },
+                    )
+                }
+                Money::Shrink(which, part) if !open.is_empty() => {
+                    let place = which % open.len();
+                    let (node, one) = open[place];
+                    let to = ((part * one.amount as f64) as u64).min(one.amount);
+                    meter.shrink(one, to, now);
+                    open[place].1.amount = to;
+                    let (refund, open) = (one.amount - to, open_of(node, month, &open));
+                    let (since, month) = (one.since, one.month);
+                    let change = Change { refund, since, month, open, ..Change::none(bound) };
+                    remote.change_on(node, &change)
+                }
+                Money::Seed(at_least) => {
+                    // With reservations, the store cannot know whether they are part of the sum.
+                    if open.iter().any(|(_, one)| one.month == month) {
+                        continue;
+                    }
+                    let mut args = vec![b"1".to_vec()];
+                    wire::push_bound(&mut args, "m", bound);
+                    wire::push(&mut args, at_least);
+                    remote.call("seed", "n", &args);
+                    meter.raise(bound, at_least);
+                    continue;
+                }
+                Money::Die(node) => {
+                    now += 300_000_000;
+                    remote.clock(now);
+                    // The others report in time.
+                    for other in (0..3).filter(|other| *other != node) {
+                        let open = open_of(other, month, &open);
+                        remote.change_on(other, &Change { open, ..Change::none(bound) });
+                    }
+                    open.retain(|(owner, one)| {
+                        if *owner == node {
+                            meter.close(*one);
+                        }
+                        *owner != node
+                    });
+                    continue;
+                }
+                Money::Settle(..) | Money::Shrink(..) => continue,
+            };
+            let state = meter.state(bound);
+            prop_assert_eq!(
+                (reply.state.used, reply.state.remaining),
+                (state.used, state.remaining)
+            );
+        }
+        Ok(())
+    };
+    runner.run(&money(), check).unwrap();
 }

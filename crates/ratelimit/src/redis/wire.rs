@@ -28,6 +28,8 @@ pub(super) struct Change {
     pub(super) month: u32,
     pub(super) owe: u64,
     pub(super) used: u64,
+    /// For spend, all open reservations of this node.
+    pub(super) open: u64,
     pub(super) terms: Terms,
 }
 
@@ -35,7 +37,7 @@ impl Change {
     /// A change without an effect.
     pub(super) fn none(bound: Bound) -> Self {
         let terms = Terms::default();
-        Self { bound, refund: 0, since: 0, month: 0, owe: 0, used: 0, terms }
+        Self { bound, refund: 0, since: 0, month: 0, owe: 0, used: 0, open: 0, terms }
     }
 }
 
@@ -94,7 +96,7 @@ pub(super) fn push_draw(args: &mut Vec<Vec<u8>>, node: u64, draw: &Draw<'_>, ter
     push(args, terms.least);
 }
 
-/// Appends the thirteen arguments of a change.
+/// Appends the fourteen arguments of a change.
 pub(super) fn push_change(args: &mut Vec<Vec<u8>>, node: u64, meter: &str, change: &Change) {
     push_bound(args, meter, change.bound);
     push(args, change.refund.min(LARGEST));
@@ -106,6 +108,7 @@ pub(super) fn push_change(args: &mut Vec<Vec<u8>>, node: u64, meter: &str, chang
     push(args, change.terms.want);
     push(args, change.terms.least);
     push(args, u64::from(change.month));
+    push(args, change.open.min(LARGEST));
 }
 
 pub(super) fn push(args: &mut Vec<Vec<u8>>, number: u64) {
@@ -171,6 +174,7 @@ pub(super) fn refused(replies: &[MeterReply]) -> Decision {
         -1 => Remedy::NothingSoon,
         -2 => Remedy::GiveBack,
         -4 => Remedy::AskForLess,
+        -5 => Remedy::Reserved,
         wait => Remedy::Wait(wait.try_into().unwrap_or(0)),
     };
     let refusals = replies.iter().enumerate().filter(|(_, reply)| reply.helps != -3);

@@ -3,4 +3,5 @@
 
 mod histories;
 mod shared;
+mod spend;
 mod store;
