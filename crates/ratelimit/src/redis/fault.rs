@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 const LEAST_VERSION: u32 = 7;
 
 const NEEDED: &str = "allow it with ACL SETUSER: ~limits:* +fcall +function|list +function|load +info +dbsize +time \
-                      +select +cluster|info +client|setinfo +hget +hset +get +set +exists +pttl +pexpire";
+                      +select +cluster|info +hget +hset +get +set +exists +pttl +pexpire";
 
 /// A fault that the store's report shows.
 #[derive(Debug)]
@@ -89,10 +89,7 @@ pub(super) fn of_error(error: &RedisError) -> Option<Error> {
             "does not have the database that [limits] url names",
             "give a smaller number there, or none",
         ),
-        _ if has("InvalidContentType") || has("corrupt message") => misconfigured(
-            "does not speak TLS",
-            "begin [limits] url with redis://, or give its port for TLS",
-        ),
+        _ if has("InvalidContentType") || has("corrupt message") => without_tls(),
         _ if has("peer certificate") => misconfigured(
             format!("has a certificate that is not trusted ({error})"),
             "set SSL_CERT_FILE to a file with its authority, and give the host name of the certificate",
@@ -103,29 +100,45 @@ pub(super) fn of_error(error: &RedisError) -> Option<Error> {
 
 /// The fault of a server that does not answer as a store does, from its first bytes.
 pub(super) async fn of_listener(address: &ConnectionAddr) -> Option<Error> {
-    let ConnectionAddr::Tcp(host, port) = address else { return None };
-    let mut first = [0; 5];
-    let exchange = async {
-        let mut stream = TcpStream::connect((host.as_str(), *port)).await.ok()?;
-        stream.write_all(b"PING\r\n").await.ok()?;
-        // A server that closes the connection has sent nothing, which is an answer, too.
-        Some(stream.read(&mut first).await.unwrap_or(0))
+    let (host, port, expects_tls) = match address {
+        ConnectionAddr::Tcp(host, port) => (host, port, false),
+        ConnectionAddr::TcpTls { host, port, .. } => (host, port, true),
+        _ => return None,
     };
-    let read = timeout(PATIENCE, exchange).await.ok()??;
     let remedy = "give the address of a Redis in [limits] url";
-    match &first[..read] {
-        [] => Some(passing(
-            "closes connections without an answer: it is no Redis, or expects TLS",
-            "correct [limits] url; with TLS it begins with rediss://",
-        )),
-        [b'+' | b'-', ..] => None,
-        [0x15, 0x03, ..] => Some(misconfigured(
+    match &first_bytes(host, *port, b"PING\r\n").await?[..] {
+        [b'+' | b'-', ..] => return expects_tls.then(without_tls),
+        b"HTTP/" => return Some(misconfigured("is no Redis: it answers in HTTP", remedy)),
+        [] | [0x15, 0x03, ..] => {}
+        _ => return Some(misconfigured("is no Redis: it answers otherwise", remedy)),
+    }
+    match &first_bytes(host, *port, CLIENT_HELLO).await?[..] {
+        [0x15 | 0x16, 0x03, ..] if expects_tls => None,
+        [0x15 | 0x16, 0x03, ..] => Some(misconfigured(
             "expects TLS",
             "begin [limits] url with rediss://, or give its port without TLS",
         )),
-        b"HTTP/" => Some(misconfigured("is no Redis: it answers in HTTP", remedy)),
-        _ => Some(misconfigured("is no Redis: it answers otherwise", remedy)),
+        _ => Some(passing(
+            "closes connections, or does not answer them",
+            "see its log, and whether [limits] url is its address",
+        )),
     }
+}
+
+/// The beginning of a handshake of TLS, which is cut off: a server with TLS answers it with an alert.
+const CLIENT_HELLO: &[u8] = b"\x16\x03\x01\x00\x05\x01\x00\x00\x01\x00";
+
+/// The first bytes of the answer to `request`: none if the connection is closed or nothing comes. `None`: there is no
+/// connection.
+async fn first_bytes(host: &str, port: u16, request: &[u8]) -> Option<Vec<u8>> {
+    let mut stream = timeout(PATIENCE, TcpStream::connect((host, port))).await.ok()?.ok()?;
+    let mut first = [0; 5];
+    let exchange = async {
+        stream.write_all(request).await?;
+        stream.read(&mut first).await
+    };
+    let read = timeout(PATIENCE, exchange).await.ok().and_then(Result::ok).unwrap_or(0);
+    Some(first[..read].to_vec())
 }
 
 /// Checks what the store reports about itself. `None`: nothing is wrong with it.
@@ -176,6 +189,13 @@ fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
 
 fn loading() -> Error {
     passing("is loading its data", "wait until it has")
+}
+
+fn without_tls() -> Error {
+    misconfigured(
+        "does not speak TLS",
+        "begin [limits] url with redis://, or give its port for TLS",
+    )
 }
 
 fn replica() -> Error {

@@ -538,7 +538,8 @@ local function seed(keys, args)
   if kind == SPEND and m.window == window then
     m.u = math.max(m.u, least)
   elseif is_long(kind, window) and m.u < least then
-    use(m, least - m.u)
+    note(m)
+    m.u, m.r = math.min(least, MOST), 0
   end
   m.run = now
   keep(keys, m, args[3])
