@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{BIG, start};
 use crate::common::gateway::{Answer, Tenant, TestGateway, chat_with};
-use crate::common::upstream::{Gate, Script, Step, chat, usage};
+use crate::common::upstream::{Gate, Script, Step, chat, event, usage};
 
 const CHAT: &str = "/v1/chat/completions";
 
@@ -121,6 +121,53 @@ async fn requests_in_flight_are_reserved() {
     gateway.is_idle().await;
     assert_eq!(gateway.post(&tenant, CHAT, &second).await.status, 200);
     assert_eq!(gateway.cost(&tenant.organization).await, 1001 + 23 + 23);
+}
+
+/// A stream whose usage comes with its first event, as of the server's own caches: from then on it holds only what it
+/// may still cost.
+#[tokio::test]
+async fn a_stream_releases_money_when_its_input_is_known() {
+    let mut cached = usage(2000, 1);
+    cached["prompt_tokens_details"] = json!({ "cached_tokens": 2000 });
+    for (first_usage, has_room) in
+        [(cached.clone(), true), (usage(2000, 1), false), (json!(null), false)]
+    {
+        let (gateway, upstream, tenant) = priced().await;
+        gateway.hard_limit(&tenant, false, 1).await;
+        let gate = Gate::closed();
+        let chunk = |usage: &Value, finish: Value| {
+            let choice = json!({ "delta": { "content": "abcd" }, "finish_reason": finish });
+            Step::Bytes(event(&json!({ "choices": [choice], "usage": usage })).into())
+        };
+        upstream.script([Script::stream(vec![
+            chunk(&first_usage, Value::Null),
+            Step::Wait(gate.clone()),
+            chunk(&cached, json!("stop")),
+            Step::Bytes("data: [DONE]\n\n".into()),
+        ])]);
+        // 2000 of input and 1000 of output; with cached input 200, 1000 and one for rounding.
+        let content = "x".repeat(8000);
+        let body = json!({
+            "model": "big", "stream": true, "max_tokens": 100,
+            "messages": [{ "role": "user", "content": content }],
+        });
+        let mut begun = gateway.stream(&tenant, &body).await;
+        assert!(begun.next().await.unwrap().is_ok());
+        let answer = gateway.post(&tenant, CHAT, &ask(879)).await;
+        match has_room {
+            true => assert_eq!(answer.status, 200, "{}", answer.text()),
+            false => reserved(&answer, "$0.01", "$0.008791"),
+        }
+        // All of it is one unit more.
+        reserved(&gateway.post(&tenant, CHAT, &ask(880)).await, "$0.01", "$0.008801");
+        gate.open(1);
+        let (_, ended) = begun.rest().await;
+        assert!(ended);
+        gateway.is_idle().await;
+        let cost = 210 + if has_room { 23 } else { 0 };
+        assert_eq!(gateway.cost(&tenant.organization).await, cost, "{first_usage}");
+        assert_eq!(gateway.post(&tenant, CHAT, &ask(970)).await.status, 200);
+    }
 }
 
 #[tokio::test]
