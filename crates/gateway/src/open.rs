@@ -223,7 +223,8 @@ async fn sync(gateway: std::sync::Weak<Gateway>) {
     }
 }
 
-/// Logs what is wrong with the store of the limits, once until it changes.
+/// Logs what is wrong with the store of the limits, once until that changes. Attempts to connect fail in different
+/// words, and count as the same.
 async fn report_problems(gateway: std::sync::Weak<Gateway>) {
     let mut reported = None;
     loop {
@@ -231,14 +232,19 @@ async fn report_problems(gateway: std::sync::Weak<Gateway>) {
         if !matches!(&*gateway.limits, Limits::Redis(_)) {
             return;
         }
-        let problem = gateway.limits.problem().map(|problem| problem.to_string());
+        let problem = gateway.limits.problem();
+        let is_away = !gateway.limits.is_available();
         drop(gateway);
-        if problem != reported {
+        let known = problem.as_ref().map(|problem| match problem.kind() {
+            ErrorKind::Unreachable if is_away => String::new(),
+            _ => problem.to_string(),
+        });
+        if known != reported {
             match &problem {
                 Some(problem) => tracing::warn!("limits: {problem}"),
                 None => tracing::info!("limits: the store of the limits is well again"),
             }
-            reported = problem;
+            reported = known;
         }
         tokio::time::sleep(SYNC).await;
     }

@@ -112,11 +112,13 @@ impl Link {
         let Some(mut connection) = self.lock().clone() else {
             return Err(CallError::NotDone(format!("{} is not connected", self.address)));
         };
-        let first = self.ask(&mut connection, generation, &command).await;
+        // A look succeeds where changes fail.
+        let heals = function != "look";
+        let first = self.ask(&mut connection, generation, &command, heals).await;
         match first {
             Err(CallError::NotDone(reason)) if reason.contains("Function not found") => {
                 self.load(&mut connection).await.map_err(|error| self.failed(generation, error))?;
-                self.ask(&mut connection, generation, &command).await
+                self.ask(&mut connection, generation, &command, heals).await
             }
             other => other,
         }
@@ -127,10 +129,11 @@ impl Link {
         connection: &mut MultiplexedConnection,
         generation: u64,
         command: &Cmd,
+        heals: bool,
     ) -> Result<Vec<i64>, CallError> {
         match timeout(PATIENCE, command.query_async(connection)).await {
             Ok(Ok(reply)) => {
-                if self.has_call_fault.swap(false, Ordering::Relaxed) {
+                if heals && self.has_call_fault.swap(false, Ordering::Relaxed) {
                     *lock(&self.call_fault) = None;
                 }
                 Ok(reply)

@@ -425,3 +425,7 @@ pub(super) fn month(bound: Bound) -> u32 {
         _ => 0,
     }
 }
+
+#[cfg(test)]
+#[path = "local_tests.rs"]
+mod tests;

@@ -96,18 +96,21 @@ async fn a_refusal_counts_only_where_a_limit_of_the_same_owner_refused() {
 
 #[tokio::test]
 async fn a_new_version_of_the_library_goes_on_with_the_data_of_the_earlier_one() {
-    let store = Store::start();
-    // As an earlier version left it: loaded into a new store, in this run.
-    let mut connection = redis::Client::open(store.url()).unwrap().get_connection().unwrap();
-    let info: String = redis::cmd("INFO").arg("server").query(&mut connection).unwrap();
-    let run = info.lines().find_map(|line| line.strip_prefix("run_id:")).unwrap().trim();
-    let text = include_str!("../../src/redis/limits.lua").replace("@NAME@", "limits_1");
-    let text = text.replace("@RUN@", run).replace("@BORN@", "0");
-    redis::cmd("FUNCTION").arg("LOAD").arg(text).exec(&mut connection).unwrap();
-    redis::cmd("SET").arg("other").arg("data").exec(&mut connection).unwrap();
-    let redis = node(&store, 1).await;
-    let draws = [rate("tpd", 60, 100, ratelimit::DAY)];
-    assert!(admitted(&redis.reserve("org", 1, &draws).await.unwrap()), "the limit is used up");
+    for earlier in ["limits_1", "limits_2"] {
+        let store = Store::start();
+        // As an earlier version left it: loaded into a new store, in this run.
+        let mut connection = redis::Client::open(store.url()).unwrap().get_connection().unwrap();
+        let info: String = redis::cmd("INFO").arg("server").query(&mut connection).unwrap();
+        let run = info.lines().find_map(|line| line.strip_prefix("run_id:")).unwrap().trim();
+        let text = include_str!("../../src/redis/limits.lua").replace("@NAME@", earlier);
+        let text = text.replace("@RUN@", run).replace("@BORN@", "0");
+        redis::cmd("FUNCTION").arg("LOAD").arg(text).exec(&mut connection).unwrap();
+        redis::cmd("SET").arg("other").arg("data").exec(&mut connection).unwrap();
+        let redis = node(&store, 1).await;
+        let draws = [rate("tpd", 60, 100, ratelimit::DAY), rate("tpm", 60, 100, MINUTE)];
+        let decision = redis.reserve("org", 1, &draws).await.unwrap();
+        assert!(admitted(&decision), "{earlier}: the limit is used up");
+    }
 }
 
 #[tokio::test]

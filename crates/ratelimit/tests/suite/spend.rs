@@ -166,14 +166,17 @@ fn two_nodes_never_call_reserved_money_gone() {
                 settled += amount;
                 nodes[at].settle(&organization, request, &[None]);
             }
-            let probe = [spend(MOST + 1, MOST, 1)];
+            // Nothing is open, so that the refusal of one unit more than there is says so.
+            let probe = [spend(MOST - settled.min(MOST) + 1, MOST, 1)];
             let deadline = Instant::now() + Duration::from_secs(10);
             loop {
+                let decision = nodes[0].reserve(&organization, next(), &probe).await.unwrap();
                 let state = nodes[0].look(&organization, &probe).await.unwrap()[0];
-                if state.used == settled {
+                prop_assert!(!admitted(&decision));
+                if state.used == settled && remedy(&decision) == Some(Remedy::NothingSoon) {
                     return Ok(());
                 }
-                prop_assert!(Instant::now() < deadline, "{} is not {settled}", state.used);
+                prop_assert!(Instant::now() < deadline, "{decision:?} of {settled}");
                 tokio::time::sleep(Duration::from_millis(5)).await; // tidy: sleep until another process has reported
             }
         })
