@@ -495,9 +495,4 @@ fn the_usage_so_far_is_known_until_the_answer_is_complete() {
         reader.feed(events(std::slice::from_ref(&event)).as_bytes());
         assert_eq!(reader.usage_so_far(), expected, "{event}");
     }
-    let mut reader = Reader::json();
-    reader.feed(
-        json!({"usage": {"prompt_tokens": 3, "completion_tokens": 2}}).to_string().as_bytes(),
-    );
-    assert_eq!(reader.usage_so_far(), None, "the answer has ended");
 }

@@ -147,8 +147,10 @@ local function load(key, name)
   end
   at = at + 1
   for n = 1, p[at + 1] or 0 do
-    m.holders[n] = { node = p[at + 2], amount = p[at + 3], ends = p[at + 4] }
-    at = at + 3
+    m.holders[n] = {
+      node = p[at + 2], amount = p[at + 3], ends = p[at + 4], told = p[at + 5], latest = p[at + 6],
+    }
+    at = at + 5
   end
   return m
 end
@@ -177,6 +179,8 @@ local function save(key, name, m)
     p[#p + 1] = one.node
     p[#p + 1] = one.amount
     p[#p + 1] = one.ends
+    p[#p + 1] = one.told
+    p[#p + 1] = one.latest
   end
   redis.call('HSET', key, name, cmsgpack.pack(p))
 end
@@ -196,11 +200,24 @@ local function holder(m, lease, now)
     if one.node == node then found = one end
   end
   if not found then
-    found = { node = node, amount = 0 }
+    found = { node = node, amount = 0, told = 0, latest = 0 }
     m.holders[#m.holders + 1] = found
   end
   found.ends = now + HOLD
   return found
+end
+
+-- A node numbers its calls, and its reports of all that it has open, which arrive in any order. A report includes the
+-- calls with numbers up to its own: an older one than a call is dropped, and a call that it includes is not added.
+local function hold(m, lease, amount, number, now)
+  local held = holder(m, lease, now)
+  if number > held.told then held.amount = held.amount + amount end
+  held.latest = math.max(held.latest, number)
+end
+
+local function report(m, lease, open, number, now)
+  local held = holder(m, lease, now)
+  if number >= math.max(held.latest, held.told) then held.amount, held.told = open, number end
 end
 
 local function reserved(m)
@@ -399,7 +416,7 @@ end
 
 local function read_draws(args, from)
   local draws = {}
-  for at = from, #args, 10 do
+  for at = from, #args, 11 do
     draws[#draws + 1] = {
       kind = tonumber(args[at]), name = args[at + 1],
       limit = tonumber(args[at + 2]), window = tonumber(args[at + 3]),
@@ -407,6 +424,7 @@ local function read_draws(args, from)
       counts = tonumber(args[at + 5]) > 0,
       lease = args[at + 6], back = tonumber(args[at + 7]),
       want = tonumber(args[at + 8]), least = tonumber(args[at + 9]),
+      number = tonumber(args[at + 10]),
     }
   end
   return draws
@@ -437,7 +455,7 @@ local function helps(d, client)
 end
 
 -- KEYS: rates, spend, this request. ARGV: lease in ms, durable, how long to remember the request in
--- ms, the client, then ten per draw.
+-- ms, the client, then eleven per draw.
 -- Verdicts: 1 admitted, 0 refused, 2 known already, 3 not seeded.
 local function reserve(keys, args)
   local now = clock()
@@ -456,10 +474,7 @@ local function reserve(keys, args)
   if fits then
     for _, d in ipairs(draws) do
       use(d.at.m, d.amount)
-      if d.kind == SPEND then
-        local held = holder(d.at.m, d.lease, now)
-        held.amount = held.amount + d.amount
-      end
+      if d.kind == SPEND then hold(d.at.m, d.lease, d.amount, d.number, now) end
     end
     local ends = now + tonumber(args[1]) * 1000
     for _, d in ipairs(draws) do d.granted = grant(d.at.m, d.lease, d.want, d.least, ends) end
@@ -482,7 +497,7 @@ local function reserve(keys, args)
   return answer(fits and 1 or 0, now, draws)
 end
 
--- KEYS: rates, spend. ARGV: durable, then ten per draw.
+-- KEYS: rates, spend. ARGV: durable, then eleven per draw.
 local function look(keys, args)
   local now = clock()
   local began = born
@@ -495,9 +510,10 @@ local function look(keys, args)
   return reply
 end
 
--- KEYS: rates, spend, this node. ARGV: lease in ms, durable, number of this batch, then fourteen per
+-- KEYS: rates, spend, this node. ARGV: lease in ms, durable, number of this batch, then fifteen per
 -- change: kind, name, limit, window, refund, since, owe, lease, used, back, want, least, month of
--- the refund, and for spend the node's open reservations in this month. The reply: verdict (1 applied, 2 applied before), now, and for each change: leased,
+-- the refund, and for spend the node's open reservations in this month with the number of that report. The
+-- reply: verdict (1 applied, 2 applied before), now, and for each change: leased,
 -- used, remaining, until full.
 local function adjust(keys, args)
   local now = clock()
@@ -506,7 +522,7 @@ local function adjust(keys, args)
   local last = tonumber(redis.call('GET', keys[3]) or '0')
   if number <= last then return { 2, now } end
   local reply, ends = { 1, now }, now + tonumber(args[1]) * 1000
-  for at = 4, #args, 14 do
+  for at = 4, #args, 15 do
     local kind, name = tonumber(args[at]), args[at + 1]
     local limit, window = tonumber(args[at + 2]), tonumber(args[at + 3])
     local m = meter(kind == RATE and keys[1] or keys[2], kind, name, limit, window, now)
@@ -515,7 +531,7 @@ local function adjust(keys, args)
     if back > 0 then refund(m, back, tonumber(args[at + 5]), tonumber(args[at + 12])) end
     if owed > 0 then use(m, owed) end
     if kind == SPEND and window == m.window then
-      holder(m, args[at + 7], now).amount = tonumber(args[at + 13])
+      report(m, args[at + 7], tonumber(args[at + 13]), tonumber(args[at + 14]), now)
     end
     local granted = -1
     if not is_unseeded(m, now) then

@@ -35,6 +35,8 @@ pub(super) struct LocalMeter {
     pace: Pace,
     /// For spend: what open reservations of this month hold, those in calls included.
     open: u64,
+    /// Number of calls.
+    calls: u64,
     /// True if the store must receive that.
     is_open_stale: bool,
     /// The moment at which it was last sent.
@@ -133,6 +135,7 @@ impl LocalMeter {
             owe: 0,
             pace: Pace::default(),
             open: 0,
+            calls: 0,
             is_open_stale: false,
             open_sent_at: 0,
         }
@@ -168,6 +171,7 @@ impl LocalMeter {
         }
         self.bound = bound;
         self.hold(amount);
+        self.calls += 1;
         if self.lease.as_ref().is_some_and(|lease| lease.bound != bound) {
             self.lease = None;
         }
@@ -183,7 +187,8 @@ impl LocalMeter {
             bound,
             known_at: None,
         });
-        Terms { id: lease.id, back: std::mem::take(&mut lease.free), want, least }
+        let back = std::mem::take(&mut lease.free);
+        Terms { id: lease.id, back, want, least, number: self.calls }
     }
 
     /// Applies a reply: the meter's state, and the capacity leased under `terms`.
@@ -271,7 +276,7 @@ impl LocalMeter {
         }
     }
 
-    /// The same for one that a call since `sent` has not admitted: the store knows it only from a report meanwhile.
+    /// The same for one that a call since `sent` was refused: the store knows it only from a report meanwhile.
     pub(super) fn withdraw(&mut self, amount: u64, in_month: u32, sent: Micros) {
         let was_stale = self.is_open_stale;
         self.release(amount, in_month);
@@ -341,7 +346,8 @@ impl LocalMeter {
         self.end_lease(now);
         self.pace.turn(now);
         let bound = self.bound;
-        let plain = Change { open: self.open, ..Change::none(bound) };
+        let terms = Terms { number: self.calls, ..Terms::default() };
+        let plain = Change { open: self.open, terms, ..Change::none(bound) };
         let refund = |one: Refund| Change {
             refund: one.amount,
             since: one.since,
@@ -356,7 +362,7 @@ impl LocalMeter {
         if let Some(lease) = &mut self.lease {
             change.used = std::mem::take(&mut lease.used);
             lease.reports += 1;
-            change.terms = Terms { id: lease.id, least, ..Terms::default() };
+            change.terms = Terms { id: lease.id, least, ..terms };
             if !is_busy {
                 change.terms.back = lease.free;
                 self.lease = None;

@@ -58,13 +58,25 @@ impl Remote<'_> {
         amount: u64,
         client: u64,
     ) -> wire::MeterReply {
+        let third = format!("r{}", self.requests + 1);
+        self.reserve_as(&third, node, bound, amount, client)
+    }
+
+    fn reserve_as(
+        &mut self,
+        request: &str,
+        node: u64,
+        bound: Bound,
+        amount: u64,
+        client: u64,
+    ) -> wire::MeterReply {
         let mut args = vec![b"1000".to_vec(), b"1".to_vec(), b"60000".to_vec()];
         wire::push(&mut args, client);
         let draw = Draw { meter: "m", bound, amount, set: 0 };
-        wire::push_draw(&mut args, node, &draw, Terms::default());
         self.requests += 1;
-        let third = format!("r{}", self.requests);
-        wire::read_replies(&self.call("reserve", &third, &args)[2..])[0]
+        let terms = Terms { number: self.requests, ..Terms::default() };
+        wire::push_draw(&mut args, node, &draw, terms);
+        wire::read_replies(&self.call("reserve", request, &args)[2..])[0]
     }
 
     fn change(&mut self, limit: Limit, refund: u64, since: Micros, owe: u64) -> wire::MeterReply {
@@ -74,9 +86,20 @@ impl Remote<'_> {
 
     fn change_on(&mut self, node: u64, change: &Change) -> wire::MeterReply {
         self.requests += 1;
-        let mut args = vec![b"1000".to_vec(), b"1".to_vec(), self.requests.to_string().into()];
-        wire::push_change(&mut args, node, "m", change);
-        wire::read_changed(&self.call("adjust", "n", &args)[2..])[0]
+        self.batch(node, "n", self.requests, change)
+    }
+
+    /// A report of the first node that includes its calls up to this number.
+    fn report_as(&mut self, number: u64, change: &Change) {
+        self.batch(1, &format!("report {number} {}", change.open), number, change);
+    }
+
+    /// A batch of one change: the number of the batch is that of its report.
+    fn batch(&mut self, node: u64, third: &str, number: u64, change: &Change) -> wire::MeterReply {
+        let mut args = vec![b"1000".to_vec(), b"1".to_vec(), number.to_string().into()];
+        let terms = Terms { number, ..change.terms };
+        wire::push_change(&mut args, node, "m", &Change { terms, ..*change });
+        wire::read_changed(&self.call("adjust", third, &args)[2..])[0]
     }
 }
 
@@ -387,4 +410,80 @@ fn seeds_are_repeated_until_what_was_open_has_ended() {
     assert!(after.wants_seed("new rpd", day, 86_399));
     assert!(!after.wants_seed("later rpd", day, 86_400));
     assert!(after.wants_seed("new usd", money, 20 * 86_400));
+}
+
+/// All orders of some things.
+fn orders<T: Copy>(all: &[T]) -> Vec<Vec<T>> {
+    if all.is_empty() {
+        return vec![Vec::new()];
+    }
+    let mut orders_of_all = Vec::new();
+    for first in 0..all.len() {
+        let mut rest = all.to_vec();
+        let first = rest.remove(first);
+        for mut order in orders(&rest) {
+            order.insert(0, first);
+            orders_of_all.push(order);
+        }
+    }
+    orders_of_all
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Message {
+    /// A reservation of so much, with the number of the call.
+    Call(u64, u64),
+    /// So much is open, up to the call of that number.
+    Report(u64, u64),
+}
+
+/// Two calls of a node and two of its reports, in each order of arrival: what has arrived is never called settled, and in
+/// the end nothing else is.
+#[test]
+fn calls_and_reports_arrive_in_any_order() {
+    const MOST: u64 = 100;
+    use Message::{Call, Report};
+    let bound = Bound::Spend { most: Some(MOST), month: 1 };
+    let store = store::Store::start();
+    let mut connection = redis::Client::open(store.url()).unwrap().get_connection().unwrap();
+    load(&mut connection, "");
+    for order in orders(&[Call(10, 1), Call(20, 2), Report(10, 1), Report(30, 2)]) {
+        redis::cmd("FLUSHDB").exec(&mut connection).unwrap();
+        let mut remote = Remote { connection: &mut connection, requests: 0 };
+        remote.clock(1_800_000_000_000_000);
+        let mut used = 0;
+        for message in &order {
+            match *message {
+                Call(amount, number) => {
+                    remote.requests = number - 1;
+                    let third = format!("call {number}");
+                    let reply = remote.reserve_as(&third, 1, bound, amount, 0);
+                    assert_eq!(reply.helps, -3);
+                    used += amount;
+                }
+                Report(open, number) => {
+                    let change = Change { open, ..Change::none(bound) };
+                    remote.report_as(number, &change);
+                }
+            }
+            if used > 0 {
+                let probe = remote.reserve_as("probe", 2, bound, MOST, 0);
+                assert_eq!(probe.helps, -5, "{order:?} at {message:?}");
+            }
+        }
+        remote.report_as(2, &Change::none(bound));
+        for (amount, expected) in [(MOST - used, -3), (MOST - used + 1, -1)] {
+            let probe = remote.reserve_as(&format!("end {amount}"), 2, bound, amount, 0);
+            assert_eq!(probe.helps, expected, "{order:?}");
+            if expected == -3 {
+                let refund = Change {
+                    refund: amount,
+                    since: 1_800_000_000_000_000,
+                    month: 1,
+                    ..Change::none(bound)
+                };
+                remote.change_on(2, &refund);
+            }
+        }
+    }
 }

@@ -159,7 +159,7 @@ impl Table {
     ) -> PendingCall {
         let leases = draws.iter().all(|draw| is_leasable(draw.bound, draw.amount));
         let ask = Ask { now, until: now + self.span, leases };
-        let mut args = Vec::with_capacity(3 + 10 * draws.len());
+        let mut args = Vec::with_capacity(3 + 11 * draws.len());
         let mut terms: SmallVec<[(usize, Terms); 8]> = SmallVec::new();
         for (place, draw) in places.iter().zip(draws) {
             let fresh = self.next_lease.fetch_add(1, Ordering::Relaxed);
@@ -214,7 +214,10 @@ impl Table {
         for (place, terms) in &asked.terms {
             ours.meters[*place].forget_lease(terms.id);
         }
-        ours.withdraw(asked, draws);
+        // The store may have it.
+        for ((place, _), (bound, amount)) in asked.terms.iter().zip(draws) {
+            ours.meters[*place].release(*amount, month(*bound));
+        }
     }
 
     pub(super) fn settle(
@@ -399,7 +402,7 @@ impl Organization {
         self.meters.len() - 1
     }
 
-    /// Forgets the reservations of a call that were not admitted.
+    /// Forgets the reservations of a call that was refused.
     fn withdraw(&mut self, asked: &PendingCall, draws: &[(Bound, u64)]) {
         for ((place, _), (bound, amount)) in asked.terms.iter().zip(draws) {
             self.meters[*place].withdraw(*amount, month(*bound), asked.sent);

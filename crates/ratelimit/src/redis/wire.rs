@@ -17,6 +17,8 @@ pub(super) struct Terms {
     pub(super) want: u64,
     /// Smallest useful grant.
     pub(super) least: u64,
+    /// The number of the call, or the last one that a report of open reservations includes.
+    pub(super) number: u64,
 }
 
 /// An unconditional change to one meter.
@@ -82,7 +84,7 @@ pub(super) fn check(bound: Bound) -> Result<(), Error> {
     }
 }
 
-/// Appends the ten arguments of a draw.
+/// Appends the eleven arguments of a draw.
 pub(super) fn push_draw(args: &mut Vec<Vec<u8>>, node: u64, draw: &Draw<'_>, terms: Terms) {
     push_bound(args, draw.meter, draw.bound);
     // The number of the set, negative where refusals do not count.
@@ -94,9 +96,10 @@ pub(super) fn push_draw(args: &mut Vec<Vec<u8>>, node: u64, draw: &Draw<'_>, ter
     push(args, terms.back);
     push(args, terms.want);
     push(args, terms.least);
+    push(args, terms.number);
 }
 
-/// Appends the fourteen arguments of a change.
+/// Appends the fifteen arguments of a change.
 pub(super) fn push_change(args: &mut Vec<Vec<u8>>, node: u64, meter: &str, change: &Change) {
     push_bound(args, meter, change.bound);
     push(args, change.refund.min(LARGEST));
@@ -109,6 +112,7 @@ pub(super) fn push_change(args: &mut Vec<Vec<u8>>, node: u64, meter: &str, chang
     push(args, change.terms.least);
     push(args, u64::from(change.month));
     push(args, change.open.min(LARGEST));
+    push(args, change.terms.number);
 }
 
 pub(super) fn push(args: &mut Vec<Vec<u8>>, number: u64) {
