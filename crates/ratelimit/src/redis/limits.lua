@@ -10,7 +10,7 @@ local MOST = 2 ^ 52
 local MINIMA = 8
 local LEASES = 32
 local WAITING = 8
--- Time for which a node's open reservations are known without another word of it.
+-- Time for which a node's open reservations are kept without a further report.
 local HOLD = 300000000
 -- Rates over at least this window are seeded after a loss, and so are not used up by it.
 local LONG = 3600000000
@@ -148,7 +148,7 @@ local function load(key, name)
   at = at + 1
   for n = 1, p[at + 1] or 0 do
     m.holders[n] = {
-      node = p[at + 2], amount = p[at + 3], ends = p[at + 4], told = p[at + 5], latest = p[at + 6],
+      node = p[at + 2], amount = p[at + 3], ends = p[at + 4], reported = p[at + 5], latest = p[at + 6],
     }
     at = at + 5
   end
@@ -179,7 +179,7 @@ local function save(key, name, m)
     p[#p + 1] = one.node
     p[#p + 1] = one.amount
     p[#p + 1] = one.ends
-    p[#p + 1] = one.told
+    p[#p + 1] = one.reported
     p[#p + 1] = one.latest
   end
   redis.call('HSET', key, name, cmsgpack.pack(p))
@@ -200,7 +200,7 @@ local function holder(m, lease, now)
     if one.node == node then found = one end
   end
   if not found then
-    found = { node = node, amount = 0, told = 0, latest = 0 }
+    found = { node = node, amount = 0, reported = 0, latest = 0 }
     m.holders[#m.holders + 1] = found
   end
   found.ends = now + HOLD
@@ -211,13 +211,13 @@ end
 -- calls with numbers up to its own: an older one than a call is dropped, and a call that it includes is not added.
 local function hold(m, lease, amount, number, now)
   local held = holder(m, lease, now)
-  if number > held.told then held.amount = held.amount + amount end
+  if number > held.reported then held.amount = held.amount + amount end
   held.latest = math.max(held.latest, number)
 end
 
 local function report(m, lease, open, number, now)
   local held = holder(m, lease, now)
-  if number >= math.max(held.latest, held.told) then held.amount, held.told = open, number end
+  if number >= math.max(held.latest, held.reported) then held.amount, held.reported = open, number end
 end
 
 local function reserved(m)
