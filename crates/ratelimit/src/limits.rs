@@ -109,8 +109,8 @@ impl Limits {
         }
     }
 
-    /// What is wrong with a shared store: why it is unreachable, or what an operator should change. It lasts until
-    /// the store is found well again, which takes at most ten seconds.
+    /// The fault of a shared store: why it is unreachable, or what an operator should change. It lasts until the store
+    /// is found well again, which takes at most ten seconds.
     #[must_use]
     pub fn problem(&self) -> Option<Error> {
         match self {
