@@ -140,6 +140,11 @@ impl Reader {
         self.outcome.id.as_deref().or(coming)
     }
 
+    /// The usage so far of a stream that goes on: its input is known then, and not all of its output.
+    pub fn usage_so_far(&self) -> Option<Usage> {
+        self.outcome.usage.filter(|_| !self.outcome.complete)
+    }
+
     /// Returns the observations. The response has ended, or is cut off here.
     pub fn finish(mut self) -> Outcome {
         self.begin();

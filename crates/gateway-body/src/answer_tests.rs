@@ -474,3 +474,25 @@ proptest! {
         prop_assert!(seen.complete && !seen.usage_invalid);
     }
 }
+
+/// Servers that report the usage so far with their events: only while there is more to come.
+#[test]
+fn the_usage_so_far_is_known_until_the_answer_is_complete() {
+    let start = json!({"type": "message_start", "message": {"usage": {
+        "input_tokens": 7, "cache_read_input_tokens": 3, "output_tokens": 1}}});
+    let text =
+        json!({"type": "content_block_delta", "delta": {"type": "text_delta", "text": "abc"}});
+    let delta = json!({"type": "message_delta", "delta": {"stop_reason": null}, "usage": {"output_tokens": 4}});
+    let end = json!({"type": "message_stop"});
+    let mut reader = Reader::events();
+    for (event, expected) in [
+        (text.clone(), None),
+        (start, usage(10, 3, 1)),
+        (text, usage(10, 3, 1)),
+        (delta, usage(10, 3, 4)),
+        (end, None),
+    ] {
+        reader.feed(events(std::slice::from_ref(&event)).as_bytes());
+        assert_eq!(reader.usage_so_far(), expected, "{event}");
+    }
+}

@@ -4,6 +4,7 @@
 use bytes::Bytes;
 
 use super::answer::{Outcome, Reader};
+use super::usage::Usage;
 
 /// A longer event is not held back, because it cannot be a chunk with only usage.
 const MAX_HELD: usize = 64 << 10;
@@ -70,6 +71,11 @@ impl UsageFilter {
             at = end;
         }
         push(out, bytes.slice(kept..));
+    }
+
+    /// See [`Reader::usage_so_far`].
+    pub fn usage_so_far(&self) -> Option<Usage> {
+        self.reader.usage_so_far()
     }
 
     /// The id of the completion, once it is received.

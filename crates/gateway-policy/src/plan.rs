@@ -38,6 +38,17 @@ pub enum Scope {
     Project,
 }
 
+/// The requests that a meter of a day counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DayScope {
+    /// Those of the organization for a model.
+    Model,
+    /// Those of the organization for all models of its shared limit.
+    Group,
+    /// Those of the project for a model.
+    Project,
+}
+
 /// One meter of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Meter {
@@ -232,6 +243,13 @@ impl Plan {
         self.meters(demand).map(|meter| meter.taken(taken)).collect()
     }
 
+    /// An amount for the draws on spend, and none for the others, in the order of [`Plan::draws`].
+    #[must_use]
+    pub fn cost_alone(&self, demand: &Demand, cost: MicroDollars) -> Vec<Option<u64>> {
+        let is_spend = |meter: &Meter| meter.dimension == Dimension::Spend;
+        self.meters(demand).map(|meter| is_spend(meter).then_some(cost)).collect()
+    }
+
     /// Pairs meters with their states.
     pub fn with_states<'a>(
         &'a self,
@@ -272,6 +290,18 @@ impl Meter {
     pub fn of_spend(name: &str, scope: Scope) -> Self {
         let set = if scope == Scope::Project { OF_PROJECT } else { OF_MODEL };
         Self { name: name.into(), dimension: Dimension::Spend, scope, limit: u64::MAX, set }
+    }
+
+    /// The requests that a meter of a day counts; `None` for the others, which are refilled within a minute.
+    #[must_use]
+    pub fn day_scope(&self) -> Option<DayScope> {
+        use Dimension as D;
+        let is_daily = matches!(self.dimension, D::RequestsPerDay | D::TokensPerDay);
+        is_daily.then_some(match self.set {
+            OF_GROUP => DayScope::Group,
+            OF_PROJECT => DayScope::Project,
+            _ => DayScope::Model,
+        })
     }
 
     fn is_drawn_on(&self, demand: &Demand) -> bool {

@@ -2,7 +2,7 @@
 
 use hyper::StatusCode;
 use hyper::header::{self, HeaderName, HeaderValue};
-use ratelimit::{Micros, Remedy, State};
+use ratelimit::{Micros, RESERVED_WAIT, Remedy, State};
 
 use super::duration::InMessage;
 use super::headers::value;
@@ -14,6 +14,9 @@ use crate::tenants::Caller;
 
 const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
+
+/// The code of a refusal because of other requests' reservations of money.
+pub const SPEND_RESERVED: &str = "spend_reserved";
 
 /// The error for a request that was refused because of draw number `which`. `model` is the name
 /// that the client used.
@@ -31,7 +34,10 @@ pub fn error(
         return rate_limit("Rate limit reached.".to_owned(), "requests");
     };
     if meter.dimension == Dimension::Spend {
-        return spend(caller, settings, meter, demand, now);
+        return match remedy {
+            Remedy::Reserved => reserved(caller, settings, meter, demand),
+            _ => spend(caller, settings, meter, demand, now),
+        };
     }
     match remedy {
         Remedy::Wait(wait) => reached(caller, model, meter, state, demand, wait),
@@ -56,10 +62,13 @@ fn reached(
         asked(meter, demand).div_ceil(unit),
         InMessage(wait.max(1)),
     );
-    let milliseconds = wait.div_ceil(1000).max(1);
-    rate_limit(message, kind)
+    retry_after(rate_limit(message, kind), wait)
+}
+
+fn retry_after(error: ApiError, wait: Micros) -> ApiError {
+    error
         .header(header::RETRY_AFTER, value(wait.div_ceil(1_000_000).max(1)))
-        .header(RETRY_AFTER_MS, value(milliseconds))
+        .header(RETRY_AFTER_MS, value(wait.div_ceil(1000).max(1)))
 }
 
 fn too_large(caller: &Caller, model: &str, meter: &Meter, demand: &Demand) -> ApiError {
@@ -98,15 +107,7 @@ fn spend(
     demand: &Demand,
     now: Micros,
 ) -> ApiError {
-    let tier = settings.tier(caller.organization.tier).monthly_limit;
-    let hard = caller.organization.spend.hard;
-    let (code, whose) = match meter.scope {
-        Scope::Project => ("project_spend_limit_exceeded", "project"),
-        Scope::Organization if hard.is_some_and(|hard| hard <= tier) => {
-            ("organization_spend_limit_exceeded", "organization")
-        }
-        Scope::Organization => ("organization_usage_limit_exceeded", "organization's tier"),
-    };
+    let (code, whose) = spend_limit(caller, settings, meter);
     let message = format!(
         "You exceeded your current quota: the monthly limit of {} of this {whose} leaves no room \
          for this request, which may cost up to {}. Please ask an administrator to raise it, or \
@@ -117,6 +118,40 @@ fn spend(
     let error = ApiError::new(StatusCode::TOO_MANY_REQUESTS, code, message);
     // No `retry-after`: a client that honours it alone would wait for weeks.
     never_retry(error.kind("insufficient_quota").resets_at(dates::next_month(now)))
+}
+
+/// The error for a request that settled spend leaves room for, but not the reservations of requests in progress.
+/// Clients retry it, because these usually cost less than they reserve.
+fn reserved(caller: &Caller, settings: &Settings, meter: &Meter, demand: &Demand) -> ApiError {
+    let (_, whose) = spend_limit(caller, settings, meter);
+    let message = format!(
+        "The monthly limit of {} of this {whose} has room for this request, which may cost up to {}, \
+         but requests in progress have reserved that room. They release what they do not use when they \
+         end. Please try again in {}, send fewer requests at a time, or set a smaller maximum of output \
+         tokens.",
+        dollars(meter.limit),
+        dollars(demand.cost),
+        InMessage(RESERVED_WAIT),
+    );
+    let error = ApiError::new(StatusCode::TOO_MANY_REQUESTS, SPEND_RESERVED, message);
+    retry_after(error.kind("tokens"), RESERVED_WAIT)
+}
+
+/// The code of a used-up spend limit, and its owner in words.
+fn spend_limit(
+    caller: &Caller,
+    settings: &Settings,
+    meter: &Meter,
+) -> (&'static str, &'static str) {
+    let tier = settings.tier(caller.organization.tier).monthly_limit;
+    let hard = caller.organization.spend.hard;
+    match meter.scope {
+        Scope::Project => ("project_spend_limit_exceeded", "project"),
+        Scope::Organization if hard.is_some_and(|hard| hard <= tier) => {
+            ("organization_spend_limit_exceeded", "organization")
+        }
+        Scope::Organization => ("organization_usage_limit_exceeded", "organization's tier"),
+    }
 }
 
 fn dollars(amount: u64) -> String {

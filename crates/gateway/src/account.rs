@@ -10,6 +10,7 @@ use crate::calibration::Ratio;
 use crate::metrics;
 use crate::state::Gateway;
 use crate::traces;
+use gateway_body::Usage;
 use gateway_policy::plan::{Demand, Plan};
 use gateway_policy::settings::{Model, Price};
 use gateway_policy::tenants::Caller;
@@ -19,6 +20,8 @@ use gateway_store::ledger::{Ended, Endpoint, Entry};
 pub(crate) struct Account {
     gateway: Arc<Gateway>,
     facts: Facts,
+    /// The reserved cost.
+    reserved: u64,
     settled: bool,
 }
 
@@ -63,7 +66,8 @@ impl Account {
     #[must_use]
     pub(crate) fn open(gateway: &Arc<Gateway>, facts: Facts) -> Self {
         gateway.metrics.open.inc();
-        Self { gateway: Arc::clone(gateway), facts, settled: false }
+        let reserved = facts.demand.cost;
+        Self { gateway: Arc::clone(gateway), facts, reserved, settled: false }
     }
 
     /// Settles the account.
@@ -74,6 +78,20 @@ impl Account {
     /// Notes that the output does not show in the answer's text: without a usage, this much is charged.
     pub(crate) fn hides_output(&mut self, most_output: u64) {
         self.facts.unseen_output = most_output;
+    }
+
+    /// Lowers the reserved cost, now that the upstream has reported the input of an answer that goes on. Only for a
+    /// quarter of it or more, so that there are few updates in any answer.
+    pub(crate) fn lower_reservation(&mut self, usage: &Usage) {
+        let bound = self.facts.terms(Ratio::default()).bound(usage);
+        if bound > self.reserved - self.reserved / 4 {
+            return;
+        }
+        self.reserved = bound;
+        let (gateway, facts) = (&self.gateway, &self.facts);
+        let to = facts.plan.cost_alone(&facts.demand, bound);
+        let (organization, now) = (&*facts.caller.organization.id, gateway.clock.now());
+        gateway.limits.shrink(organization, facts.request, &to, now);
     }
 
     /// The gateway that holds it.

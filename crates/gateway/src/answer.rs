@@ -119,7 +119,7 @@ impl ForwardedAnswer {
     }
 
     fn take_in(&mut self, piece: Bytes) {
-        let id = match &mut self.watch {
+        let (id, usage) = match &mut self.watch {
             Watch::Nothing => {
                 self.ready.push_back(piece);
                 return;
@@ -128,16 +128,19 @@ impl ForwardedAnswer {
                 reader.feed(&piece);
                 let shown = redacted(&mut self.redactor, self.account.as_ref(), piece);
                 self.ready.push_back(shown);
-                reader.id()
+                (reader.id(), reader.usage_so_far())
             }
             Watch::Removing(filter) => {
                 let mut out = Vec::new();
                 filter.feed(piece, &mut out);
                 let (redactor, account) = (&mut self.redactor, self.account.as_ref());
                 self.ready.extend(out.into_iter().map(|piece| redacted(redactor, account, piece)));
-                filter.id()
+                (filter.id(), filter.usage_so_far())
             }
         };
+        if let (Some(usage), Some(account)) = (usage, &mut self.account) {
+            account.lower_reservation(&usage);
+        }
         if let (Some(id), true) = (id, self.on_id.is_some()) {
             let id = id.to_owned();
             if let Some(on_id) = self.on_id.take() {

@@ -4,7 +4,7 @@
 //! A usage that the upstream reports counts, and the text that came after it. Without one, the estimated input counts
 //! and the text that was received, however the answer ended and whatever was reserved.
 
-use gateway_body::Outcome;
+use gateway_body::{Outcome, Usage};
 use gateway_policy::plan::{Consumed, Demand};
 use gateway_policy::settings::{Price, Quantities};
 use gateway_store::ledger::Ended;
@@ -101,6 +101,32 @@ pub(crate) struct Terms {
     pub(crate) ratio: Ratio,
 }
 
+impl Terms {
+    /// The most that the request may still cost, once its `usage` so far is known: the real input replaces the
+    /// estimate, and its output counts as reserved.
+    pub(crate) fn bound(&self, usage: &Usage) -> u64 {
+        let reserved = self.demand.cost;
+        let is_believed =
+            u64::from(usage.input_tokens.max(usage.output_tokens)) <= self.most_reported;
+        let Some(price) = self.price.filter(|_| is_believed) else { return reserved };
+        let estimated = price.cost_of(&Quantities::of_tokens(self.input_estimate, 0));
+        let input = price.cost_of(&Quantities { output: 0, ..quantities(usage) });
+        // Each of the three is rounded up.
+        reserved.saturating_sub(estimated).saturating_add(input).saturating_add(1).min(reserved)
+    }
+}
+
+fn quantities(usage: &Usage) -> Quantities {
+    Quantities {
+        input: usage.input_tokens.into(),
+        cached: usage.cached_input_tokens.into(),
+        cache_write: usage.cache_write_tokens.into(),
+        cache_write_1h: usage.cache_write_1h_tokens.into(),
+        output: usage.output_tokens.into(),
+        web_searches: usage.web_searches.into(),
+    }
+}
+
 /// The charge for a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Bill {
@@ -121,14 +147,10 @@ impl Bill {
         });
         let used = match reported {
             Some(usage) => Quantities {
-                input: usage.input_tokens.into(),
-                cached: usage.cached_input_tokens.into(),
-                cache_write: usage.cache_write_tokens.into(),
-                cache_write_1h: usage.cache_write_1h_tokens.into(),
                 // Some servers report the usage so far with each event, or first the input alone.
                 output: u64::from(usage.output_tokens)
                     + terms.ratio.tokens(outcome.eighths_after_usage),
-                web_searches: usage.web_searches.into(),
+                ..quantities(&usage)
             },
             None => {
                 let received = terms.ratio.tokens(outcome.output_eighths);

@@ -190,3 +190,49 @@ fn texts_are_charged_as_the_model_counts_them() {
     let bill = Bill::new(&terms(calibration.ratio("m")), &end);
     assert_eq!(bill.used.output, 200);
 }
+
+proptest! {
+    /// Whatever the input was, and whatever the output within its maximum: the bound is no more than was reserved, and
+    /// no less than the cost, as far as that was reserved.
+    #[test]
+    fn a_known_input_bounds_the_cost(
+        (estimate, most_output) in (0_u64..5000, 0_u64..5000), reported in usage(), part in 0.0..=1.0,
+    ) {
+        let reserved = PRICE.cost_of(&Quantities::of_tokens(estimate, most_output));
+        let terms = Terms {
+            demand: Demand { cost: reserved, ..Demand::default() },
+            input_estimate: estimate,
+            ..terms(Ratio::default())
+        };
+        let output = (part * most_output as f64) as u32;
+        let Some(usage) = reported.map(|usage| Usage { output_tokens: output, ..usage }) else {
+            return Ok(());
+        };
+        let bound = terms.bound(&usage);
+        prop_assert!(bound <= reserved);
+        let cost = PRICE.cost_of(&quantities(&usage));
+        prop_assert!(bound >= cost.min(reserved), "{bound} of {reserved}, and it costs {cost}");
+        // What is not believed, or has no price, bounds nothing.
+        let huge = Usage { input_tokens: 1_000_001, ..usage };
+        prop_assert_eq!(terms.bound(&huge), reserved);
+        prop_assert_eq!(Terms { price: None, ..terms }.bound(&usage), reserved);
+    }
+}
+
+#[test]
+fn a_cached_input_frees_what_it_does_not_cost() {
+    let terms = Terms {
+        demand: Demand { cost: 1000, ..Demand::default() },
+        input_estimate: 300,
+        price: Some(Price {
+            input: 3_000_000,
+            cached_input: 300_000,
+            output: 1_000_000,
+            ..Price::default()
+        }),
+        ..terms(Ratio::default())
+    };
+    // 900 of the estimate; then 60 cached, and 20 not.
+    let usage = Usage { input_tokens: 220, cached_input_tokens: 200, ..Usage::default() };
+    assert_eq!(terms.bound(&usage), 1000 - 900 + 60 + 60 + 1);
+}

@@ -15,6 +15,7 @@ mod batch;
 mod batch_runner;
 mod bill;
 mod calibration;
+mod day_use;
 mod intake;
 mod metrics;
 mod object_owners;

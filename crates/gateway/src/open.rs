@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use ratelimit::{Limits, Memory, Redis, RedisOptions};
+use ratelimit::{ErrorKind, Limits, Memory, Redis, RedisOptions};
 
 use crate::batch;
 use crate::batch_runner::Runner;
@@ -49,6 +49,14 @@ pub enum OpenError {
     /// TLS to upstreams.
     #[error("TLS cannot be set up: {0}")]
     Tls(http_client::TlsError),
+}
+
+impl OpenError {
+    /// Returns whether the configuration, or that of a server that it names, must be changed first.
+    #[must_use]
+    pub fn is_configuration(&self) -> bool {
+        matches!(self, Self::Limits(error) if error.kind() == ErrorKind::Misconfigured)
+    }
 }
 
 impl From<gateway_store::Error> for OpenError {
@@ -96,12 +104,13 @@ impl Gateway {
             Directory::open(Arc::clone(&database), Arc::clone(&clock), capacity).await?;
         let lines = settings.batches.lines_per_node;
         let metrics = Metrics::default();
-        let spend = Spend::new(&database, &limits, &clock, metrics.spend_alerts.clone());
+        let ledger = Ledger::start(Arc::clone(&database), writer.clone().into());
+        let spend = Spend::new(&database, &limits, &ledger, &clock, metrics.spend_alerts.clone());
         let gateway = Arc::new(Self {
             batches: Runner::new(&writer, lines),
             settings: Arc::new(ArcSwap::from_pointee(settings)),
             directory,
-            ledger: Ledger::start(Arc::clone(&database), writer.into()),
+            ledger,
             object_owners: ObjectOwners::start(Arc::clone(&database)),
             database,
             limits,
@@ -118,6 +127,7 @@ impl Gateway {
         });
         batch::start(&gateway);
         tokio::spawn(sync(Arc::downgrade(&gateway)));
+        tokio::spawn(report_problems(Arc::downgrade(&gateway)));
         tokio::spawn(trace_export::send(Arc::downgrade(&gateway)));
         Ok(gateway)
     }
@@ -211,6 +221,33 @@ async fn sync(gateway: std::sync::Weak<Gateway>) {
             Ok(Ok(())) => failed = false,
             _ => {}
         }
+    }
+}
+
+/// Logs what is wrong with the store of the limits, once until that changes. Attempts to connect fail in different
+/// words, and count as the same.
+async fn report_problems(gateway: std::sync::Weak<Gateway>) {
+    let mut reported = None;
+    loop {
+        let Some(gateway) = gateway.upgrade() else { return };
+        if !matches!(&*gateway.limits, Limits::Redis(_)) {
+            return;
+        }
+        let problem = gateway.limits.problem();
+        let is_away = !gateway.limits.is_available();
+        drop(gateway);
+        let known = problem.as_ref().map(|problem| match problem.kind() {
+            ErrorKind::Unreachable if is_away => String::new(),
+            _ => problem.to_string(),
+        });
+        if known != reported {
+            match &problem {
+                Some(problem) => tracing::warn!("limits: {problem}"),
+                None => tracing::info!("limits: the store of the limits is well again"),
+            }
+            reported = known;
+        }
+        tokio::time::sleep(SYNC).await;
     }
 }
 

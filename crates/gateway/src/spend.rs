@@ -1,10 +1,13 @@
 //! Keeps the spend meters of the limits in step with the ledger: before the first decision of a
 //! month they are set to the ledger's sums, so that losing the state of the limits refunds nothing.
+//! When a shared store has lost its state, so are the meters of a day.
 //! The limits themselves are decided with the others, in `ratelimit`. Logs when a soft limit is
 //! exceeded, once per month and again after a restart.
 
 use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use prometheus_client::metrics::counter::Counter;
 use ratelimit::{Bound, Draw, Limits, Micros};
@@ -13,37 +16,48 @@ use tokio::sync::OnceCell;
 use gateway_policy::dates;
 use gateway_policy::environment::Clock;
 use gateway_policy::error::ApiError;
-use gateway_policy::plan::{ORGANIZATION_SPEND, spend_meter};
+use gateway_policy::plan::{ORGANIZATION_SPEND, Plan, spend_meter};
+use gateway_policy::settings::{Catalog, Model};
 use gateway_policy::tenants::{Caller, DerivedKey, SpendAlert};
 use gateway_store::database::Database;
-use gateway_store::ledger;
+use gateway_store::ledger::{self, Ledger};
+
+use crate::day_use;
 
 /// Most alerts remembered as logged; beyond it some may be logged again.
 const MAX_ALERTED: usize = 100_000;
+/// Longest wait for this node's own rows before the ledger is read.
+const FLUSH: Duration = Duration::from_secs(1);
 
 /// The spend of all callers.
 pub(crate) struct Spend {
     database: Arc<Database>,
     limits: Arc<Limits>,
+    ledger: Ledger,
     clock: Arc<dyn Clock>,
     /// Counts alerts.
     alerts: Counter,
     alerted: Mutex<HashSet<(Box<str>, u32)>>,
+    /// One request at a time seeds an organization again; several organizations share a turn.
+    turns: [tokio::sync::Mutex<()>; 32],
 }
 
 impl Spend {
     pub(crate) fn new(
         database: &Arc<Database>,
         limits: &Arc<Limits>,
+        ledger: &Ledger,
         clock: &Arc<dyn Clock>,
         alerts: Counter,
     ) -> Arc<Self> {
         Arc::new(Self {
             database: Arc::clone(database),
             limits: Arc::clone(limits),
+            ledger: ledger.clone(),
             clock: Arc::clone(clock),
             alerts,
             alerted: Mutex::default(),
+            turns: Default::default(),
         })
     }
 
@@ -60,12 +74,39 @@ impl Spend {
         seeded.get_or_try_init(|| self.set_meters(caller, month)).await.map(drop)
     }
 
-    /// [`Spend::seed`] again, because the store of the limits has lost its state.
+    /// The turn to seed an organization again: others wait for it, and need no seed afterwards.
+    pub(crate) async fn turn(&self, organization: &str) -> tokio::sync::MutexGuard<'_, ()> {
+        let mut hasher = DefaultHasher::new();
+        organization.hash(&mut hasher);
+        self.turns[hasher.finish() as usize % self.turns.len()].lock().await
+    }
+
+    /// [`Spend::seed`] again, and the limits of the day that `plan` has, because the store of the limits has lost its
+    /// state.
     ///
     /// # Errors
     /// See [`Spend::seed`].
-    pub(crate) async fn seed_again(&self, caller: &Caller, now: Micros) -> Result<(), ApiError> {
-        self.set_meters(caller, dates::month(now)).await
+    pub(crate) async fn seed_again(
+        &self,
+        caller: &Caller,
+        (model, plan): (&Model, &Plan),
+        catalog: &Catalog,
+        now: Micros,
+    ) -> Result<(), ApiError> {
+        if let Err(left) = self.ledger.flush(FLUSH).await {
+            tracing::warn!("the ledger is not written, so the limits cannot be restored: {left:?}");
+            return Err(ApiError::store_unavailable());
+        }
+        self.set_meters(caller, dates::month(now)).await?;
+        let organization = &*caller.organization.id;
+        let used = day_use::of_plan(&self.database, caller, (model, plan), catalog, now).await;
+        let used = used.map_err(|error| unreadable(organization, &error))?;
+        for (meter, amount) in used {
+            let bound = meter.bound(dates::month(now));
+            let seeded = self.limits.seed(organization, &meter.name, bound, amount).await;
+            seeded.map_err(|error| unavailable(&error))?;
+        }
+        Ok(())
     }
 
     /// Checks the soft limits of a caller whose request cost this much. Never waits: the check runs
@@ -124,18 +165,20 @@ impl Spend {
         let meters = [(ORGANIZATION_SPEND.to_owned(), None), (spend_meter(project), Some(project))];
         for (meter, project) in meters {
             let spent = ledger::month_spend_of(&self.database, organization, project, month);
-            let spent = spent.await.map_err(|error| {
-                tracing::warn!(
-                    "the spend of {organization} cannot be read from the ledger: {error}"
-                );
-                ApiError::store_unavailable()
-            })?;
+            let spent = spent.await.map_err(|error| unreadable(organization, &error))?;
             let seeded = self.limits.seed(organization, &meter, bound, spent).await;
-            seeded.map_err(|error| {
-                tracing::warn!("limits: {error}");
-                ApiError::limits_unavailable()
-            })?;
+            seeded.map_err(|error| unavailable(&error))?;
         }
         Ok(())
     }
+}
+
+fn unreadable(organization: &str, error: &gateway_store::Error) -> ApiError {
+    tracing::warn!("the use of {organization} cannot be read from the ledger: {error}");
+    ApiError::store_unavailable()
+}
+
+fn unavailable(error: &ratelimit::Error) -> ApiError {
+    tracing::warn!("limits: {error}");
+    ApiError::limits_unavailable()
 }

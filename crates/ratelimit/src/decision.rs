@@ -84,6 +84,9 @@ pub enum Decision {
     },
 }
 
+/// Time after which a request that only reservations refuse is worth another attempt. Nothing says when they end.
+pub const RESERVED_WAIT: Micros = 5_000_000;
+
 /// The remedy for a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remedy {
@@ -91,8 +94,10 @@ pub enum Remedy {
     Wait(Micros),
     /// Ask for less: the amount exceeds the whole limit.
     AskForLess,
-    /// None, until the month ends or the limit is raised.
+    /// None, until the month ends or the limit is raised: what is settled leaves no room.
     NothingSoon,
+    /// Wait until open reservations of other requests are settled: what is settled leaves room.
+    Reserved,
     /// Wait until a held amount is released.
     GiveBack,
 }
@@ -102,6 +107,7 @@ impl Remedy {
     pub(crate) fn severity(self) -> (u8, Micros) {
         match self {
             Self::Wait(time) => (0, time),
+            Self::Reserved => (0, RESERVED_WAIT),
             Self::GiveBack => (1, 0),
             Self::AskForLess => (2, 0),
             Self::NothingSoon => (3, 0),

@@ -14,6 +14,8 @@ pub struct Error {
     kind: ErrorKind,
     message: Cow<'static, str>,
     next_step: Option<&'static str>,
+    /// The address of the store, where it matters.
+    address: Option<Arc<str>>,
     source: Option<Arc<io::Error>>,
 }
 
@@ -23,6 +25,8 @@ pub struct Error {
 pub enum ErrorKind {
     /// The shared store is unreachable, and this node's lease of it is used up.
     Unreachable,
+    /// The shared store, or its address, is not as the limits need it, until an operator changes it.
+    Misconfigured,
     /// A bound of this process or of its disk is reached.
     Full,
     /// The shared store was restarted and may have lost spend: read the ledger, call
@@ -41,6 +45,16 @@ impl Error {
     pub fn unreachable(why: impl fmt::Display) -> Self {
         let message = format!("the store of the limits does not answer: {why}");
         Self::new(ErrorKind::Unreachable, message).next_step("try again in a second")
+    }
+
+    /// The shared store is in a state that may pass; `what` completes "the store of the limits …".
+    pub(crate) fn unreachable_because(what: String) -> Self {
+        Self::new(ErrorKind::Unreachable, format!("the store of the limits {what}"))
+    }
+
+    /// The shared store cannot be used as it is; `what` completes "the store of the limits …".
+    pub(crate) fn misconfigured(what: String) -> Self {
+        Self::new(ErrorKind::Misconfigured, format!("the store of the limits {what}"))
     }
 
     pub(crate) fn full(why: impl fmt::Display) -> Self {
@@ -75,11 +89,22 @@ impl Error {
     }
 
     fn new(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
-        Self { kind, message: message.into(), next_step: None, source: None }
+        Self { kind, message: message.into(), next_step: None, address: None, source: None }
     }
 
-    fn next_step(self, step: &'static str) -> Self {
+    pub(crate) fn next_step(self, step: &'static str) -> Self {
         Self { next_step: Some(step), ..self }
+    }
+
+    /// Names the store.
+    pub(crate) fn at(self, address: &str) -> Self {
+        Self { address: Some(address.into()), ..self }
+    }
+
+    /// The message alone, which names no address: for answers to anyone.
+    #[must_use]
+    pub fn summary(&self) -> &str {
+        &self.message
     }
 
     /// Returns the kind of the error.
@@ -93,6 +118,9 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)?;
+        if let Some(address) = &self.address {
+            write!(f, " ({address})")?;
+        }
         if let Some(source) = &self.source {
             write!(f, ": {source}")?;
         }

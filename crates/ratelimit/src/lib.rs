@@ -11,7 +11,11 @@
 //! [`Redis`] admits from capacity that the node has leased, otherwise with a single call of a
 //! function (`limits.lua`), which counts in integers with the store's clock. Leased capacity
 //! counts as used and does not refill until it is reported, given back or expired. A restarted
-//! store begins with all rates used up.
+//! store begins with its short rates used up, and has its spend and its long rates seeded.
+//!
+//! Spend knows its open reservations apart from what is settled. They count alike for what is
+//! admitted; a refusal says whether the money is gone ([`Remedy::NothingSoon`]) or only reserved
+//! ([`Remedy::Reserved`]).
 
 mod bucket;
 mod decision;
@@ -24,7 +28,7 @@ mod shard;
 mod state;
 
 pub use bucket::Bucket;
-pub use decision::{Bound, Decision, Draw, Remedy, RequestId, State};
+pub use decision::{Bound, Decision, Draw, RESERVED_WAIT, Remedy, RequestId, State};
 pub use error::{Error, ErrorKind};
 pub use limits::Limits;
 pub use memory::Memory;
@@ -38,6 +42,8 @@ pub type Micros = u64;
 pub const MINUTE: Micros = 60_000_000;
 /// A day.
 pub const DAY: Micros = 86_400_000_000;
+/// Rates over a window of at least this length are not used up by a loss of the store: they are seeded, as spend is.
+pub const LONG_WINDOW: Micros = 3_600_000_000;
 
 /// Most open reservations in all.
 pub const MAX_OPEN: usize = 262_144;

@@ -52,6 +52,23 @@ impl Limits {
         }
     }
 
+    /// Lowers the reservation of `request` to these amounts, in the order of its draws, because its
+    /// bound is known better now; a draw without a number, or with a larger one, keeps its amount.
+    /// Returns `false` for a request that is not open on this node. Never waits.
+    pub fn shrink(
+        &self,
+        organization: &str,
+        request: RequestId,
+        to: &[Option<u64>],
+        now: Micros,
+    ) -> bool {
+        match self {
+            Self::Off => true,
+            Self::Memory(memory) => memory.shrink(organization, request, to, now),
+            Self::Redis(redis) => redis.shrink(organization, request, to),
+        }
+    }
+
     /// The states of these meters. Neither takes anything nor creates meters.
     pub async fn look(
         &self,
@@ -66,8 +83,9 @@ impl Limits {
         }
     }
 
-    /// Raises a [`Bound::Spend`] meter to the ledger's sum of its month; never lowers it, and
-    /// ignores other kinds. For use after a loss of the state file or the store.
+    /// Raises a [`Bound::Spend`] meter to the ledger's sum of its month, or a rate over at least
+    /// [`crate::LONG_WINDOW`] to the use that the ledger knows; never lowers one, and ignores other
+    /// kinds. For use after a loss of the state file or the store.
     pub async fn seed(
         &self,
         organization: &str,
@@ -88,6 +106,16 @@ impl Limits {
         match self {
             Self::Off | Self::Memory(_) => true,
             Self::Redis(redis) => redis.is_available(),
+        }
+    }
+
+    /// The fault of a shared store: why it is unreachable, or what an operator should change. It lasts until the store
+    /// is found well again, which takes at most ten seconds.
+    #[must_use]
+    pub fn problem(&self) -> Option<Error> {
+        match self {
+            Self::Off | Self::Memory(_) => None,
+            Self::Redis(redis) => redis.problem(),
         }
     }
 

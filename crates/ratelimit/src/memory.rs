@@ -126,6 +126,19 @@ impl Memory {
         true
     }
 
+    /// See [`crate::Limits::shrink`].
+    pub fn shrink(
+        &self,
+        organization: &str,
+        request: RequestId,
+        to: &[Option<u64>],
+        now: Micros,
+    ) -> bool {
+        let mut shard = self.shard(organization);
+        let now = shard.turn(now);
+        shard.shrink(request, to, now, self.file.as_ref())
+    }
+
     /// The states of these meters at `now`. Neither takes anything nor creates meters.
     #[must_use]
     pub fn look(&self, organization: &str, draws: &[Draw<'_>], now: Micros) -> Vec<State> {
@@ -147,8 +160,7 @@ impl Memory {
         states
     }
 
-    /// Raises a spend meter to at least this amount in its month. Ignores other kinds. Errors: the
-    /// state file cannot store it.
+    /// See [`crate::Limits::seed`]. Errors: the state file cannot store it.
     pub fn seed(
         &self,
         organization: &str,
@@ -156,12 +168,13 @@ impl Memory {
         bound: Bound,
         at_least: u64,
     ) -> Result<(), Error> {
-        if !matches!(bound, Bound::Spend { .. }) {
+        if matches!(bound, Bound::Held { .. }) {
             return Ok(());
         }
         let mut shard = self.shard(organization);
+        let now = shard.latest();
         let draw = Draw { meter, bound, amount: 0, set: 0 };
-        let place = self.place(&mut shard, organization, &draw, 0)?;
+        let place = self.place(&mut shard, organization, &draw, now)?;
         shard.raise(place, bound, at_least);
         shard.keep(place, self.file.as_ref())
     }

@@ -150,13 +150,122 @@ fn spend_is_counted_per_month_and_never_exceeds_its_limit() {
     };
     assert!(admitted(1, 600, 1) && admitted(2, 400, 1));
     let refused = reserve(&memory, "org", 3, &[spend(1, 1000, 1)], 0);
-    assert!(matches!(refused, Decision::Refused { remedy: Remedy::NothingSoon, .. }));
+    assert!(matches!(refused, Decision::Refused { remedy: Remedy::Reserved, .. }));
     memory.settle("org", 1, &[Some(100)], 0);
     assert!(admitted(4, 500, 1) && !admitted(5, 1, 1));
     assert!(admitted(6, 1000, 2), "another month");
     // A late settlement belongs to the month that has ended.
     memory.settle("org", 2, &[Some(0)], 0);
     assert!(!admitted(7, 1, 2) && !admitted(8, 1, 1), "no clock brings money back");
+}
+
+/// Requests of 1000 of which 900 are open or settled, and a further one: what is open does not change what is admitted,
+/// only the reason of a refusal.
+#[test]
+fn a_refusal_tells_reserved_money_from_money_that_is_gone() {
+    let (settled, reserved) = (Remedy::NothingSoon, Remedy::Reserved);
+    for (settles, more, expected) in [
+        (&[][..], 100, None),
+        (&[], 101, Some(reserved)),
+        (&[], 1000, Some(reserved)),
+        (&[], 1001, Some(settled)),
+        (&[Some(600)], 101, Some(reserved)),
+        (&[Some(600)], 400, Some(reserved)),
+        (&[Some(600)], 401, Some(settled)),
+        (&[None], 400, Some(reserved)),
+        (&[None], 401, Some(settled)),
+        (&[Some(0)], 700, None),
+        (&[Some(0)], 701, Some(reserved)),
+        (&[Some(700)], 300, Some(reserved)),
+        (&[Some(700)], 301, Some(settled)),
+        (&[Some(600), None], 100, None),
+        (&[Some(600), None], 101, Some(settled)),
+        (&[Some(5000), Some(0)], 0, Some(settled)),
+    ] {
+        let memory = Memory::default();
+        for (request, amount) in [(0, 600), (1, 300)] {
+            reserve(&memory, "org", request, &[spend(amount, 1000, 1)], 0);
+        }
+        for (request, actual) in settles.iter().enumerate() {
+            assert!(memory.settle("org", request as u128, &[*actual], 0));
+        }
+        let what = format!("{settles:?} {more}");
+        match (reserve(&memory, "org", 9, &[spend(more, 1000, 1)], 0), expected) {
+            (Decision::Admitted(_), None) => {}
+            (Decision::Refused { remedy, .. }, Some(expected)) => {
+                assert_eq!(remedy, expected, "{what}");
+            }
+            (decision, _) => panic!("{what}: {decision:?}"),
+        }
+    }
+}
+
+#[test]
+fn reservations_of_an_ended_month_or_of_lost_requests_are_not_open() {
+    let memory = Memory::default();
+    let remedy = |request, more, month, now| match reserve(
+        &memory,
+        "org",
+        request,
+        &[spend(more, 1000, month)],
+        now,
+    ) {
+        Decision::Refused { remedy, .. } => remedy,
+        Decision::Admitted(_) => panic!("{more} fit"),
+    };
+    reserve(&memory, "org", 1, &[spend(900, 1000, 1)], 0);
+    reserve(&memory, "org", 2, &[spend(900, 1000, 2)], 0);
+    memory.settle("org", 1, &[Some(10)], 0);
+    assert_eq!(
+        remedy(3, 101, 2, 0),
+        Remedy::Reserved,
+        "the old month's does not end the new one's"
+    );
+    // A day later, what is still open is closed as reserved.
+    reserve(&memory, "org", 4, &[rate("tpm", 1, 100)], ABANDONED_AFTER);
+    assert_eq!(remedy(5, 101, 2, ABANDONED_AFTER), Remedy::NothingSoon);
+}
+
+#[test]
+fn a_reservation_shrinks_to_its_bound() {
+    let memory = Memory::default();
+    let draws = |amount| [rate("tpm", amount, 1000), spend(amount, 1000, 1)];
+    reserve(&memory, "org", 1, &draws(800), 0);
+    assert!(memory.shrink("org", 1, &[None, Some(300)], 0));
+    assert_eq!(used(&memory, &draws(0), 0), [800, 300]);
+    // No reservation grows, and one that is not open has no bound.
+    assert!(memory.shrink("org", 1, &[Some(801), Some(301)], 0));
+    assert!(!memory.shrink("org", 2, &[Some(0), Some(0)], 0));
+    assert_eq!(used(&memory, &draws(0), 0), [800, 300]);
+    assert!(memory.shrink("org", 1, &[Some(500)], 0));
+    assert_eq!(used(&memory, &draws(0), 0), [500, 300]);
+    let more = [spend(701, 1000, 1)];
+    let refused = reserve(&memory, "org", 3, &more, 0);
+    assert!(matches!(refused, Decision::Refused { remedy: Remedy::Reserved, .. }), "{refused:?}");
+    memory.settle("org", 1, &[Some(400), Some(299)], 0);
+    assert_eq!(used(&memory, &draws(0), 0), [400, 299]);
+    assert!(matches!(reserve(&memory, "org", 3, &more, 0), Decision::Admitted(_)));
+}
+
+#[test]
+fn a_seed_raises_what_is_settled_and_long_rates() {
+    let memory = Memory::default();
+    let day = |meter: &'static str| {
+        let limit = Limit { amount: 200, window: DAY };
+        let bound = Bound::Rate { limit, counts_refusals: false };
+        Draw { meter, bound, amount: 0, set: 0 }
+    };
+    let draws = [spend(0, 1000, 1), day("rpd"), rate("rpm", 0, 100)];
+    reserve(&memory, "org", 1, &[spend(300, 1000, 1)], 0);
+    for (at_least, expected) in [(40, [340, 40, 0]), (20, [340, 40, 0]), (250, [550, 250, 0])] {
+        for draw in &draws {
+            memory.seed("org", draw.meter, draw.bound, at_least).unwrap();
+        }
+        assert_eq!(used(&memory, &draws, 0), expected, "{at_least}");
+    }
+    // Another month's sum changes nothing.
+    memory.seed("org", "usd", Bound::Spend { most: None, month: 0 }, 900).unwrap();
+    assert_eq!(used(&memory, &draws[..1], 0), [550]);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! One meter of any kind, and reservations on it.
 
 use crate::bucket::Bucket;
-use crate::{Bound, Limit, Micros, Remedy, State};
+use crate::{Bound, LONG_WINDOW, Limit, Micros, Remedy, State};
 
 /// Time that an unused meter is kept, because creating a meter takes longer than finding one.
 const KEPT: Micros = 10_000_000;
@@ -19,6 +19,8 @@ pub(crate) enum Meter {
         month: u32,
         /// Settled and reserved.
         amount: u64,
+        /// Of these, reserved by requests that are open.
+        reserved: u64,
     },
     Held {
         amount: u64,
@@ -29,7 +31,7 @@ impl Meter {
     pub(crate) fn new(bound: Bound) -> Self {
         match bound {
             Bound::Rate { limit, .. } => Self::Rate { bucket: Bucket::default(), limit },
-            Bound::Spend { month, .. } => Self::Spend { month, amount: 0 },
+            Bound::Spend { month, .. } => Self::Spend { month, amount: 0, reserved: 0 },
             Bound::Held { .. } => Self::Held { amount: 0 },
         }
     }
@@ -45,9 +47,9 @@ impl Meter {
             }
             // Months only advance: a late request of the previous month counts in the current one,
             // so that no clock restores spent money.
-            (Self::Spend { month, amount }, Bound::Spend { month: new, .. }) => {
+            (Self::Spend { month, amount, reserved }, Bound::Spend { month: new, .. }) => {
                 if new > *month {
-                    (*month, *amount) = (new, 0);
+                    (*month, *amount, *reserved) = (new, 0, 0);
                 }
             }
             (Self::Held { .. }, Bound::Held { .. }) => {}
@@ -74,9 +76,11 @@ impl Meter {
     pub(crate) fn take(&mut self, more: u64) {
         match self {
             Self::Rate { bucket, limit } => bucket.take(*limit, more),
-            Self::Spend { amount, .. } | Self::Held { amount } => {
+            Self::Spend { amount, reserved, .. } => {
                 *amount = amount.saturating_add(more);
+                *reserved = reserved.saturating_add(more);
             }
+            Self::Held { amount } => *amount = amount.saturating_add(more),
         }
     }
 
@@ -98,6 +102,11 @@ impl Meter {
             }
             (Self::Held { .. }, Bound::Held { most }) if more <= most => Remedy::GiveBack,
             (Self::Held { .. }, _) => Remedy::AskForLess,
+            (Self::Spend { amount, reserved, .. }, Bound::Spend { most: Some(most), .. })
+                if amount.saturating_sub(*reserved).saturating_add(more) <= most =>
+            {
+                Remedy::Reserved
+            }
             (Self::Spend { .. }, _) => Remedy::NothingSoon,
         })
     }
@@ -119,14 +128,40 @@ impl Meter {
                 *amount = amount.saturating_sub(reserved.amount).saturating_add(actual);
             }
         }
+        self.close(reserved);
     }
 
-    /// Raises the spend of the bound's month to at least this amount.
-    pub(crate) fn raise(&mut self, bound: Bound, at_least: u64) {
-        if let (Self::Spend { month, amount }, Bound::Spend { month: named, .. }) = (self, bound)
-            && *month == named
+    /// Ends a reservation whose amount stays used, or was replaced.
+    pub(crate) fn close(&mut self, closed: Reserved) {
+        if let Self::Spend { month, reserved, .. } = self
+            && *month == closed.month
         {
-            *amount = (*amount).max(at_least);
+            *reserved = reserved.saturating_sub(closed.amount);
+        }
+    }
+
+    /// Lowers a reservation to an amount, which is not larger.
+    pub(crate) fn shrink(&mut self, reserved: Reserved, to: u64, now: Micros) {
+        self.settle(reserved, to, now);
+        if let Self::Spend { month, reserved: open, .. } = self
+            && *month == reserved.month
+        {
+            *open = open.saturating_add(to);
+        }
+    }
+
+    /// Raises what is settled of the bound's month, or the use of a long rate, to at least this amount.
+    pub(crate) fn raise(&mut self, bound: Bound, at_least: u64) {
+        match (self, bound) {
+            (Self::Spend { month, amount, reserved }, Bound::Spend { month: named, .. })
+                if *month == named =>
+            {
+                *amount = (*amount).max(at_least.saturating_add(*reserved));
+            }
+            (Self::Rate { bucket, limit }, _) if limit.window >= LONG_WINDOW => {
+                bucket.owe(*limit, at_least.saturating_sub(bucket.used(*limit)));
+            }
+            _ => {}
         }
     }
 

@@ -18,17 +18,25 @@
 //!   once. Reports (refunds, debts) are sent until they are known to have been received, and count
 //!   once.
 //! - A store that was restarted, or was replaced by a replica, may have lost data that it had
-//!   acknowledged: its rates start as used up, and refill. Its spend must be seeded from the ledger
-//!   again ([`crate::ErrorKind::Unseeded`]). [`RedisOptions::durable`] avoids both, as does
-//!   [`RedisOptions::first_start`] for a new store. The owners of lost held amounts hold them
-//!   again.
+//!   acknowledged: its rates start as used up, and refill. Its spend, and rates over at least
+//!   [`crate::LONG_WINDOW`], must be seeded from the ledger again ([`crate::ErrorKind::Unseeded`]), several
+//!   times within the first hours. They admit beyond their bound at most what the ledger does not know at a
+//!   seed: the requests that are open, those not written yet, and what nodes have leased, an eighth of the
+//!   limit. [`RedisOptions::durable`] avoids all this, as does [`RedisOptions::first_start`] for a new
+//!   store. The owners of lost held amounts hold them again.
+//! - A durable store that has nevertheless lost its last time D may admit again what it had admitted in it:
+//!   at most L + L·D/W of a rate.
+//! - Spend that is reserved is known by node, for five minutes after its last report: what a node that has
+//!   died had reserved counts as settled from then on.
 //!
 //! The store needs a database (number) of its own, and `maxmemory-policy noeviction`: data that
-//! another program deletes is lost.
+//! another program deletes is lost. A store that is not as it must be is refused at the start, and
+//! reported when it changes later.
 //!
 //! All keys of an organization have one hash tag. The connection goes to one server, which must own
 //! them: a cluster's redirections are not followed.
 
+mod fault;
 mod link;
 mod local;
 mod options;
@@ -41,7 +49,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, oneshot};
 use tokio::task::{AbortHandle, JoinSet};
 
-use crate::{Bound, Decision, Draw, Error, Micros, RequestId, State};
+use crate::{Bound, Decision, Draw, Error, ErrorKind, Micros, RequestId, State};
 use link::{CallError, Link};
 use local::ReplyTime;
 pub use options::RedisOptions;
@@ -53,6 +61,8 @@ pub const REQUEST_MEMORY: Duration = Duration::from_secs(60);
 const HELD_REQUEST_MEMORY: Duration = Duration::from_hours(40 * 24);
 /// Interval of reports to the store.
 const REPORT_INTERVAL: Duration = Duration::from_millis(20);
+/// Longest interval of sweeps, each of one shard.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 /// Concurrent batches of reports.
 const AT_ONCE: usize = 64;
 
@@ -75,10 +85,10 @@ struct Shared {
 
 impl Redis {
     /// Starts to use the store, in the background of the current tokio runtime. The store may be
-    /// unreachable: then connecting is retried forever. Errors: an invalid URL.
+    /// unreachable: then connecting is retried forever, and [`Redis::problem`] says why. Errors: an
+    /// invalid URL, or a store that is not configured as the limits need it.
     pub async fn connect(options: RedisOptions) -> Result<Self, Error> {
-        let link = Link::new(&options).map_err(Error::unreachable)?;
-        let link = Arc::new(link);
+        let link = Arc::new(Link::new(&options)?);
         // The node's clock may be slower than the store's, and is read a little earlier.
         let span = options.lease - options.lease / 8;
         let span = Micros::try_from(span.as_micros()).unwrap_or(Micros::MAX / 2);
@@ -87,7 +97,11 @@ impl Redis {
         let shared = Shared { options, link: link.clone(), table, pending, began: Instant::now() };
         let shared = Arc::new(shared);
         // If the store starts later than this node, the connection task finds it.
-        let _ = link.connect().await;
+        if let Err(error) = link.connect().await
+            && error.kind() == ErrorKind::Misconfigured
+        {
+            return Err(error);
+        }
         let connecting = tokio::spawn(link.stay_connected()).abort_handle();
         let telling = tokio::spawn(shared.clone().report_forever()).abort_handle();
         Ok(Self { shared, tasks: [connecting, telling] })
@@ -148,6 +162,14 @@ impl Redis {
         is_open
     }
 
+    /// See [`crate::Limits::shrink`].
+    pub fn shrink(&self, organization: &str, request: RequestId, to: &[Option<u64>]) -> bool {
+        let shared = &self.shared;
+        let is_open = shared.table.shrink(organization, request, to, shared.now());
+        shared.pending.notify_one();
+        is_open
+    }
+
     /// See [`crate::Limits::look`].
     pub async fn look(&self, organization: &str, draws: &[Draw<'_>]) -> Result<Vec<State>, Error> {
         let shared = &self.shared;
@@ -170,12 +192,13 @@ impl Redis {
         bound: Bound,
         at_least: u64,
     ) -> Result<(), Error> {
-        let Bound::Spend { most, month } = bound else { return Ok(()) };
+        if matches!(bound, Bound::Held { .. }) {
+            return Ok(());
+        }
+        wire::check(bound)?;
         let shared = &self.shared;
-        let mut args = vec![shared.durable(), meter.as_bytes().to_vec()];
-        let most = most.map_or_else(|| "-1".to_owned(), |most| most.min(wire::LARGEST).to_string());
-        args.push(most.into_bytes());
-        wire::push(&mut args, u64::from(month));
+        let mut args = vec![shared.durable()];
+        wire::push_bound(&mut args, meter, bound);
         wire::push(&mut args, at_least.min(wire::LARGEST));
         let keys = shared.keys(organization);
         shared.link.call("seed", &keys, &args).await.map(|_| ()).map_err(away)
@@ -185,6 +208,12 @@ impl Redis {
     #[must_use]
     pub fn is_available(&self) -> bool {
         self.shared.link.is_up()
+    }
+
+    /// See [`crate::Limits::problem`].
+    #[must_use]
+    pub fn problem(&self) -> Option<Error> {
+        self.shared.link.fault()
     }
 
     /// Reservations that are not settled.
@@ -254,14 +283,14 @@ impl Shared {
         let reply = match self.link.call("reserve", &keys, &args).await {
             Ok(reply) => reply,
             Err(error) => {
-                self.table.unanswered(organization, asked);
+                self.table.unanswered(organization, asked, bounds);
                 return Err(away(error));
             }
         };
         let (Some([verdict, store]), replies) =
             (reply.first_chunk(), reply.get(2..).unwrap_or(&[]))
         else {
-            self.table.unanswered(organization, asked);
+            self.table.unanswered(organization, asked, bounds);
             return Err(Error::unreachable("the store sent an unexpected answer"));
         };
         let (replies, store) = (wire::read_replies(replies), Micros::try_from(*store).unwrap_or(0));
@@ -287,7 +316,8 @@ impl Shared {
         let mut rounds = 0;
         loop {
             if self.table.is_quiet() {
-                self.pending.notified().await;
+                // The sweep goes on: it renews what is reserved for long.
+                let _ = tokio::time::timeout(SWEEP_INTERVAL, self.pending.notified()).await;
             }
             tokio::time::sleep(REPORT_INTERVAL).await;
             if self.link.is_up() {

@@ -214,10 +214,33 @@ impl Shard {
     ) {
         let entry = self.entry_mut(one.place);
         entry.open = entry.open.saturating_sub(1);
-        let Some(actual) = actual else { return };
+        let Some(actual) = actual else { return entry.meter.close(one.reserved) };
         entry.meter.settle(one.reserved, actual, now);
         // The slot exists since the reservation, and writing to a slot cannot fail.
         let _ = entry.keep(file);
+    }
+
+    /// Lowers a reservation to these amounts; returns `false` when it is not open.
+    pub(crate) fn shrink(
+        &mut self,
+        request: RequestId,
+        to: &[Option<u64>],
+        now: Micros,
+        file: Option<&StateFile>,
+    ) -> bool {
+        let Self { open, entries, .. } = self;
+        let Some(open) = open.get_mut(&request) else { return false };
+        for (one, to) in open.reserved.iter_mut().zip(to) {
+            let (Some(to), Some(entry)) = (*to, &mut entries[one.place]) else { continue };
+            if to >= one.reserved.amount {
+                continue;
+            }
+            entry.meter.shrink(one.reserved, to, now);
+            one.reserved.amount = to;
+            // As when it is settled.
+            let _ = entry.keep(file);
+        }
+        true
     }
 
     /// Checks a few meters and drops unused ones; at intervals, also checks all reservations.
@@ -277,6 +300,7 @@ impl Shard {
             for one in &open.reserved {
                 if let Some(entry) = &mut entries[one.place] {
                     entry.open = entry.open.saturating_sub(1);
+                    entry.meter.close(one.reserved);
                 }
             }
             false

@@ -78,7 +78,13 @@ pub(crate) async fn run(
         let gateway = redacting.get().and_then(Weak::upgrade);
         gateway.map_or_else(|| line.to_vec(), |gateway| gateway.redact(line))
     })?;
-    let gateway = Gateway::open(settings, &source.folder(), machine).await?;
+    let gateway = match Gateway::open(settings, &source.folder(), machine).await {
+        Err(error) if error.is_configuration() => {
+            eprint(format_args!("agentd: {error}"));
+            return Ok(ExitCode::from(2));
+        }
+        opened => opened?,
+    };
     // It is set once.
     let _ = opened.set(Arc::downgrade(&gateway));
     offline.serve_when_needed(&gateway);

@@ -236,3 +236,29 @@ fn the_log_is_json_on_request_and_contains_no_key() {
     assert!(lines.iter().any(|line| line["path"] == "/v1/models/***"), "{log}");
     assert!(!log.contains("sk-very-secret"), "{log}");
 }
+
+/// A server of another kind at the address of the limits: waiting would not help.
+#[test]
+fn a_store_of_the_limits_that_cannot_be_used_ends_the_start() {
+    let env = TestEnvironment::new();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            // Whatever is asked; unread bytes would reset the connection.
+            let _ = std::io::Read::read(&mut stream, &mut [0; 4096]);
+            let _ = std::io::Write::write_all(&mut stream, b"HTTP/1.1 400 Bad Request\r\n\r\n");
+        }
+    });
+    let config =
+        configured(&env, &format!("[limits]\nurl = \"redis://limits:secret-word@{address}\"\n"));
+    let output = env.agentd(&["gateway", "--config", &config]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let errors = stderr(&output);
+    let of_errors = errors.lines().filter(|line| !line.contains("WARNING"));
+    assert_eq!(of_errors.count(), 1, "{errors}");
+    for part in ["limits: the store of the limits is no Redis", &*address, "[limits] url"] {
+        assert!(errors.contains(part), "{part}: {errors}");
+    }
+    assert!(!errors.contains("secret-word"), "{errors}");
+}

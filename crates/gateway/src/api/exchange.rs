@@ -120,7 +120,7 @@ impl Exchange {
             return Err(ApiError::store_unavailable());
         }
         let ResolvedModel { name, model, plan, price } = resolved;
-        let decision = self.decide(plan, &demand).await?;
+        let decision = self.decide(model, plan, &demand).await?;
         let (Decision::Admitted(states) | Decision::Refused { states, .. }) = &decision;
         self.shown = LimitHeaders::new(plan, &demand, states);
         if let Decision::Refused { which, remedy, states } = &decision {
@@ -163,19 +163,29 @@ impl Exchange {
         Ok(())
     }
 
-    async fn decide(&self, plan: &Plan, demand: &Demand) -> Result<Decision, ApiError> {
+    async fn decide(
+        &self,
+        model: &Model,
+        plan: &Plan,
+        demand: &Demand,
+    ) -> Result<Decision, ApiError> {
         let (gateway, organization) = (&self.gateway, &*self.caller.organization.id);
         gateway.spend.seed(&self.caller, self.now).await?;
         let draws = plan.draws(demand, self.now);
         let (request, client) = (self.request, self.client());
         let reserve = || gateway.limits.reserve(organization, (request, client), &draws, self.now);
-        match reserve().await {
-            Err(error) if error.kind() == ratelimit::ErrorKind::Unseeded => {
-                gateway.spend.seed_again(&self.caller, self.now).await?;
-                reserve().await.map_err(|error| self.unavailable(&error))
+        let is_unseeded = |decision: &Result<_, ratelimit::Error>| matches!(decision, Err(error) if error.kind() == ratelimit::ErrorKind::Unseeded);
+        let mut decision = reserve().await;
+        if is_unseeded(&decision) {
+            let _turn = gateway.spend.turn(organization).await;
+            decision = reserve().await;
+            if is_unseeded(&decision) {
+                let (plan, catalog) = ((model, plan), &self.settings.catalog);
+                gateway.spend.seed_again(&self.caller, plan, catalog, self.now).await?;
+                decision = reserve().await;
             }
-            decision => decision.map_err(|error| self.unavailable(&error)),
         }
+        decision.map_err(|error| self.unavailable(&error))
     }
 
     /// Tells clients apart that wait for a limit: the same key on another connection is another one.

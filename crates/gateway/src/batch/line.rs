@@ -15,6 +15,7 @@ use crate::api::{self, Exchange, Whole};
 use crate::state::Gateway;
 use gateway_policy::error::ApiError;
 use gateway_policy::headers::LimitHeaders;
+use gateway_policy::refusal;
 use gateway_policy::tenants::Caller;
 use gateway_store::records::batch_lines::{self, Line, Outcome};
 use gateway_store::records::batches::{Batch, Usage};
@@ -109,7 +110,11 @@ async fn ask(job: &Job) -> Attempted {
         if error.kind_name() == "insufficient_quota" {
             return Attempted::NoMoney(error);
         }
-        if matches!(error.code(), Some("limits_unavailable" | "store_unavailable")) {
+        // Reservations of other requests hold up a line; only money that is gone ends it.
+        if matches!(
+            error.code(),
+            Some("limits_unavailable" | "store_unavailable" | refusal::SPEND_RESERVED)
+        ) {
             tokio::time::sleep(OUR_PAUSE).await;
             continue;
         }

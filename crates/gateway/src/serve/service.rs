@@ -196,11 +196,18 @@ fn traced(gateway: &Gateway, head: &request::Parts, began: ratelimit::Micros) ->
 
 async fn ready(gateway: &Gateway) -> Response<AnswerBody> {
     let unavailable = StatusCode::SERVICE_UNAVAILABLE;
+    let problem = gateway.limits.problem();
+    let problem = problem.as_ref().map(ratelimit::Error::summary);
     if !gateway.limits.is_available() {
-        return text(unavailable, "the store of the limits does not answer\n");
+        let problem = problem.unwrap_or("the store of the limits does not answer");
+        return text(unavailable, format!("{problem}\n"));
     }
     match gateway.database.query(Statement::new("SELECT 1", [])).await {
-        Ok(_) => text(StatusCode::OK, "ready\n"),
+        Ok(_) => match problem {
+            // It still decides: taking all nodes out of service would be worse.
+            Some(problem) => text(StatusCode::OK, format!("ready, but {problem}\n")),
+            None => text(StatusCode::OK, "ready\n"),
+        },
         Err(_) => text(unavailable, "the store does not answer\n"),
     }
 }
@@ -218,8 +225,8 @@ fn metrics(gateway: &Gateway) -> Response<AnswerBody> {
     response
 }
 
-fn text(status: StatusCode, text: &'static str) -> Response<AnswerBody> {
-    let mut response = Response::new(AnswerBody::from(bytes::Bytes::from_static(text.as_bytes())));
+fn text(status: StatusCode, text: impl Into<bytes::Bytes>) -> Response<AnswerBody> {
+    let mut response = Response::new(AnswerBody::from(text.into()));
     *response.status_mut() = status;
     let kind = HeaderValue::from_static("text/plain; charset=utf-8");
     response.headers_mut().insert(header::CONTENT_TYPE, kind);

@@ -32,6 +32,8 @@
 //! | requests without a model draw on `*` | `headers::requests_without_a_model_show_the_limits_of_the_pseudo_model`, `::pass_through_requests_draw_on_the_named_model` |
 //! | spend limits: codes, `insufficient_quota`, never retried | `money::each_spend_limit_has_its_code`, `::the_tier_spend_limit_has_its_code` |
 //! | spend is reserved and settled in the same decision | `money::requests_in_flight_are_reserved`, `::every_completion_is_reserved` |
+//! | money that is only reserved is `spend_reserved` and retried, on two nodes, too | `money::requests_in_flight_are_reserved`, `::the_reservations_of_a_project_and_of_a_tier_are_named`, `limits_lost::money_that_another_node_has_reserved_is_waited_for` |
+//! | a reservation shrinks once its input is known | `money::a_stream_releases_money_when_its_input_is_known` |
 //! | usage beyond the reservation is recorded, and the next request is refused | `money::use_beyond_the_reservation_is_recorded_and_blocks_the_next_request` |
 //! | months start at zero; cached input is cheaper; soft limits are only reported | `money::spend_restarts_at_zero_each_month`, `::cached_input_is_cheaper`, `::soft_limits_report_and_refuse_nothing` |
 //! | `service_tier: priority` is `fast`; `prompt_cache_retention` defaults; the rest passes unchanged | `edits::set_fields_change_and_other_bytes_stay`, `::prompts_stay_in_memory_with_zero_data_retention` |
@@ -64,6 +66,8 @@
 //! | no over-admission with 64 clients; the ledger equals the meters | `limits::one_gateway_admits_exactly_its_limits`, `::token_and_spend_limits_hold_and_the_ledger_equals_the_meters` |
 //! | the same on two nodes, and while a server or a node dies | `limits::two_gateways_share_one_limit`, `::nothing_is_admitted_twice_while_redis_dies`, `::nothing_is_admitted_twice_while_a_gateway_dies` |
 //! | the store of the limits unreachable: 503, also from `/readyz` | `limits::without_redis_requests_are_refused_and_the_gateway_is_not_ready` |
+//! | limits of a day are restored after the store of the limits has lost its data | `limits_lost::the_limits_of_a_day_come_back_from_the_ledger`, `::a_used_up_day_stays_used_up_and_many_clients_restore_it_once` |
+//! | its faults are named at the start, in the log and by `/readyz` | `limits_lost::a_misconfigured_redis_is_an_error_of_the_configuration`, `::a_fault_of_redis_is_reported_once_and_by_readyz` |
 //! | shutdown drains; a reload drops no request | `limits::a_gateway_that_shuts_down_finishes_its_streams`, `::a_reload_drops_no_request` |
 
 mod edits;

@@ -13,8 +13,8 @@ use gateway::Ending;
 use serde_json::{Value, json};
 
 const CLIENTS: usize = 64;
-const CHAT: &str = "/v1/chat/completions";
-const BIG: &str =
+pub(crate) const CHAT: &str = "/v1/chat/completions";
+pub(crate) const BIG: &str =
     "[models.big]\nshared_limit = \"family\"\nprice = { input = 1.0, output = 10.0 }\n";
 
 /// The responses to all clients.
@@ -177,7 +177,7 @@ async fn disconnected_clients_leave_no_reservation_open() {
 }
 
 /// Two gateways over the same servers.
-async fn two(
+pub(crate) async fn two(
     redis: &Redis,
     postgres: &Postgres,
     upstream: &Upstream,
@@ -193,7 +193,7 @@ fn shared(redis: &Redis, postgres: &Postgres, upstream: &Upstream, rest: &str) -
     config(upstream, &format!("{rest}{stores}"))
 }
 
-async fn one(text: &str, seed: u64) -> Arc<TestGateway> {
+pub(crate) async fn one(text: &str, seed: u64) -> Arc<TestGateway> {
     let folder = Arc::new(tempfile::tempdir().unwrap());
     Arc::new(TestGateway::start_in(folder, text, seed).await)
 }

@@ -14,6 +14,7 @@ mod dashboard_browser;
 mod figures;
 mod files;
 mod limits;
+mod limits_lost;
 mod records;
 mod servers;
 mod usage;

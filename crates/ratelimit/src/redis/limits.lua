@@ -10,6 +10,12 @@ local MOST = 2 ^ 52
 local MINIMA = 8
 local LEASES = 32
 local WAITING = 8
+-- Time for which a node's open reservations are kept without a further report.
+local HOLD = 300000000
+-- Rates over at least this window are seeded after a loss, and so are not used up by it.
+local LONG = 3600000000
+-- Seeds are repeated at doubling intervals from the first to the last of these ages of a run.
+local SEED_FIRST, SEED_LAST = 30000000, 3600000000
 local RATE, SPEND, HELD = 0, 1, 2
 
 -- The time since which the data is complete: 0 for always. Earlier data may lack acknowledged
@@ -94,9 +100,11 @@ local function leased(m)
   return sum, ends
 end
 
+local function is_long(kind, window) return kind == RATE and window >= LONG end
+
 -- Treats data from before this run of the store as used up when the run began.
 local function drain(m)
-  if m.at >= born then return end
+  if m.at >= born or is_long(m.kind, m.window) then return end
   for _, lease in ipairs(m.leases) do use(m, lease.amount) end
   m.leases = {}
   advance(m, born)
@@ -109,8 +117,8 @@ end
 
 local function fresh(kind, limit, window, now)
   local m = { kind = kind, u = 0, r = 0, at = now, limit = limit, window = window }
-  m.promised, m.minima, m.leases, m.waiting, m.run = 0, {}, {}, {}, -1
-  if kind == RATE and born > 0 then
+  m.promised, m.minima, m.leases, m.waiting, m.holders, m.run = 0, {}, {}, {}, {}, -1
+  if kind == RATE and born > 0 and not is_long(kind, window) then
     m.u, m.at = limit, born
     advance(m, now)
   end
@@ -122,7 +130,7 @@ local function load(key, name)
   if not packed then return nil end
   local p = cmsgpack.unpack(packed)
   local m = { kind = p[1], u = p[2], r = p[3], at = p[4], limit = p[5], window = p[6] }
-  m.promised, m.run, m.minima, m.leases, m.waiting = p[7], p[8], {}, {}, {}
+  m.promised, m.run, m.minima, m.leases, m.waiting, m.holders = p[7], p[8], {}, {}, {}, {}
   local at = 11
   for n = 1, p[10] do
     m.minima[n] = { at = p[at], u = p[at + 1], r = p[at + 2] }
@@ -132,10 +140,17 @@ local function load(key, name)
     m.leases[n] = { id = p[at + 1], amount = p[at + 2], ends = p[at + 3] }
     at = at + 3
   end
-  -- Earlier versions end here.
+  -- The first version ends here, the second one after the clients that wait.
   for n = 1, p[at + 1] or 0 do
     m.waiting[n] = { client = p[at + 2], due = p[at + 3] }
     at = at + 2
+  end
+  at = at + 1
+  for n = 1, p[at + 1] or 0 do
+    m.holders[n] = {
+      node = p[at + 2], amount = p[at + 3], ends = p[at + 4], reported = p[at + 5], latest = p[at + 6],
+    }
+    at = at + 5
   end
   return m
 end
@@ -159,7 +174,56 @@ local function save(key, name, m)
     p[#p + 1] = one.client
     p[#p + 1] = one.due
   end
+  p[#p + 1] = #m.holders
+  for _, one in ipairs(m.holders) do
+    p[#p + 1] = one.node
+    p[#p + 1] = one.amount
+    p[#p + 1] = one.ends
+    p[#p + 1] = one.reported
+    p[#p + 1] = one.latest
+  end
   redis.call('HSET', key, name, cmsgpack.pack(p))
+end
+
+-- What a node that has died had reserved counts as settled.
+local function expire(m, now)
+  for n = #m.holders, 1, -1 do
+    if m.holders[n].ends <= now or m.holders[n].amount <= 0 then table.remove(m.holders, n) end
+  end
+end
+
+-- The open reservations of a node, which it begins lease ids with.
+local function holder(m, lease, now)
+  local node = string.match(lease, '^%x+')
+  local found
+  for _, one in ipairs(m.holders) do
+    if one.node == node then found = one end
+  end
+  if not found then
+    found = { node = node, amount = 0, reported = 0, latest = 0 }
+    m.holders[#m.holders + 1] = found
+  end
+  found.ends = now + HOLD
+  return found
+end
+
+-- A node numbers its calls, and its reports of all that it has open, which arrive in any order. A report includes the
+-- calls with numbers up to its own: an older one than a call is dropped, and a call that it includes is not added.
+local function hold(m, lease, amount, number, now)
+  local held = holder(m, lease, now)
+  if number > held.reported then held.amount = held.amount + amount end
+  held.latest = math.max(held.latest, number)
+end
+
+local function report(m, lease, open, number, now)
+  local held = holder(m, lease, now)
+  if number >= math.max(held.latest, held.reported) then held.amount, held.reported = open, number end
+end
+
+local function reserved(m)
+  local sum = 0
+  for _, one in ipairs(m.holders) do sum = sum + one.amount end
+  return math.min(sum, m.u)
 end
 
 -- Loads a meter as of now. `limit` is -1 for spend without a limit; for spend, `window` is the month.
@@ -173,8 +237,9 @@ local function meter(key, kind, name, limit, window, now)
     lapse(m, now)
     advance(m, now)
   elseif kind == SPEND then
-    if window > m.window then m.u, m.window, m.leases = 0, window, {} end
+    if window > m.window then m.u, m.window, m.leases, m.holders = 0, window, {}, {} end
     lapse(m, now)
+    expire(m, now)
   end
   m.limit = limit
   return m
@@ -319,8 +384,19 @@ local function keep(keys, m, name)
   end
 end
 
-local function is_unseeded(m)
-  return m.kind == SPEND and m.limit >= 0 and born > 0 and m.run ~= born
+-- Spend, and long rates until nothing from before this run counts on them, must be seeded before they decide.
+-- `run` is the moment of the last seed; earlier versions have the beginning of the run there. What was open
+-- when the run began is in the ledger only later, which is why seeds are repeated.
+local function is_unseeded(m, now)
+  if born == 0 then return false end
+  if is_long(m.kind, m.window) then
+    if now - born >= m.window then return false end
+  elseif m.kind ~= SPEND or m.limit < 0 then
+    return false
+  end
+  if m.run < born then return true end
+  local age = m.run - born
+  return age < SEED_LAST and now - born > 2 * math.max(age, SEED_FIRST)
 end
 
 -- Loads the meters of all draws, each once.
@@ -340,7 +416,7 @@ end
 
 local function read_draws(args, from)
   local draws = {}
-  for at = from, #args, 10 do
+  for at = from, #args, 11 do
     draws[#draws + 1] = {
       kind = tonumber(args[at]), name = args[at + 1],
       limit = tonumber(args[at + 2]), window = tonumber(args[at + 3]),
@@ -348,13 +424,14 @@ local function read_draws(args, from)
       counts = tonumber(args[at + 5]) > 0,
       lease = args[at + 6], back = tonumber(args[at + 7]),
       want = tonumber(args[at + 8]), least = tonumber(args[at + 9]),
+      number = tonumber(args[at + 10]),
     }
   end
   return draws
 end
 
--- For each draw: the remedy (-3 it fits, -2 wait for a release, -1 none, -4 ask for less, else the
--- wait), used, remaining, until full, leased.
+-- For each draw: the remedy (-3 it fits, -2 wait for a release, -1 none, -4 ask for less, -5 wait for
+-- settlements, else the wait), used, remaining, until full, leased.
 local function answer(verdict, now, draws)
   local reply = { verdict, now }
   for _, d in ipairs(draws) do
@@ -374,11 +451,11 @@ local function helps(d, client)
     return wait < 0 and -4 or wait
   end
   if m.kind == HELD then return sum <= m.limit and -2 or -4 end
-  return -1
+  return m.u - reserved(m) + sum <= m.limit and -5 or -1
 end
 
 -- KEYS: rates, spend, this request. ARGV: lease in ms, durable, how long to remember the request in
--- ms, the client, then ten per draw.
+-- ms, the client, then eleven per draw.
 -- Verdicts: 1 admitted, 0 refused, 2 known already, 3 not seeded.
 local function reserve(keys, args)
   local now = clock()
@@ -391,11 +468,14 @@ local function reserve(keys, args)
     if d.back > 0 then account(d.at.m, d.lease, 0, d.back) end
   end
   for _, d in ipairs(draws) do
-    if is_unseeded(d.at.m) then return answer(3, now, draws) end
+    if is_unseeded(d.at.m, now) then return answer(3, now, draws) end
   end
   for _, one in pairs(known) do fits = fits and one.sum <= room(one.m) end
   if fits then
-    for _, d in ipairs(draws) do use(d.at.m, d.amount) end
+    for _, d in ipairs(draws) do
+      use(d.at.m, d.amount)
+      if d.kind == SPEND then hold(d.at.m, d.lease, d.amount, d.number, now) end
+    end
     local ends = now + tonumber(args[1]) * 1000
     for _, d in ipairs(draws) do d.granted = grant(d.at.m, d.lease, d.want, d.least, ends) end
     redis.call('SET', keys[3], '1', 'PX', args[3])
@@ -417,7 +497,7 @@ local function reserve(keys, args)
   return answer(fits and 1 or 0, now, draws)
 end
 
--- KEYS: rates, spend. ARGV: durable, then ten per draw.
+-- KEYS: rates, spend. ARGV: durable, then eleven per draw.
 local function look(keys, args)
   local now = clock()
   local began = born
@@ -430,9 +510,10 @@ local function look(keys, args)
   return reply
 end
 
--- KEYS: rates, spend, this node. ARGV: lease in ms, durable, number of this batch, then thirteen per
+-- KEYS: rates, spend, this node. ARGV: lease in ms, durable, number of this batch, then fifteen per
 -- change: kind, name, limit, window, refund, since, owe, lease, used, back, want, least, month of
--- the refund. The reply: verdict (1 applied, 2 applied before), now, and for each change: leased,
+-- the refund, and for spend the node's open reservations in this month with the number of that report. The
+-- reply: verdict (1 applied, 2 applied before), now, and for each change: leased,
 -- used, remaining, until full.
 local function adjust(keys, args)
   local now = clock()
@@ -441,7 +522,7 @@ local function adjust(keys, args)
   local last = tonumber(redis.call('GET', keys[3]) or '0')
   if number <= last then return { 2, now } end
   local reply, ends = { 1, now }, now + tonumber(args[1]) * 1000
-  for at = 4, #args, 13 do
+  for at = 4, #args, 15 do
     local kind, name = tonumber(args[at]), args[at + 1]
     local limit, window = tonumber(args[at + 2]), tonumber(args[at + 3])
     local m = meter(kind == RATE and keys[1] or keys[2], kind, name, limit, window, now)
@@ -449,8 +530,11 @@ local function adjust(keys, args)
     local back, owed = tonumber(args[at + 4]), tonumber(args[at + 6])
     if back > 0 then refund(m, back, tonumber(args[at + 5]), tonumber(args[at + 12])) end
     if owed > 0 then use(m, owed) end
+    if kind == SPEND and window == m.window then
+      report(m, args[at + 7], tonumber(args[at + 13]), tonumber(args[at + 14]), now)
+    end
     local granted = -1
-    if not is_unseeded(m) then
+    if not is_unseeded(m, now) then
       granted = grant(m, args[at + 7], tonumber(args[at + 10]), tonumber(args[at + 11]), ends)
     end
     keep(keys, m, name)
@@ -461,14 +545,20 @@ local function adjust(keys, args)
   return reply
 end
 
--- KEYS: rates, spend. ARGV: durable, meter, most, month, at least.
+-- KEYS: rates, spend. ARGV: durable, kind, name, limit, window, at least.
 local function seed(keys, args)
   local now = clock()
   begin(args[1] == '1', now)
-  local m = meter(keys[2], SPEND, args[2], tonumber(args[3]), tonumber(args[4]), now)
-  if m.window == tonumber(args[4]) then m.u = math.max(m.u, tonumber(args[5])) end
-  m.run = born
-  keep(keys, m, args[2])
+  local kind, window, least = tonumber(args[2]), tonumber(args[5]), tonumber(args[6])
+  local m = meter(kind == RATE and keys[1] or keys[2], kind, args[3], tonumber(args[4]), window, now)
+  if kind == SPEND and m.window == window then
+    m.u = math.max(m.u, least)
+  elseif is_long(kind, window) and m.u < least then
+    note(m)
+    m.u, m.r = math.min(least, MOST), 0
+  end
+  m.run = now
+  keep(keys, m, args[3])
   return { 1, now }
 end
 

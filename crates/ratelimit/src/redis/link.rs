@@ -5,24 +5,27 @@
 //! Without a connection a call fails immediately. A call waits for at most [`PATIENCE`].
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, Cmd, RedisError};
+use redis::{AsyncConnectionConfig, Client, Cmd, ConnectionAddr, RedisError};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use crate::RedisOptions;
+use super::fault::{self, Fault};
+use crate::{Error, RedisOptions};
 
 /// Longest wait for a reply.
 pub(super) const PATIENCE: Duration = Duration::from_millis(500);
 /// Shortest and longest pause between two attempts to connect.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(25), Duration::from_millis(500));
+/// Interval of inspections of a connected store.
+const INSPECTION: Duration = Duration::from_secs(10);
 /// The library's name; each version of its code or its data has its own.
-const LIBRARY: &str = "limits_2";
-/// The library of earlier versions, which counts in the same data.
-const EARLIER: &str = "limits_1";
+const LIBRARY: &str = "limits_3";
+/// The libraries of earlier versions, newest first, which count in the same data.
+const EARLIER: [&str; 2] = ["limits_2", "limits_1"];
 const TEXT: &str = include_str!("limits.lua");
 
 /// The connection to the store.
@@ -36,6 +39,11 @@ pub(super) struct Link {
     /// True if this node may treat an empty store as a new one.
     may_be_new: AtomicBool,
     address: String,
+    /// The fault that the last attempt to connect or the last inspection has shown.
+    fault: Mutex<Option<Error>>,
+    /// The fault that the last call has shown.
+    call_fault: Mutex<Option<Error>>,
+    has_call_fault: AtomicBool,
 }
 
 /// Why a call has no result.
@@ -58,8 +66,15 @@ impl CallError {
 impl Link {
     /// # Errors
     /// The URL is invalid.
-    pub(super) fn new(options: &RedisOptions) -> Result<Self, RedisError> {
-        let client = Client::open(options.url.as_str())?;
+    pub(super) fn new(options: &RedisOptions) -> Result<Self, Error> {
+        let client = Client::open(options.url.as_str()).map_err(|error| {
+            Error::misconfigured(format!("has no valid address: {error}"))
+                .next_step("correct [limits] url: redis://user:password@host:port/database")
+        })?;
+        if matches!(client.get_connection_info().addr(), ConnectionAddr::TcpTls { .. }) {
+            // An application that has chosen another provider keeps it.
+            let _ = rustls::crypto::ring::default_provider().install_default();
+        }
         // Messages contain the address, so it must not include user and password.
         let address = client.get_connection_info().addr().to_string();
         Ok(Self {
@@ -69,7 +84,15 @@ impl Link {
             lost: Notify::new(),
             may_be_new: AtomicBool::new(options.first_start),
             address,
+            fault: Mutex::default(),
+            call_fault: Mutex::default(),
+            has_call_fault: AtomicBool::new(false),
         })
+    }
+
+    /// The present fault of the store, if there is one.
+    pub(super) fn fault(&self) -> Option<Error> {
+        lock(&self.fault).clone().or_else(|| lock(&self.call_fault).clone())
     }
 
     pub(super) fn is_up(&self) -> bool {
@@ -89,11 +112,13 @@ impl Link {
         let Some(mut connection) = self.lock().clone() else {
             return Err(CallError::NotDone(format!("{} is not connected", self.address)));
         };
-        let first = self.ask(&mut connection, generation, &command).await;
+        // A look succeeds where changes fail.
+        let heals = function != "look";
+        let first = self.ask(&mut connection, generation, &command, heals).await;
         match first {
             Err(CallError::NotDone(reason)) if reason.contains("Function not found") => {
                 self.load(&mut connection).await.map_err(|error| self.failed(generation, error))?;
-                self.ask(&mut connection, generation, &command).await
+                self.ask(&mut connection, generation, &command, heals).await
             }
             other => other,
         }
@@ -104,9 +129,15 @@ impl Link {
         connection: &mut MultiplexedConnection,
         generation: u64,
         command: &Cmd,
+        heals: bool,
     ) -> Result<Vec<i64>, CallError> {
         match timeout(PATIENCE, command.query_async(connection)).await {
-            Ok(Ok(reply)) => Ok(reply),
+            Ok(Ok(reply)) => {
+                if heals && self.has_call_fault.swap(false, Ordering::Relaxed) {
+                    *lock(&self.call_fault) = None;
+                }
+                Ok(reply)
+            }
             Ok(Err(error)) => Err(self.failed(generation, error)),
             Err(_) => {
                 self.give_up(generation);
@@ -117,6 +148,10 @@ impl Link {
 
     fn failed(&self, generation: u64, error: RedisError) -> CallError {
         let reason = format!("{}: {error}", self.address);
+        if let Some(fault) = fault::of_error(&error) {
+            *lock(&self.call_fault) = Some(fault.at(&self.address));
+            self.has_call_fault.store(true, Ordering::Relaxed);
+        }
         let Some(code) = error.code() else {
             self.give_up(generation);
             return CallError::Unknown(reason);
@@ -141,7 +176,9 @@ impl Link {
         loop {
             if self.is_up() {
                 pause = BACKOFF.0;
-                self.lost.notified().await;
+                if timeout(INSPECTION, self.lost.notified()).await.is_err() {
+                    self.inspect_again().await;
+                }
                 continue;
             }
             if self.connect().await.is_err() {
@@ -151,27 +188,73 @@ impl Link {
         }
     }
 
+    /// Inspects the store while it is connected: its configuration may have changed.
+    async fn inspect_again(&self) {
+        let Some(mut connection) = self.lock().clone() else { return };
+        // A store that does not answer is found by calls.
+        if let Ok(Ok(found)) = timeout(PATIENCE, fault::inspect(&mut connection)).await {
+            let fault = found.map(|(Fault::Prevents(fault) | Fault::Endangers(fault))| fault);
+            *lock(&self.fault) = fault.map(|fault| fault.at(&self.address));
+        }
+    }
+
     /// One attempt to connect.
-    pub(super) async fn connect(&self) -> Result<(), CallError> {
+    ///
+    /// # Errors
+    /// The store's fault, or why it does not answer.
+    pub(super) async fn connect(&self) -> Result<(), Error> {
+        let (fault, connected) = match self.attempt().await {
+            Ok(danger) => (danger.map(|danger| danger.at(&self.address)), Ok(())),
+            Err(error) => {
+                let error = error.at(&self.address);
+                (Some(error.clone()), Err(error))
+            }
+        };
+        *lock(&self.fault) = fault;
+        connected
+    }
+
+    /// The result is a fault with which decisions go on: at the first connection there may be none.
+    async fn attempt(&self) -> Result<Option<Error>, Error> {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(PATIENCE))
             .set_response_timeout(None);
         let attempt = async {
             let mut connection =
                 self.client.get_multiplexed_async_connection_with_config(&config).await?;
+            let was_connected = self.generation.load(Ordering::Acquire) > 0;
+            let danger = match fault::inspect(&mut connection).await? {
+                None => None,
+                Some(Fault::Endangers(fault)) if was_connected => Some(fault),
+                Some(Fault::Prevents(fault) | Fault::Endangers(fault)) => return Ok(Err(fault)),
+            };
             self.load(&mut connection).await?;
-            Ok::<_, RedisError>(connection)
+            Ok::<_, RedisError>(Ok((connection, danger)))
         };
-        let connection = timeout(2 * PATIENCE, attempt).await;
-        let failed = |reason: String| CallError::NotDone(format!("{}: {reason}", self.address));
-        let connection = connection.map_err(|_| failed("it does not answer".to_owned()))?;
-        let connection = connection.map_err(|error| failed(error.to_string()))?;
+        let (connection, danger) = match timeout(2 * PATIENCE, attempt).await {
+            Ok(Ok(connected)) => connected?,
+            failed => return Err(self.explain(failed.ok().and_then(Result::err)).await),
+        };
         // From now on an empty store has been emptied, and is not a new one.
         self.may_be_new.store(false, Ordering::Release);
         let mut current = self.lock();
         self.generation.fetch_add(1, Ordering::AcqRel);
         *current = Some(connection);
-        Ok(())
+        Ok(danger)
+    }
+
+    /// Why an attempt to connect has failed; without an error, because it took too long.
+    async fn explain(&self, error: Option<RedisError>) -> Error {
+        if let Some(fault) = error.as_ref().and_then(fault::of_error) {
+            return fault;
+        }
+        let is_refused = error.as_ref().is_some_and(RedisError::is_connection_refusal);
+        if !is_refused
+            && let Some(fault) = fault::of_listener(self.client.get_connection_info().addr()).await
+        {
+            return fault;
+        }
+        Error::unreachable(error.map_or_else(|| "it took too long".to_owned(), |e| e.to_string()))
     }
 
     /// Loads the library if it is missing. The library stores the id of the store's current run,
@@ -212,9 +295,13 @@ impl Link {
         Ok((run.trim().to_owned(), born.to_string()))
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<MultiplexedConnection>> {
-        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Option<MultiplexedConnection>> {
+        lock(&self.connection)
     }
+}
+
+fn lock<T>(slot: &Mutex<T>) -> MutexGuard<'_, T> {
+    slot.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The store's birth, as the library of an earlier version has it. Without it, a new version would take all
@@ -222,10 +309,15 @@ impl Link {
 async fn earlier_birth(
     connection: &mut MultiplexedConnection,
 ) -> Result<Option<(String, String)>, RedisError> {
-    let mut list = redis::cmd("FUNCTION");
-    list.arg("LIST").arg("LIBRARYNAME").arg(EARLIER).arg("WITHCODE");
-    let known: redis::Value = list.query_async(connection).await?;
-    Ok(birth_of(&format!("{known:?}")))
+    for library in EARLIER {
+        let mut list = redis::cmd("FUNCTION");
+        list.arg("LIST").arg("LIBRARYNAME").arg(library).arg("WITHCODE");
+        let known: redis::Value = list.query_async(connection).await?;
+        if let Some(birth) = birth_of(&format!("{known:?}")) {
+            return Ok(Some(birth));
+        }
+    }
+    Ok(None)
 }
 
 /// The run and the birth in the code of a library.

@@ -11,6 +11,9 @@ const BUSY: u32 = 3;
 /// Smallest useful lease, in requests.
 const LEAST: u64 = 4;
 
+/// Age of a report of open reservations from which it is repeated; the store keeps one for three times as long.
+const RENEWED_AFTER: Micros = 100_000_000;
+
 /// Most pending refunds of one meter.
 const REFUNDS: usize = 32;
 
@@ -30,6 +33,14 @@ pub(super) struct LocalMeter {
     refunds: Vec<Refund>,
     owe: u64,
     pace: Pace,
+    /// For spend: what open reservations of this month hold, those in calls included.
+    open: u64,
+    /// Number of calls.
+    calls: u64,
+    /// True if the store must receive that.
+    is_open_stale: bool,
+    /// The moment at which it was last sent.
+    open_sent_at: Micros,
 }
 
 /// Capacity that is reserved for this node until the lease ends.
@@ -123,6 +134,10 @@ impl LocalMeter {
             refunds: Vec::new(),
             owe: 0,
             pace: Pace::default(),
+            open: 0,
+            calls: 0,
+            is_open_stale: false,
+            open_sent_at: 0,
         }
     }
 
@@ -142,6 +157,7 @@ impl LocalMeter {
             (lease.id, lease.reports)
         });
         self.since_reply = self.since_reply.saturating_add(amount);
+        self.hold(amount);
         Taken { amount, month, since, from }
     }
 
@@ -150,7 +166,12 @@ impl LocalMeter {
     pub(super) fn terms(&mut self, bound: Bound, amount: u64, fresh: u64, ask: Ask) -> Terms {
         self.end_lease(ask.now);
         self.pace.note(amount, ask.now);
+        if month(bound) > month(self.bound) {
+            self.open = 0;
+        }
         self.bound = bound;
+        self.hold(amount);
+        self.calls += 1;
         if self.lease.as_ref().is_some_and(|lease| lease.bound != bound) {
             self.lease = None;
         }
@@ -166,7 +187,8 @@ impl LocalMeter {
             bound,
             known_at: None,
         });
-        Terms { id: lease.id, back: std::mem::take(&mut lease.free), want, least }
+        let back = std::mem::take(&mut lease.free);
+        Terms { id: lease.id, back, want, least, number: self.calls }
     }
 
     /// Applies a reply: the meter's state, and the capacity leased under `terms`.
@@ -217,14 +239,57 @@ impl LocalMeter {
         state
     }
 
-    /// Replaces a draw by the actual amount.
-    pub(super) fn settle(&mut self, taken: Taken, actual: u64, now: Micros) {
+    /// Replaces a draw by the actual amount; `None`: it stays.
+    pub(super) fn settle(&mut self, taken: Taken, actual: Option<u64>, now: Micros) {
         self.end_lease(now);
-        if actual > taken.amount {
-            self.charge(actual - taken.amount);
-            return;
+        self.release(taken.amount, taken.month);
+        match actual {
+            Some(actual) if actual > taken.amount => self.charge(actual - taken.amount),
+            Some(actual) => self.give_back(taken, taken.amount - actual),
+            None => {}
         }
-        let amount = taken.amount - actual;
+    }
+
+    /// Lowers a draw that stays open; a larger amount has no effect.
+    pub(super) fn shrink(&mut self, taken: &mut Taken, to: u64, now: Micros) {
+        let Some(amount) = taken.amount.checked_sub(to).filter(|amount| *amount > 0) else {
+            return;
+        };
+        self.end_lease(now);
+        self.release(amount, taken.month);
+        self.give_back(*taken, amount);
+        taken.amount = to;
+    }
+
+    /// Notes an open reservation.
+    fn hold(&mut self, amount: u64) {
+        if matches!(self.bound, Bound::Spend { .. }) {
+            self.open = self.open.saturating_add(amount);
+        }
+    }
+
+    /// Notes that a reservation of that month, or a part of it, is no longer open.
+    pub(super) fn release(&mut self, amount: u64, in_month: u32) {
+        if matches!(self.bound, Bound::Spend { month, .. } if month == in_month) && amount > 0 {
+            self.open = self.open.saturating_sub(amount);
+            self.is_open_stale = true;
+        }
+    }
+
+    /// The same for one that a call since `sent` was refused: the store knows it only from a report meanwhile.
+    pub(super) fn withdraw(&mut self, amount: u64, in_month: u32, sent: Micros) {
+        let was_stale = self.is_open_stale;
+        self.release(amount, in_month);
+        self.is_open_stale = was_stale || (self.is_open_stale && self.open_sent_at >= sent);
+    }
+
+    /// Has the open reservations sent again before the store forgets them.
+    pub(super) fn renew(&mut self, now: Micros) {
+        self.is_open_stale |=
+            self.open > 0 && now.saturating_sub(self.open_sent_at) >= RENEWED_AFTER;
+    }
+
+    fn give_back(&mut self, taken: Taken, amount: u64) {
         let lease = self.lease.as_mut();
         // Only what the store does not count as used yet: otherwise its refill has started.
         let same = lease
@@ -273,7 +338,7 @@ impl LocalMeter {
 
     /// Returns whether there is something to report, or a lease to manage.
     pub(super) fn is_pending(&self) -> bool {
-        !self.refunds.is_empty() || self.owe > 0 || self.lease.is_some()
+        !self.refunds.is_empty() || self.owe > 0 || self.lease.is_some() || self.is_open_stale
     }
 
     /// The changes to report now, in this order. `all` at shutdown, when everything is released.
@@ -281,7 +346,8 @@ impl LocalMeter {
         self.end_lease(now);
         self.pace.turn(now);
         let bound = self.bound;
-        let plain = Change::none(bound);
+        let terms = Terms { number: self.calls, ..Terms::default() };
+        let plain = Change { open: self.open, terms, ..Change::none(bound) };
         let refund = |one: Refund| Change {
             refund: one.amount,
             since: one.since,
@@ -296,7 +362,7 @@ impl LocalMeter {
         if let Some(lease) = &mut self.lease {
             change.used = std::mem::take(&mut lease.used);
             lease.reports += 1;
-            change.terms = Terms { id: lease.id, least, ..Terms::default() };
+            change.terms = Terms { id: lease.id, least, ..terms };
             if !is_busy {
                 change.terms.back = lease.free;
                 self.lease = None;
@@ -308,8 +374,13 @@ impl LocalMeter {
             }
         }
         let Terms { back, want, .. } = change.terms;
-        if [change.owe, change.used, back, want] != [0; 4] {
+        if [change.owe, change.used, back, want] != [0; 4]
+            || (self.is_open_stale && changes.is_empty())
+        {
             changes.push(change);
+        }
+        if !changes.is_empty() {
+            (self.is_open_stale, self.open_sent_at) = (false, now);
         }
         changes
     }
@@ -360,3 +431,7 @@ pub(super) fn month(bound: Bound) -> u32 {
         _ => 0,
     }
 }
+
+#[cfg(test)]
+#[path = "local_tests.rs"]
+mod tests;

@@ -159,7 +159,7 @@ impl Table {
     ) -> PendingCall {
         let leases = draws.iter().all(|draw| is_leasable(draw.bound, draw.amount));
         let ask = Ask { now, until: now + self.span, leases };
-        let mut args = Vec::with_capacity(3 + 10 * draws.len());
+        let mut args = Vec::with_capacity(3 + 11 * draws.len());
         let mut terms: SmallVec<[(usize, Terms); 8]> = SmallVec::new();
         for (place, draw) in places.iter().zip(draws) {
             let fresh = self.next_lease.fetch_add(1, Ordering::Relaxed);
@@ -196,16 +196,27 @@ impl Table {
             let taken = asked.terms.iter().zip(draws).map(one).collect();
             let states = replies.iter().map(|reply| reply.state).collect();
             self.open(ours, request, Open { at: reply_time.now, taken, states });
+        } else {
+            ours.withdraw(asked, draws);
         }
         shard.mark(organization);
     }
 
     /// Handles a call with unknown outcome.
-    pub(super) fn unanswered(&self, organization: &str, asked: &PendingCall) {
+    pub(super) fn unanswered(
+        &self,
+        organization: &str,
+        asked: &PendingCall,
+        draws: &[(Bound, u64)],
+    ) {
         let mut shard = self.shard(organization);
         let ours = shard.organization(organization);
         for (place, terms) in &asked.terms {
             ours.meters[*place].forget_lease(terms.id);
+        }
+        // The store may have it.
+        for ((place, _), (bound, amount)) in asked.terms.iter().zip(draws) {
+            ours.meters[*place].release(*amount, month(*bound));
         }
     }
 
@@ -220,9 +231,26 @@ impl Table {
         let ours = shard.organization(organization);
         let Some(open) = ours.open.remove(&request) else { return false };
         self.open.fetch_sub(1, Ordering::Relaxed);
-        for ((place, taken), actual) in open.taken.into_iter().zip(actual) {
-            if let Some(actual) = actual {
-                ours.meters[place].settle(taken, *actual, now);
+        for (at, (place, taken)) in open.taken.into_iter().enumerate() {
+            ours.meters[place].settle(taken, actual.get(at).copied().flatten(), now);
+        }
+        shard.mark(organization);
+        true
+    }
+
+    pub(super) fn shrink(
+        &self,
+        organization: &str,
+        request: RequestId,
+        to: &[Option<u64>],
+        now: Micros,
+    ) -> bool {
+        let mut shard = self.shard(organization);
+        let Organization { open, meters, .. } = shard.organization(organization);
+        let Some(open) = open.get_mut(&request) else { return false };
+        for ((place, taken), to) in open.taken.iter_mut().zip(to) {
+            if let Some(to) = to {
+                meters[*place].shrink(taken, *to, now);
             }
         }
         shard.mark(organization);
@@ -294,19 +322,31 @@ impl Table {
         is_told && self.shards.iter().all(|shard| lock(shard).dirty.is_empty())
     }
 
-    /// Drops idle organizations of one shard, and abandoned reservations.
+    /// Drops idle organizations of one shard, and abandoned reservations; renews the others.
     pub(super) fn sweep(&self, share: usize, now: Micros) {
         let mut shard = lock(&self.shards[share % SHARDS]);
         let mut closed = 0;
-        shard.organizations.retain(|_, ours| {
+        let Shard { organizations, dirty } = &mut *shard;
+        organizations.retain(|name, ours| {
             let before = ours.open.len();
             let Organization { open, meters, .. } = ours;
             open.retain(|_, open| {
                 let holds = |place: &usize| matches!(meters[*place].bound, Bound::Held { .. });
-                now.saturating_sub(open.at) < ABANDONED_AFTER
-                    || open.taken.iter().any(|(place, _)| holds(place))
+                let stays = now.saturating_sub(open.at) < ABANDONED_AFTER
+                    || open.taken.iter().any(|(place, _)| holds(place));
+                if !stays {
+                    for (place, taken) in &open.taken {
+                        meters[*place].release(taken.amount, taken.month);
+                    }
+                }
+                stays
             });
             closed += before - open.len();
+            meters.iter_mut().for_each(|meter| meter.renew(now));
+            let is_pending = meters.iter().any(LocalMeter::is_pending);
+            if is_pending && !std::mem::replace(&mut ours.is_dirty, true) {
+                dirty.push(name.clone());
+            }
             let is_idle = now.saturating_sub(ours.used_at) > IDLE;
             let is_done = ours.open.is_empty() && !ours.is_dirty && !ours.is_telling;
             !is_idle || !is_done || ours.unsure.is_some()
@@ -315,8 +355,14 @@ impl Table {
     }
 
     fn open(&self, ours: &mut Organization, request: RequestId, open: Open) {
-        if ours.open.insert(request, open).is_none() {
-            self.open.fetch_add(1, Ordering::Relaxed);
+        match ours.open.insert(request, open) {
+            None => drop(self.open.fetch_add(1, Ordering::Relaxed)),
+            // It was asked for twice at once, and is one reservation.
+            Some(same) => {
+                for (place, taken) in same.taken {
+                    ours.meters[place].release(taken.amount, taken.month);
+                }
+            }
         }
     }
 
@@ -354,6 +400,13 @@ impl Organization {
         self.meters.push(LocalMeter::new(draw.meter, draw.bound));
         self.names.insert(draw.meter.into(), self.meters.len() - 1);
         self.meters.len() - 1
+    }
+
+    /// Forgets the reservations of a call that was refused.
+    fn withdraw(&mut self, asked: &PendingCall, draws: &[(Bound, u64)]) {
+        for ((place, _), (bound, amount)) in asked.terms.iter().zip(draws) {
+            self.meters[*place].withdraw(*amount, month(*bound), asked.sent);
+        }
     }
 
     fn states(&self, places: &[usize], now: Micros) -> Vec<State> {

@@ -17,6 +17,8 @@ pub(super) struct Terms {
     pub(super) want: u64,
     /// Smallest useful grant.
     pub(super) least: u64,
+    /// The number of the call, or the last one that a report of open reservations includes.
+    pub(super) number: u64,
 }
 
 /// An unconditional change to one meter.
@@ -28,6 +30,8 @@ pub(super) struct Change {
     pub(super) month: u32,
     pub(super) owe: u64,
     pub(super) used: u64,
+    /// For spend, all open reservations of this node.
+    pub(super) open: u64,
     pub(super) terms: Terms,
 }
 
@@ -35,7 +39,7 @@ impl Change {
     /// A change without an effect.
     pub(super) fn none(bound: Bound) -> Self {
         let terms = Terms::default();
-        Self { bound, refund: 0, since: 0, month: 0, owe: 0, used: 0, terms }
+        Self { bound, refund: 0, since: 0, month: 0, owe: 0, used: 0, open: 0, terms }
     }
 }
 
@@ -80,7 +84,7 @@ pub(super) fn check(bound: Bound) -> Result<(), Error> {
     }
 }
 
-/// Appends the ten arguments of a draw.
+/// Appends the eleven arguments of a draw.
 pub(super) fn push_draw(args: &mut Vec<Vec<u8>>, node: u64, draw: &Draw<'_>, terms: Terms) {
     push_bound(args, draw.meter, draw.bound);
     // The number of the set, negative where refusals do not count.
@@ -92,9 +96,10 @@ pub(super) fn push_draw(args: &mut Vec<Vec<u8>>, node: u64, draw: &Draw<'_>, ter
     push(args, terms.back);
     push(args, terms.want);
     push(args, terms.least);
+    push(args, terms.number);
 }
 
-/// Appends the thirteen arguments of a change.
+/// Appends the fifteen arguments of a change.
 pub(super) fn push_change(args: &mut Vec<Vec<u8>>, node: u64, meter: &str, change: &Change) {
     push_bound(args, meter, change.bound);
     push(args, change.refund.min(LARGEST));
@@ -106,6 +111,8 @@ pub(super) fn push_change(args: &mut Vec<Vec<u8>>, node: u64, meter: &str, chang
     push(args, change.terms.want);
     push(args, change.terms.least);
     push(args, u64::from(change.month));
+    push(args, change.open.min(LARGEST));
+    push(args, change.terms.number);
 }
 
 pub(super) fn push(args: &mut Vec<Vec<u8>>, number: u64) {
@@ -171,6 +178,7 @@ pub(super) fn refused(replies: &[MeterReply]) -> Decision {
         -1 => Remedy::NothingSoon,
         -2 => Remedy::GiveBack,
         -4 => Remedy::AskForLess,
+        -5 => Remedy::Reserved,
         wait => Remedy::Wait(wait.try_into().unwrap_or(0)),
     };
     let refusals = replies.iter().enumerate().filter(|(_, reply)| reply.helps != -3);

@@ -134,7 +134,8 @@ pub(super) fn encode(meter: &Meter, sequence: u64, number: u64) -> Option<Versio
             let (low, high) = (level as u64, (level >> 64) as u64);
             [sequence << 2 | RATE, low, high, at, promised, limit.amount, limit.window, 0]
         }
-        Meter::Spend { month, amount } => {
+        // What was reserved when the process ended counts as spent.
+        Meter::Spend { month, amount, .. } => {
             [sequence << 2 | SPEND, u64::from(*month), *amount, 0, 0, 0, 0, 0]
         }
         Meter::Held { .. } => return None,
@@ -153,7 +154,10 @@ fn decode(version: &Version) -> Option<Meter> {
             let window = (window > 0).then_some(window)?;
             Some(Meter::Rate { bucket, limit: Limit { amount, window } })
         }
-        SPEND => Some(Meter::Spend { month: u32::try_from(first).ok()?, amount: second }),
+        SPEND => {
+            let month = u32::try_from(first).ok()?;
+            Some(Meter::Spend { month, amount: second, reserved: 0 })
+        }
         _ => None,
     }
 }

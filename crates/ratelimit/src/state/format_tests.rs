@@ -21,7 +21,7 @@ fn meter(level: u128) -> Meter {
 
 #[test]
 fn slots_round_trip() {
-    for meter in [meter(u128::MAX - 1), Meter::Spend { month: 7, amount: u64::MAX }] {
+    for meter in [meter(u128::MAX - 1), Meter::Spend { month: 7, amount: u64::MAX, reserved: 0 }] {
         let record = read(&slot_of(&meter, [3, 2], 9), 9).unwrap().unwrap();
         assert_eq!((&*record.name, record.sequence), (&b"org\0tpm"[..], 3));
         assert_eq!(format!("{:?}", record.meter), format!("{meter:?}"));

@@ -99,7 +99,7 @@ fn slots_are_reused_and_the_file_grows_in_steps() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("limits.state");
     let file = StateFile::open(&path, |_, _| panic!("it is new")).unwrap();
-    let meter = Meter::Spend { month: 1, amount: 1 };
+    let meter = Meter::Spend { month: 1, amount: 1, reserved: 0 };
     let slots: Vec<MeterSlot> = (0..STEP + 1)
         .map(|n| file.add(n.to_string().as_bytes(), &meter).unwrap().unwrap())
         .collect();

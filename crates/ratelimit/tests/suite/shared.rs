@@ -7,9 +7,9 @@ use std::time::{Duration, Instant, SystemTime};
 use crate::store::Store;
 use ratelimit::{Bound, Decision, Draw, ErrorKind, Limit, MINUTE, Redis, RedisOptions, Remedy};
 
-const SECOND: u64 = 1_000_000;
+pub(crate) const SECOND: u64 = 1_000_000;
 
-fn rate(meter: &str, amount: u64, limit: u64, window: u64) -> Draw<'_> {
+pub(crate) fn rate(meter: &str, amount: u64, limit: u64, window: u64) -> Draw<'_> {
     let limit = Limit { amount: limit, window };
     Draw { meter, bound: Bound::Rate { limit, counts_refusals: false }, amount, set: 0 }
 }
@@ -19,26 +19,26 @@ fn requests(meter: &str, limit: u64) -> Draw<'_> {
     Draw { meter, bound: Bound::Rate { limit, counts_refusals: true }, amount: 1, set: 0 }
 }
 
-fn spend(amount: u64, most: u64, month: u32) -> Draw<'static> {
+pub(crate) fn spend(amount: u64, most: u64, month: u32) -> Draw<'static> {
     Draw { meter: "usd", bound: Bound::Spend { most: Some(most), month }, amount, set: 0 }
 }
 
-async fn node(store: &Store, node: u64) -> Redis {
+pub(crate) async fn node(store: &Store, node: u64) -> Redis {
     node_at(store.url(), node).await
 }
 
-async fn node_at(url: String, node: u64) -> Redis {
+pub(crate) async fn node_at(url: String, node: u64) -> Redis {
     let lease = Duration::from_secs(1);
     let options = RedisOptions { url, lease, node, first_start: true, durable: false };
     Redis::connect(options).await.unwrap()
 }
 
-async fn used(redis: &Redis, draws: &[Draw<'_>]) -> Vec<u64> {
+pub(crate) async fn used(redis: &Redis, draws: &[Draw<'_>]) -> Vec<u64> {
     redis.look("org", draws).await.unwrap().iter().map(|state| state.used).collect()
 }
 
 /// Waits until the store has received the settlements.
-async fn until(redis: &Redis, draws: &[Draw<'_>], expected: &[u64]) {
+pub(crate) async fn until(redis: &Redis, draws: &[Draw<'_>], expected: &[u64]) {
     let deadline = Instant::now() + Duration::from_secs(10);
     loop {
         let used = used(redis, draws).await;
@@ -50,7 +50,7 @@ async fn until(redis: &Redis, draws: &[Draw<'_>], expected: &[u64]) {
     }
 }
 
-fn admitted(decision: &Decision) -> bool {
+pub(crate) fn admitted(decision: &Decision) -> bool {
     matches!(decision, Decision::Admitted(_))
 }
 
@@ -96,18 +96,21 @@ async fn a_refusal_counts_only_where_a_limit_of_the_same_owner_refused() {
 
 #[tokio::test]
 async fn a_new_version_of_the_library_goes_on_with_the_data_of_the_earlier_one() {
-    let store = Store::start();
-    // As an earlier version left it: loaded into a new store, in this run.
-    let mut connection = redis::Client::open(store.url()).unwrap().get_connection().unwrap();
-    let info: String = redis::cmd("INFO").arg("server").query(&mut connection).unwrap();
-    let run = info.lines().find_map(|line| line.strip_prefix("run_id:")).unwrap().trim();
-    let text = include_str!("../../src/redis/limits.lua").replace("@NAME@", "limits_1");
-    let text = text.replace("@RUN@", run).replace("@BORN@", "0");
-    redis::cmd("FUNCTION").arg("LOAD").arg(text).exec(&mut connection).unwrap();
-    redis::cmd("SET").arg("other").arg("data").exec(&mut connection).unwrap();
-    let redis = node(&store, 1).await;
-    let draws = [rate("tpd", 60, 100, ratelimit::DAY)];
-    assert!(admitted(&redis.reserve("org", 1, &draws).await.unwrap()), "the limit is used up");
+    for earlier in ["limits_1", "limits_2"] {
+        let store = Store::start();
+        // As an earlier version left it: loaded into a new store, in this run.
+        let mut connection = redis::Client::open(store.url()).unwrap().get_connection().unwrap();
+        let info: String = redis::cmd("INFO").arg("server").query(&mut connection).unwrap();
+        let run = info.lines().find_map(|line| line.strip_prefix("run_id:")).unwrap().trim();
+        let text = include_str!("../../src/redis/limits.lua").replace("@NAME@", earlier);
+        let text = text.replace("@RUN@", run).replace("@BORN@", "0");
+        redis::cmd("FUNCTION").arg("LOAD").arg(text).exec(&mut connection).unwrap();
+        redis::cmd("SET").arg("other").arg("data").exec(&mut connection).unwrap();
+        let redis = node(&store, 1).await;
+        let draws = [rate("tpd", 60, 100, ratelimit::DAY), rate("tpm", 60, 100, MINUTE)];
+        let decision = redis.reserve("org", 1, &draws).await.unwrap();
+        assert!(admitted(&decision), "{earlier}: the limit is used up");
+    }
 }
 
 #[tokio::test]
@@ -164,7 +167,7 @@ async fn spend_and_held_slots_are_shared() {
     assert!(admitted(&reserve(1, spend(600, 1000, 1)).await));
     assert!(admitted(&reserve(2, spend(400, 1000, 1)).await));
     let refused = reserve(3, spend(1, 1000, 1)).await;
-    assert!(matches!(refused, Decision::Refused { remedy: Remedy::NothingSoon, .. }));
+    assert!(matches!(refused, Decision::Refused { remedy: Remedy::Reserved, .. }));
     assert!(admitted(&reserve(4, spend(1000, 1000, 2)).await), "another month");
     redis.settle("org", 2, &[Some(0)]);
     redis.close().await;

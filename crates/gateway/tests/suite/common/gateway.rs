@@ -154,6 +154,17 @@ impl TestGateway {
         Self { gateway, address, clock, folder, stop: Some(stop), serving }
     }
 
+    /// Only opens it, which may fail.
+    pub(crate) async fn try_open(config: &str) -> Result<Arc<Gateway>, gateway::OpenError> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let environment = Environment {
+            clock: Arc::new(TestClock(AtomicU64::new(START))),
+            random: Arc::new(SeededRandom(AtomicU64::new(1))),
+        };
+        let settings = settings(config, folder.path()).expect("a good configuration");
+        Gateway::open(settings, folder.path(), environment).await
+    }
+
     pub(crate) fn reload(&self, config: &str) {
         let settings = settings(config, self.folder.path()).expect("a good configuration");
         self.gateway.reload(settings);

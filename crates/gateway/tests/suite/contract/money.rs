@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{BIG, start};
 use crate::common::gateway::{Answer, Tenant, TestGateway, chat_with};
-use crate::common::upstream::{Gate, Script, Step, chat, usage};
+use crate::common::upstream::{Gate, Script, Step, chat, event, usage};
 
 const CHAT: &str = "/v1/chat/completions";
 
@@ -22,6 +22,19 @@ fn refused(answer: &Answer, code: &str) {
     assert_eq!(answer.header("x-should-retry"), "false");
     assert_eq!((answer.header("retry-after"), answer.header("retry-after-ms")), ("", ""));
     assert_eq!(answer.limits("requests")[0], "1000");
+}
+
+/// A refusal because of other requests' reservations, which every client retries.
+fn reserved(answer: &Answer, limit: &str, cost: &str) {
+    assert_eq!(answer.error(), (429, "spend_reserved".into(), String::new()), "{}", answer.text());
+    let error = &answer.json()["error"];
+    assert_eq!((&error["type"], &error["resets_at"]), (&json!("tokens"), &Value::Null));
+    let message = error["message"].as_str().unwrap();
+    for part in [limit, cost, "requests in progress have reserved", "try again in 5s"] {
+        assert!(message.contains(part), "{part}: {message}");
+    }
+    assert_eq!((answer.header("retry-after"), answer.header("retry-after-ms")), ("5", "5000"));
+    assert_eq!(answer.header("x-should-retry"), "");
 }
 
 async fn priced() -> (TestGateway, crate::common::upstream::Upstream, Tenant) {
@@ -89,15 +102,101 @@ async fn requests_in_flight_are_reserved() {
     let first = gateway.post(&tenant, CHAT, &first);
     let meanwhile = async {
         upstream.has_received(1).await;
+        reserved(
+            &gateway.post(&tenant, CHAT, &second).await,
+            "$0.01 of this organization",
+            "$0.006001",
+        );
+        // What does not fit into the whole limit is no matter of reservations.
         let code = "organization_spend_limit_exceeded";
-        refused(&gateway.post(&tenant, CHAT, &second).await, code);
+        refused(&gateway.post(&tenant, CHAT, &ask(1000)).await, code);
+        // Refusals for money count nowhere.
+        let shown = gateway.post(&tenant, CHAT, &ask(399)).await;
+        assert_eq!(shown.status, 200);
+        assert_eq!(shown.limits("requests")[1], "998");
         gate.open(1);
     };
     let (first, ()) = tokio::join!(first, meanwhile);
     assert_eq!(first.status, 200);
     gateway.is_idle().await;
     assert_eq!(gateway.post(&tenant, CHAT, &second).await.status, 200);
-    assert_eq!(gateway.cost(&tenant.organization).await, 1001 + 23);
+    assert_eq!(gateway.cost(&tenant.organization).await, 1001 + 23 + 23);
+}
+
+/// A stream whose usage comes with its first event, as of the server's own caches: from then on it holds only what it
+/// may still cost.
+#[tokio::test]
+async fn a_stream_releases_money_when_its_input_is_known() {
+    let mut cached = usage(2000, 1);
+    cached["prompt_tokens_details"] = json!({ "cached_tokens": 2000 });
+    for (first_usage, has_room) in
+        [(cached.clone(), true), (usage(2000, 1), false), (json!(null), false)]
+    {
+        let (gateway, upstream, tenant) = priced().await;
+        gateway.hard_limit(&tenant, false, 1).await;
+        let gate = Gate::closed();
+        let chunk = |usage: &Value, finish: Value| {
+            let choice = json!({ "delta": { "content": "abcd" }, "finish_reason": finish });
+            Step::Bytes(event(&json!({ "choices": [choice], "usage": usage })).into())
+        };
+        upstream.script([Script::stream(vec![
+            chunk(&first_usage, Value::Null),
+            Step::Wait(gate.clone()),
+            chunk(&cached, json!("stop")),
+            Step::Bytes("data: [DONE]\n\n".into()),
+        ])]);
+        // 2000 of input and 1000 of output; with cached input 200, 1000 and one for rounding.
+        let content = "x".repeat(8000);
+        let body = json!({
+            "model": "big", "stream": true, "max_tokens": 100,
+            "messages": [{ "role": "user", "content": content }],
+        });
+        let mut begun = gateway.stream(&tenant, &body).await;
+        assert!(begun.next().await.unwrap().is_ok());
+        let answer = gateway.post(&tenant, CHAT, &ask(879)).await;
+        match has_room {
+            true => assert_eq!(answer.status, 200, "{}", answer.text()),
+            false => reserved(&answer, "$0.01", "$0.008791"),
+        }
+        // All of it is one unit more.
+        reserved(&gateway.post(&tenant, CHAT, &ask(880)).await, "$0.01", "$0.008801");
+        gate.open(1);
+        let (_, ended) = begun.rest().await;
+        assert!(ended);
+        gateway.is_idle().await;
+        let cost = 210 + if has_room { 23 } else { 0 };
+        assert_eq!(gateway.cost(&tenant.organization).await, cost, "{first_usage}");
+        assert_eq!(gateway.post(&tenant, CHAT, &ask(970)).await.status, 200);
+    }
+}
+
+#[tokio::test]
+async fn the_reservations_of_a_project_and_of_a_tier_are_named() {
+    for (of_project, limit) in
+        [(true, "$0.01 of this project"), (false, "$1.00 of this organization's tier")]
+    {
+        let (gateway, upstream, tenant) = priced().await;
+        if of_project {
+            gateway.hard_limit(&tenant, true, 1).await;
+        }
+        let gate = Gate::closed();
+        upstream.script([Script::json(&chat(&usage(1, 100))).before(Step::Wait(gate.clone()))]);
+        let body = ask(if of_project { 600 } else { 60_000 });
+        let cost = if of_project { "$0.006001" } else { "$0.600001" };
+        let first = gateway.post(&tenant, CHAT, &body);
+        let meanwhile = async {
+            upstream.has_received(1).await;
+            reserved(&gateway.post(&tenant, CHAT, &body).await, limit, cost);
+            let scope = if of_project { "project" } else { "organization" };
+            let metric = format!("gateway_rejected_total{{dimension=\"spend\",scope=\"{scope}\"}}");
+            assert_eq!(gateway.metric(&metric).await, 1);
+            gate.open(1);
+        };
+        let (first, ()) = tokio::join!(first, meanwhile);
+        assert_eq!(first.status, 200);
+        gateway.is_idle().await;
+        assert_eq!(gateway.post(&tenant, CHAT, &body).await.status, 200);
+    }
 }
 
 #[tokio::test]

@@ -14,9 +14,20 @@ pub struct Store {
 impl Store {
     /// Starts a server without persistence.
     pub fn start() -> Self {
+        Self::with(&[])
+    }
+
+    /// The same with additional options.
+    #[allow(dead_code)]
+    pub fn with(options: &[&str]) -> Self {
         let mut store = Self { folder: tempfile::tempdir().unwrap(), child: None };
-        store.run(&[]);
+        store.run(options);
         store
+    }
+
+    #[allow(dead_code)]
+    pub fn folder(&self) -> &std::path::Path {
+        self.folder.path()
     }
 
     fn socket(&self) -> PathBuf {
@@ -50,7 +61,11 @@ impl Store {
     fn answers(&self) -> bool {
         let Ok(client) = redis::Client::open(self.url()) else { return false };
         let Ok(mut connection) = client.get_connection() else { return false };
-        redis::cmd("PING").query::<String>(&mut connection).is_ok()
+        match redis::cmd("PING").query::<String>(&mut connection) {
+            Ok(_) => true,
+            // It refuses what has no password.
+            Err(error) => error.code().is_some_and(|code| code != "LOADING"),
+        }
     }
 
     /// Suspends or resumes the server.
