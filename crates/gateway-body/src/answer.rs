@@ -2,6 +2,7 @@
 //! it is complete. It keeps no other part of the response, and changes nothing.
 
 use super::estimate::eighths;
+use super::progress::Progress;
 use super::sse::{Event, Events};
 use super::usage::{Draft, Usage};
 use super::walk::{Seen, Walk};
@@ -20,6 +21,8 @@ pub struct Outcome {
     pub failed: bool,
     /// The id of the response or chat completion.
     pub id: Option<String>,
+    /// How far it is, as its last `status` says.
+    pub progress: Option<Progress>,
     /// Estimated tokens of the received output, in eighths: see [`crate::tokens`].
     pub output_eighths: u64,
     /// Of these, what was received after the last usage, which does not count it.
@@ -140,6 +143,11 @@ impl Reader {
         self.outcome.id.as_deref().or(coming)
     }
 
+    /// How far the answer is by the events so far; `None` for one JSON body, which tells it at its end.
+    pub fn progress(&self) -> Option<Progress> {
+        self.outcome.progress
+    }
+
     /// Returns the observations. The response has ended, or is cut off here.
     pub fn finish(mut self) -> Outcome {
         self.begin();
@@ -198,6 +206,7 @@ impl Reader {
             self.images += 1;
             self.outcome.data_entries = Some(self.images);
         }
+        seen.progress = Progress::of_event(&kind).or(seen.progress);
         let usage_alone = seen.choices == Some(0) && seen.has_usage;
         // Audio is not text.
         let delta = if kind.ends_with("audio.delta") { 0 } else { seen.delta_eighths };
@@ -232,6 +241,7 @@ impl Reader {
         if outcome.id.is_none() {
             outcome.id = seen.id;
         }
+        outcome.progress = seen.progress.or(outcome.progress);
         outcome.output_eighths += text;
         outcome.duration_ms = seen.duration_ms.or(outcome.duration_ms);
     }

@@ -12,6 +12,7 @@ mod estimate;
 mod filter;
 mod json;
 mod multipart;
+mod progress;
 mod scan;
 mod scanned;
 mod sse;
@@ -29,6 +30,7 @@ pub use estimate::tokens;
 pub use filter::UsageFilter;
 pub use json::{MAX_DEPTH, Malformed, Span};
 pub use multipart::{FieldText, FilePart, Form, FormError, boundary};
+pub use progress::Progress;
 pub use scan::scan;
 pub use scanned::{
     Background, Invalid, Kind, MaxTokens, Member, ObjectEnd, Scanned, StreamOptions, Text,

@@ -11,6 +11,7 @@ pub mod files;
 pub mod ids;
 pub mod key_text;
 pub mod keys;
+pub mod later_answers;
 pub mod organizations;
 pub mod owned_objects;
 mod page;

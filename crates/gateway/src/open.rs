@@ -10,6 +10,8 @@ use ratelimit::{Limits, Memory, Redis, RedisOptions};
 
 use crate::batch;
 use crate::batch_runner::Runner;
+use crate::later;
+use crate::later_poller::Poller;
 use crate::metrics::Metrics;
 use crate::object_owners::ObjectOwners;
 use crate::spend::Spend;
@@ -99,6 +101,7 @@ impl Gateway {
         let spend = Spend::new(&database, &limits, &clock, metrics.spend_alerts.clone());
         let gateway = Arc::new(Self {
             batches: Runner::new(&writer, lines),
+            poller: Poller::default(),
             settings: Arc::new(ArcSwap::from_pointee(settings)),
             directory,
             ledger: Ledger::start(Arc::clone(&database), writer.into()),
@@ -117,6 +120,7 @@ impl Gateway {
             is_cutting: Default::default(),
         });
         batch::start(&gateway);
+        later::start(&gateway);
         tokio::spawn(sync(Arc::downgrade(&gateway)));
         tokio::spawn(trace_export::send(Arc::downgrade(&gateway)));
         Ok(gateway)
@@ -154,6 +158,7 @@ impl Gateway {
     pub async fn close(&self) {
         // Has no effect if serving has drained it already.
         self.batches.drain(Duration::ZERO).await;
+        self.poller.stop().await;
         if let Err(left) = self.ledger.flush(FLUSH).await {
             tracing::error!("the end of the ledger was not written: {left:?}");
         }

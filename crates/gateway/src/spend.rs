@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use prometheus_client::metrics::counter::Counter;
 use ratelimit::{Bound, Draw, Limits, Micros};
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, RwLock};
 
 use gateway_policy::dates;
 use gateway_policy::environment::Clock;
@@ -16,7 +16,8 @@ use gateway_policy::error::ApiError;
 use gateway_policy::plan::{ORGANIZATION_SPEND, spend_meter};
 use gateway_policy::tenants::{Caller, DerivedKey, SpendAlert};
 use gateway_store::database::Database;
-use gateway_store::ledger;
+use gateway_store::ledger::{self, Entry};
+use gateway_store::records::later_answers::{self, LaterAnswer};
 
 /// Most alerts remembered as logged; beyond it some may be logged again.
 const MAX_ALERTED: usize = 100_000;
@@ -29,6 +30,8 @@ pub(crate) struct Spend {
     /// Counts alerts.
     alerts: Counter,
     alerted: Mutex<HashSet<(Box<str>, u32)>>,
+    /// Written while an answer that came later is settled, read while meters are set from the ledger.
+    settling: RwLock<()>,
 }
 
 impl Spend {
@@ -44,6 +47,7 @@ impl Spend {
             clock: Arc::clone(clock),
             alerts,
             alerted: Mutex::default(),
+            settling: RwLock::default(),
         })
     }
 
@@ -66,6 +70,39 @@ impl Spend {
     /// See [`Spend::seed`].
     pub(crate) async fn seed_again(&self, caller: &Caller, now: Micros) -> Result<(), ApiError> {
         self.set_meters(caller, dates::month(now)).await
+    }
+
+    /// Settles an answer that came later, in the ledger and then on the meters. Returns `false` if it was settled
+    /// before. A process that ends between the two leaves the meters of this month at what was reserved.
+    ///
+    /// # Errors
+    /// The store's.
+    pub(crate) async fn settle_later(
+        &self,
+        answer: &LaterAnswer,
+        entry: &Entry,
+    ) -> Result<bool, gateway_store::Error> {
+        let _turn = self.settling.write().await;
+        if !later_answers::settle(&self.database, answer, entry.clone()).await? {
+            return Ok(false);
+        }
+        let month = answer.month();
+        // What was reserved in a month that has ended went with that month.
+        if month != dates::month(self.clock.now()) {
+            return Ok(true);
+        }
+        let (organization, project) = (&answer.organization, &answer.project);
+        let bound = Bound::Spend { most: None, month };
+        for meter in [ORGANIZATION_SPEND, &spend_meter(project)] {
+            let held = Draw { meter, bound, amount: answer.held, set: 0 };
+            self.limits.correct(organization, &held, entry.cost);
+        }
+        // Where nodes do not share their limits, this one may not have counted what another reserved.
+        let raised = self.raise_meters(organization, project, month).await;
+        if raised.is_err() {
+            tracing::warn!("the spend of {organization} is checked again with its next key");
+        }
+        Ok(true)
     }
 
     /// Checks the soft limits of a caller whose request cost this much. Never waits: the check runs
@@ -118,12 +155,22 @@ impl Spend {
     }
 
     async fn set_meters(&self, caller: &Caller, month: u32) -> Result<(), ApiError> {
-        let organization = &*caller.organization.id;
-        let project = &*caller.project.id;
+        // A settlement that has changed the ledger, and not the meters yet, would count twice.
+        let _turn = self.settling.read().await;
+        self.raise_meters(&caller.organization.id, &caller.project.id, month).await
+    }
+
+    /// Raises the meters to what the ledger knows.
+    async fn raise_meters(
+        &self,
+        organization: &str,
+        project: &str,
+        month: u32,
+    ) -> Result<(), ApiError> {
         let bound = Bound::Spend { most: None, month };
         let meters = [(ORGANIZATION_SPEND.to_owned(), None), (spend_meter(project), Some(project))];
         for (meter, project) in meters {
-            let spent = ledger::month_spend_of(&self.database, organization, project, month);
+            let spent = ledger::month_commitment_of(&self.database, organization, project, month);
             let spent = spent.await.map_err(|error| {
                 tracing::warn!(
                     "the spend of {organization} cannot be read from the ledger: {error}"

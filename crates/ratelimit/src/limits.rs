@@ -82,6 +82,17 @@ impl Limits {
         }
     }
 
+    /// Replaces an amount of spend that [`Limits::settle`] left as reserved by the actual one, for a request whose end
+    /// is seen long after, by this node or another. `draw` has the meter, the month and the reserved amount; a meter
+    /// in another month, and one of another kind, stays. The caller calls it once for each reservation. Never waits.
+    pub fn correct(&self, organization: &str, draw: &Draw<'_>, actual: u64) {
+        match self {
+            Self::Off => {}
+            Self::Memory(memory) => memory.correct(organization, draw, actual),
+            Self::Redis(redis) => redis.correct(organization, draw, actual),
+        }
+    }
+
     /// Returns whether decisions are available: `false` while a shared store is unreachable.
     #[must_use]
     pub fn is_available(&self) -> bool {

@@ -166,6 +166,16 @@ impl Memory {
         shard.keep(place, self.file.as_ref())
     }
 
+    /// See [`crate::Limits::correct`].
+    pub fn correct(&self, organization: &str, draw: &Draw<'_>, actual: u64) {
+        let mut shard = self.shard(organization);
+        let name = state::name(organization, draw.meter);
+        // A meter that is not there counts nothing.
+        if let Some(place) = shard.find(self.hash(&name), &name) {
+            shard.correct(place, draw, actual, self.file.as_ref());
+        }
+    }
+
     /// Flushes the state file to the disk: call it once a second, off the request's path.
     pub fn sync(&self) -> io::Result<()> {
         self.file.as_ref().map_or(Ok(()), StateFile::sync)

@@ -130,6 +130,16 @@ impl Meter {
         }
     }
 
+    /// Replaces an amount of the bound's month, whose reservation is no longer open, by the actual one.
+    pub(crate) fn correct(&mut self, bound: Bound, held: u64, actual: u64) {
+        if let (Self::Spend { month, amount, .. }, Bound::Spend { month: named, .. }) =
+            (self, bound)
+            && *month == named
+        {
+            *amount = amount.saturating_sub(held).saturating_add(actual);
+        }
+    }
+
     /// Returns whether it is equal to a new meter, so that it can be dropped.
     pub(crate) fn is_unused(&mut self, now: Micros) -> bool {
         match self {

@@ -148,6 +148,13 @@ impl Redis {
         is_open
     }
 
+    /// See [`crate::Limits::correct`].
+    pub fn correct(&self, organization: &str, draw: &Draw<'_>, actual: u64) {
+        let shared = &self.shared;
+        shared.table.correct(organization, draw, actual, shared.now());
+        shared.pending.notify_one();
+    }
+
     /// See [`crate::Limits::look`].
     pub async fn look(&self, organization: &str, draws: &[Draw<'_>]) -> Result<Vec<State>, Error> {
         let shared = &self.shared;

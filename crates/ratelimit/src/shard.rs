@@ -220,6 +220,20 @@ impl Shard {
         let _ = entry.keep(file);
     }
 
+    /// Replaces a reserved amount of spend by its actual one.
+    pub(crate) fn correct(
+        &mut self,
+        place: usize,
+        draw: &Draw<'_>,
+        actual: u64,
+        file: Option<&StateFile>,
+    ) {
+        let entry = self.entry_mut(place);
+        entry.meter.correct(draw.bound, draw.amount, actual);
+        // A meter in the table has its slot, and writing to a slot cannot fail.
+        let _ = entry.keep(file);
+    }
+
     /// Checks a few meters and drops unused ones; at intervals, also checks all reservations.
     /// Returns the number of reservations closed. Invalidates all indexes of meters.
     pub(crate) fn sweep(

@@ -1,8 +1,8 @@
 //! A node's view of one meter of the shared store: its leased capacity, and its pending reports.
 //! Times are this node's monotonic clock; `since` is the store's.
 
-use super::wire::{Change, MeterReply, Terms};
-use crate::{Bound, Micros, State};
+use super::wire::{self, Change, MeterReply, Terms};
+use crate::{Bound, Draw, Micros, State};
 
 /// Interval over which usage is measured, and about the duration of a lease's capacity.
 const PACE: Micros = 100_000;
@@ -235,6 +235,20 @@ impl LocalMeter {
             self.since_reply = self.since_reply.saturating_sub(amount);
         } else if amount > 0 {
             self.add_refund(Refund { amount, since: taken.since, month: taken.month });
+        }
+    }
+
+    /// Replaces an amount of spend, whose reservation is no longer open, by the actual one. Whatever the store has
+    /// lost, the amount was in what its spend was seeded with, so that the refund has no date.
+    pub(super) fn correct(&mut self, draw: &Draw<'_>, actual: u64, now: Micros) {
+        self.end_lease(now);
+        match actual.checked_sub(draw.amount) {
+            Some(more) => self.charge(more),
+            None => self.add_refund(Refund {
+                amount: draw.amount - actual,
+                since: wire::LARGEST,
+                month: month(draw.bound),
+            }),
         }
     }
 

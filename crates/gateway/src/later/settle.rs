@@ -1,0 +1,51 @@
+//! Settles an answer that came later.
+
+use std::sync::Arc;
+
+use gateway_store::records::later_answers::LaterAnswer;
+
+use super::charge::{Ending, charge};
+use crate::metrics::Answered;
+use crate::settlement::{self, Origin};
+use crate::state::Gateway;
+
+/// Settles an answer, unless that was done before: in the ledger and on the meters, and then in the metrics and the log of
+/// this node.
+///
+/// # Errors
+/// The store's. The answer stays open, or was settled and is missing in the metrics.
+pub(super) async fn settle(
+    gateway: &Arc<Gateway>,
+    answer: &LaterAnswer,
+    ending: Ending,
+) -> Result<(), gateway_store::Error> {
+    let (end, bill) = charge(answer, ending, gateway.calibration.ratio(&answer.model));
+    let origin = Origin {
+        request: answer.request.clone(),
+        organization: answer.organization.clone(),
+        project: answer.project.clone(),
+        key: answer.key.clone(),
+        model: answer.model.clone(),
+        endpoint: answer.endpoint,
+        batch: answer.batch,
+    };
+    // Its money counts in the month in which it was reserved.
+    let entry = origin.entry(&end, &bill, answer.created_at);
+    if !gateway.spend.settle_later(answer, &entry).await? {
+        return Ok(());
+    }
+    if let Some(outcome) = end.whole() {
+        gateway.calibration.learn(&answer.model, outcome);
+    }
+    settlement::count(&gateway.metrics, &entry, &bill);
+    settlement::log(&entry, &answer.upstream, &end);
+    if !answer.batch {
+        let label = Answered { model: answer.model.to_string(), status: end.status };
+        gateway.metrics.requests.get_or_create(&label).inc();
+    }
+    // Of a key that was revoked, the next request of another key checks the soft limits.
+    if let Ok(caller) = gateway.directory.on_behalf(&answer.key, &answer.project).await {
+        gateway.spend.settled(&caller, entry.cost);
+    }
+    Ok(())
+}
