@@ -21,7 +21,7 @@ pub struct Outcome {
     pub failed: bool,
     /// The id of the response or chat completion.
     pub id: Option<String>,
-    /// How far it is, as its last `status` says.
+    /// Its progress, by its last `status`.
     pub progress: Option<Progress>,
     /// Estimated tokens of the received output, in eighths: see [`crate::tokens`].
     pub output_eighths: u64,
@@ -143,7 +143,7 @@ impl Reader {
         self.outcome.id.as_deref().or(coming)
     }
 
-    /// How far the answer is by the events so far; `None` for one JSON body, which tells it at its end.
+    /// The progress of the answer by the events so far; `None` for one JSON body, which tells it at its end.
     pub fn progress(&self) -> Option<Progress> {
         self.outcome.progress
     }

@@ -1,6 +1,6 @@
-//! How far an answer is that is not complete with its response: a response in the background, a job.
+//! The progress of an answer that is not complete with its response: a response in the background, a job.
 
-/// How far an answer is that may come after its response: what its `status` says, whatever kind of object it is.
+/// The progress of an answer that may come after its response: what its `status` says, whatever kind of object it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// It waits or runs, or is in a state that is not known as an end.
@@ -47,3 +47,7 @@ impl Progress {
         self != Self::Open
     }
 }
+
+#[cfg(test)]
+#[path = "progress_tests.rs"]
+mod tests;

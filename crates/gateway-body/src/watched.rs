@@ -36,7 +36,7 @@ pub(super) enum Field {
     Unwatched,
     Id,
     Type,
-    /// How far the answer is.
+    /// The progress of the answer.
     Status,
     Delta,
     /// The text of an error.

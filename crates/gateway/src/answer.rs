@@ -203,7 +203,7 @@ impl ForwardedAnswer {
     /// Counts the request by the status of its end, once that is known.
     pub(crate) fn count_at_end(&mut self, model: String, metrics: &Metrics) {
         if self.is_kept {
-            // Its end is counted by whoever sees it.
+            // It is counted when its end is seen.
         } else if self.ended {
             metrics.requests.get_or_create(&Answered { model, status: self.status }).inc();
         } else {

@@ -1,4 +1,4 @@
-//! What every settlement leaves: the entry of the ledger, the metrics, and a line in the log about a bad end.
+//! The traces of every settlement: the entry of the ledger, the metrics, and a line in the log about a bad end.
 
 use gateway_store::ledger::{Ended, Endpoint, Entry};
 

@@ -95,13 +95,14 @@ impl Spend {
         let bound = Bound::Spend { most: None, month };
         for meter in [ORGANIZATION_SPEND, &spend_meter(project)] {
             let held = Draw { meter, bound, amount: answer.held, set: 0 };
-            self.limits.correct(organization, &held, entry.cost);
+            let now = self.clock.now();
+            if let Err(error) = self.limits.correct(organization, &held, entry.cost, now) {
+                tracing::warn!("{organization} keeps what {} had reserved: {error}", answer.id);
+            }
         }
-        // Where nodes do not share their limits, this one may not have counted what another reserved.
-        let raised = self.raise_meters(organization, project, month).await;
-        if raised.is_err() {
-            tracing::warn!("the spend of {organization} is checked again with its next key");
-        }
+        // Where nodes do not share their limits, this one may not have counted what another reserved. It logs itself
+        // why it fails; then the meters are set with the next key.
+        let _ = self.raise_meters(organization, project, month).await;
         Ok(true)
     }
 

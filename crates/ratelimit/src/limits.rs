@@ -82,13 +82,20 @@ impl Limits {
         }
     }
 
-    /// Replaces an amount of spend that [`Limits::settle`] left as reserved by the actual one, for a request whose end
-    /// is seen long after, by this node or another. `draw` has the meter, the month and the reserved amount; a meter
-    /// in another month, and one of another kind, stays. The caller calls it once for each reservation. Never waits.
-    pub fn correct(&self, organization: &str, draw: &Draw<'_>, actual: u64) {
+    /// Replaces an amount that [`Limits::settle`] left as reserved by the actual one, for a request whose end is seen
+    /// long after, by this node or another. `draw` has the meter, its bound and the reserved amount. Spend counts the
+    /// actual amount then, in that month; a rate, which has refilled meanwhile, only what exceeds the reservation; held
+    /// amounts stay. The caller calls it once for each reservation. Never waits.
+    pub fn correct(
+        &self,
+        organization: &str,
+        draw: &Draw<'_>,
+        actual: u64,
+        now: Micros,
+    ) -> Result<(), Error> {
         match self {
-            Self::Off => {}
-            Self::Memory(memory) => memory.correct(organization, draw, actual),
+            Self::Off => Ok(()),
+            Self::Memory(memory) => memory.correct(organization, draw, actual, now),
             Self::Redis(redis) => redis.correct(organization, draw, actual),
         }
     }

@@ -166,14 +166,19 @@ impl Memory {
         shard.keep(place, self.file.as_ref())
     }
 
-    /// See [`crate::Limits::correct`].
-    pub fn correct(&self, organization: &str, draw: &Draw<'_>, actual: u64) {
+    /// See [`crate::Limits::correct`]. Errors: the state file cannot store a meter.
+    pub fn correct(
+        &self,
+        organization: &str,
+        draw: &Draw<'_>,
+        actual: u64,
+        now: Micros,
+    ) -> Result<(), Error> {
         let mut shard = self.shard(organization);
-        let name = state::name(organization, draw.meter);
-        // A meter that is not there counts nothing.
-        if let Some(place) = shard.find(self.hash(&name), &name) {
-            shard.correct(place, draw, actual, self.file.as_ref());
-        }
+        let now = shard.turn(now);
+        let place = self.place(&mut shard, organization, draw, now)?;
+        shard.correct(place, draw, actual);
+        shard.keep(place, self.file.as_ref())
     }
 
     /// Flushes the state file to the disk: call it once a second, off the request's path.

@@ -130,13 +130,19 @@ impl Meter {
         }
     }
 
-    /// Replaces an amount of the bound's month, whose reservation is no longer open, by the actual one.
+    /// Replaces an amount, whose reservation is no longer open, by the actual one. A rate has refilled meanwhile by a
+    /// part of the reservation that is not known, so that it gets nothing back.
     pub(crate) fn correct(&mut self, bound: Bound, held: u64, actual: u64) {
-        if let (Self::Spend { month, amount, .. }, Bound::Spend { month: named, .. }) =
-            (self, bound)
-            && *month == named
-        {
-            *amount = amount.saturating_sub(held).saturating_add(actual);
+        match (self, bound) {
+            (Self::Spend { month, amount, .. }, Bound::Spend { month: named, .. })
+                if *month == named =>
+            {
+                *amount = amount.saturating_sub(held).saturating_add(actual);
+            }
+            (Self::Rate { bucket, limit }, _) => {
+                bucket.owe(*limit, actual.saturating_sub(held));
+            }
+            _ => {}
         }
     }
 

@@ -149,10 +149,12 @@ impl Redis {
     }
 
     /// See [`crate::Limits::correct`].
-    pub fn correct(&self, organization: &str, draw: &Draw<'_>, actual: u64) {
+    pub fn correct(&self, organization: &str, draw: &Draw<'_>, actual: u64) -> Result<(), Error> {
+        wire::check(draw.bound)?;
         let shared = &self.shared;
         shared.table.correct(organization, draw, actual, shared.now());
         shared.pending.notify_one();
+        Ok(())
     }
 
     /// See [`crate::Limits::look`].

@@ -220,18 +220,9 @@ impl Shard {
         let _ = entry.keep(file);
     }
 
-    /// Replaces a reserved amount of spend by its actual one.
-    pub(crate) fn correct(
-        &mut self,
-        place: usize,
-        draw: &Draw<'_>,
-        actual: u64,
-        file: Option<&StateFile>,
-    ) {
-        let entry = self.entry_mut(place);
-        entry.meter.correct(draw.bound, draw.amount, actual);
-        // A meter in the table has its slot, and writing to a slot cannot fail.
-        let _ = entry.keep(file);
+    /// Replaces a reserved amount, whose reservation is no longer open, by its actual one.
+    pub(crate) fn correct(&mut self, place: usize, draw: &Draw<'_>, actual: u64) {
+        self.entry_mut(place).meter.correct(draw.bound, draw.amount, actual);
     }
 
     /// Checks a few meters and drops unused ones; at intervals, also checks all reservations.

@@ -39,8 +39,12 @@ pub struct LaterAnswer {
     pub endpoint: Endpoint,
     /// True if it is a line of a batch.
     pub batch: bool,
-    /// What spend counts until it is settled.
+    /// The money that spend counts until it is settled.
     pub held: MicroDollars,
+    /// The tokens that limits counted at the request.
+    pub tokens: u64,
+    /// True if it has a long context.
+    pub long_context: bool,
     /// Estimated input tokens.
     pub input_estimate: u64,
     /// Its maximum of output tokens.
@@ -57,7 +61,7 @@ pub struct LaterAnswer {
     pub expires_at: Micros,
     /// When to ask for it next.
     pub poll_at: Micros,
-    /// How often it was asked for.
+    /// Number of times that it was asked for.
     pub polls: u32,
 }
 
@@ -69,7 +73,7 @@ impl LaterAnswer {
     }
 }
 
-const COLUMNS: [&str; 27] = [
+const COLUMNS: [&str; 29] = [
     "id",
     "kind",
     "request",
@@ -83,6 +87,8 @@ const COLUMNS: [&str; 27] = [
     "batch",
     "month",
     "held",
+    "tokens",
+    "long_context",
     "input_estimate",
     "most_output",
     "most_reported",
@@ -211,6 +217,8 @@ fn values(answer: &LaterAnswer) -> Vec<Value> {
         answer.batch.into(),
         answer.month().into(),
         answer.held.into(),
+        answer.tokens.into(),
+        answer.long_context.into(),
         answer.input_estimate.into(),
         answer.most_output.into(),
         answer.most_reported.into(),
@@ -229,15 +237,15 @@ fn values(answer: &LaterAnswer) -> Vec<Value> {
 }
 
 fn read(row: &Row) -> Result<LaterAnswer, Error> {
-    let price = match row.optional_count(16)? {
+    let price = match row.optional_count(18)? {
         None => None,
         Some(input) => Some(Price {
             input,
-            cached_input: row.count(17)?,
-            cache_write: row.count(18)?,
-            cache_write_1h: row.count(19)?,
-            output: row.count(20)?,
-            web_search: row.count(21)?,
+            cached_input: row.count(19)?,
+            cache_write: row.count(20)?,
+            cache_write_1h: row.count(21)?,
+            output: row.count(22)?,
+            web_search: row.count(23)?,
         }),
     };
     Ok(LaterAnswer {
@@ -253,14 +261,16 @@ fn read(row: &Row) -> Result<LaterAnswer, Error> {
         endpoint: Endpoint::numbered(row.integer(9)?),
         batch: row.boolean(10)?,
         held: row.count(12)?,
-        input_estimate: row.count(13)?,
-        most_output: row.count(14)?,
-        most_reported: row.count(15)?,
+        tokens: row.count(13)?,
+        long_context: row.boolean(14)?,
+        input_estimate: row.count(15)?,
+        most_output: row.count(16)?,
+        most_reported: row.count(17)?,
         price,
-        seen_eighths: row.count(22)?,
-        created_at: row.count(23)?,
-        expires_at: row.count(24)?,
-        poll_at: row.count(25)?,
-        polls: u32::try_from(row.count(26)?).unwrap_or(u32::MAX),
+        seen_eighths: row.count(24)?,
+        created_at: row.count(25)?,
+        expires_at: row.count(26)?,
+        poll_at: row.count(27)?,
+        polls: u32::try_from(row.count(28)?).unwrap_or(u32::MAX),
     })
 }

@@ -1,3 +1,5 @@
+//! Ends that were seen and ends that are lost, and what they cost.
+
 use super::*;
 use gateway_body::Usage;
 use gateway_policy::settings::Price;
@@ -18,6 +20,8 @@ fn answer(seen_eighths: u64) -> LaterAnswer {
         endpoint: Endpoint::Completions,
         batch: false,
         held: 1004,
+        tokens: 100,
+        long_context: false,
         input_estimate: 4,
         most_output: 100,
         most_reported: 1000,

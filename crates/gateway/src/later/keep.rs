@@ -80,6 +80,8 @@ fn answer(
         endpoint: facts.endpoint,
         batch: facts.batch,
         held: if draws_money { facts.demand.cost } else { 0 },
+        tokens: facts.demand.tokens,
+        long_context: facts.demand.long_context,
         input_estimate: facts.input_estimate,
         most_output: facts.unseen_output,
         most_reported: facts.model.max_reported_tokens,

@@ -103,7 +103,7 @@ pub(super) fn next(gateway: &Gateway, polls: u32, now: Micros) -> Micros {
     now.saturating_add(u64::try_from(wait.as_micros()).unwrap_or(u64::MAX))
 }
 
-/// How far an answer is.
+/// The state of an answer at its upstream.
 #[derive(Debug)]
 enum Look {
     /// It has ended.
@@ -218,7 +218,7 @@ fn read(status: StatusCode, outcome: Outcome, id: &str) -> Look {
     }
 }
 
-/// What was seen of an answer before its deletion.
+/// The state of an answer before its deletion.
 pub(crate) struct LastLook {
     answer: LaterAnswer,
     ending: Ending,

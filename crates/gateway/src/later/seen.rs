@@ -15,11 +15,11 @@ pub(crate) struct Follow {
     pub(crate) gateway: Arc<Gateway>,
     /// The upstream's id.
     pub(crate) id: Box<str>,
-    /// What passes.
+    /// The part of it that passes.
     pub(crate) source: Source,
 }
 
-/// What passes of an answer.
+/// The part of an answer that passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     /// Its events from the first on.

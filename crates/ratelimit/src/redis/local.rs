@@ -238,17 +238,16 @@ impl LocalMeter {
         }
     }
 
-    /// Replaces an amount of spend, whose reservation is no longer open, by the actual one. Whatever the store has
-    /// lost, the amount was in what its spend was seeded with, so that the refund has no date.
+    /// See [`crate::Limits::correct`]. Whatever the store has lost, spend was seeded with the reserved amount, so that
+    /// its refund has no date.
     pub(super) fn correct(&mut self, draw: &Draw<'_>, actual: u64, now: Micros) {
         self.end_lease(now);
-        match actual.checked_sub(draw.amount) {
-            Some(more) => self.charge(more),
-            None => self.add_refund(Refund {
-                amount: draw.amount - actual,
-                since: wire::LARGEST,
-                month: month(draw.bound),
-            }),
+        if actual > draw.amount {
+            self.charge(actual - draw.amount);
+        } else if let Bound::Spend { month, .. } = draw.bound
+            && actual < draw.amount
+        {
+            self.add_refund(Refund { amount: draw.amount - actual, since: wire::LARGEST, month });
         }
     }
 

@@ -229,7 +229,7 @@ impl Table {
         true
     }
 
-    /// Replaces a reserved amount of spend by its actual one: see [`crate::Limits::correct`].
+    /// See [`crate::Limits::correct`].
     pub(super) fn correct(&self, organization: &str, draw: &Draw<'_>, actual: u64, now: Micros) {
         let mut shard = self.shard(organization);
         let ours = shard.organization(organization);

@@ -1,4 +1,5 @@
--- Answers that come after their requests, until their ends are seen. `held` counts as spend of the month until then. All moments
+-- Answers that come after their requests, until their ends are seen. `held` counts as spend of the month until then,
+-- `tokens` were counted by the limits of tokens at the request. All moments
 -- are in microseconds; `poll_at` is also the end of the claim of a node that asks. Prices are as in the configuration, null
 -- without one.
 CREATE TABLE later_answers (
@@ -15,6 +16,8 @@ CREATE TABLE later_answers (
     batch BIGINT NOT NULL,
     month BIGINT NOT NULL,
     held BIGINT NOT NULL,
+    tokens BIGINT NOT NULL,
+    long_context BIGINT NOT NULL,
     input_estimate BIGINT NOT NULL,
     most_output BIGINT NOT NULL,
     most_reported BIGINT NOT NULL,
