@@ -143,6 +143,11 @@ impl Reader {
         self.outcome.id.as_deref().or(coming)
     }
 
+    /// Returns whether the body is a stream of events, as far as that is known.
+    pub fn is_events(&self) -> bool {
+        matches!(self.source, Source::Events(_))
+    }
+
     /// The progress of the answer by the events so far; `None` for one JSON body, which tells it at its end.
     pub fn progress(&self) -> Option<Progress> {
         self.outcome.progress

@@ -15,7 +15,7 @@ use tokio::time::{Instant, Sleep, Timeout};
 
 use crate::account::Account;
 use crate::bill::End;
-use crate::later::{self, Follow, Source, may_come_later};
+use crate::later::{self, Follow, may_come_later};
 use crate::metrics::{Answered, Metrics};
 use crate::state::Gateway;
 use crate::upstream::{DecodedBody, Redactor};
@@ -47,7 +47,7 @@ pub(crate) enum Watch {
     Usage(Reader),
     /// The usage chunk that the gateway requested is removed.
     Removing(UsageFilter),
-    /// Passes unchanged, and costs nothing: it may show the end of an answer that comes later.
+    /// Costs nothing: it may show the end of an answer that comes later.
     Following(Reader, Follow),
 }
 
@@ -84,6 +84,9 @@ pub(crate) struct ForwardedAnswer {
 
 /// Longest wait of an answer for the store.
 const STORE_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Most bytes of an object that wait for its end.
+const MAX_HELD: usize = 256 << 10;
 
 /// Called once with the object's id as soon as it is known.
 pub(crate) type OnObjectId = Box<dyn FnOnce(&str) + Send + Sync>;
@@ -153,7 +156,8 @@ impl ForwardedAnswer {
             }
             Watch::Following(reader, _) => {
                 reader.feed(&piece);
-                self.ready.push_back(piece);
+                let shown = self.redactor.redact(&self.origin, piece);
+                self.ready.push_back(shown);
                 None
             }
             Watch::Removing(filter) => {
@@ -181,23 +185,32 @@ impl ForwardedAnswer {
         }
         let id = reader.id().map(str::to_owned);
         let so_far = Outcome { id, progress: Some(Progress::Open), ..Outcome::default() };
-        self.keep(so_far);
+        if self.may_come_later(&so_far) {
+            self.keep(so_far);
+        }
     }
 
-    /// Has the store keep the account if the answer may come later. Returns whether it does.
-    fn keep(&mut self, outcome: Outcome) -> bool {
-        let Some(account) = self.account.take_if(|account| may_come_later(account, &outcome))
-        else {
-            return false;
-        };
-        if let Some(id) = &outcome.id {
-            let (gateway, id) = (Arc::clone(account.gateway()), id.as_str().into());
-            self.follow = Some(Follow { gateway, id, source: Source::Events });
-        }
+    /// Returns whether pieces wait for the end of the body: an object says only then whether its answer comes later.
+    /// Large ones do not wait.
+    fn holds_back(&self) -> bool {
+        let Watch::Usage(reader) = &self.watch else { return false };
+        let comes_later = self.account.as_ref().is_some_and(|one| one.facts().later.is_some());
+        let held = || self.ready.iter().map(Bytes::len).sum::<usize>();
+        !self.ended && comes_later && !reader.is_events() && held() <= MAX_HELD
+    }
+
+    fn may_come_later(&self, outcome: &Outcome) -> bool {
+        self.account.as_ref().is_some_and(|account| may_come_later(account, outcome))
+    }
+
+    /// Has the store keep the account of an answer that may come later.
+    fn keep(&mut self, outcome: Outcome) {
+        let Some(account) = self.account.take() else { return };
+        let id = outcome.id.as_deref().unwrap_or_default();
+        self.follow = Some(Follow::of_events(&account, id));
         self.is_kept = true;
         let storing = later::keep(account, self.status, outcome);
         self.storing = storing.map(|task| Box::pin(tokio::time::timeout(STORE_PATIENCE, task)));
-        true
     }
 
     /// Counts the request by the status of its end, once that is known.
@@ -238,7 +251,7 @@ impl ForwardedAnswer {
                 }
                 return;
             }
-            Some(outcome) if self.keep(outcome.clone()) => return,
+            Some(outcome) if self.may_come_later(&outcome) => return self.keep(outcome),
             outcome => outcome,
         };
         let Some(account) = self.account.take() else { return };
@@ -270,14 +283,16 @@ impl ForwardedAnswer {
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        if let Some(storing) = &mut self.storing {
-            // A store that takes longer does not hold up the answer.
-            let _ = ready!(storing.as_mut().poll(context));
-            self.storing = None;
-            self.last = Instant::now();
-        }
         loop {
-            if let Some(piece) = self.ready.pop_front() {
+            if let Some(storing) = &mut self.storing {
+                // A store that takes longer does not hold up the answer.
+                let _ = ready!(storing.as_mut().poll(context));
+                self.storing = None;
+                self.last = Instant::now();
+            }
+            if !self.holds_back()
+                && let Some(piece) = self.ready.pop_front()
+            {
                 return Poll::Ready(Some(Ok(Frame::data(piece))));
             }
             if self.ended {

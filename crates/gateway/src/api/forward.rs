@@ -145,7 +145,7 @@ pub(super) async fn pass(
     }
     if let (Some(id), Some(reader)) = (follows, relayed.reader()) {
         let source = if relayed.is_events() { Source::Replay } else { Source::Object };
-        let follow = Follow { gateway: Arc::clone(&exchange.gateway), id: id.into(), source };
+        let follow = Follow::fetched(&exchange.gateway, id, source);
         return Ok(relayed.into_response(Watch::Following(reader, follow), None));
     }
     let collection = Collection::of_path(&segments);

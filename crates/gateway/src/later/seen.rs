@@ -3,20 +3,23 @@
 use std::sync::Arc;
 
 use gateway_body::Outcome;
-use gateway_store::records::later_answers;
+use gateway_store::records::later_answers::{self, LaterAnswer};
 
 use super::charge::Ending;
 use super::settle::settle;
+use crate::account::{Account, request_id};
 use crate::state::Gateway;
 
 /// An answer in transit that may show the end of one that comes later.
 pub(crate) struct Follow {
     /// The gateway.
-    pub(crate) gateway: Arc<Gateway>,
+    gateway: Arc<Gateway>,
     /// The upstream's id.
-    pub(crate) id: Box<str>,
+    id: Box<str>,
+    /// The request that created it, if what passes is the answer to that.
+    request: Option<Box<str>>,
     /// The part of it that passes.
-    pub(crate) source: Source,
+    source: Source,
 }
 
 /// The part of an answer that passes.
@@ -31,6 +34,18 @@ pub(crate) enum Source {
 }
 
 impl Follow {
+    /// Follows the events of an answer to the request that creates it.
+    pub(crate) fn of_events(account: &Account, id: &str) -> Self {
+        let request = Some(request_id(account.facts().request).into());
+        let gateway = Arc::clone(account.gateway());
+        Self { gateway, id: id.into(), request, source: Source::Events }
+    }
+
+    /// Follows an answer that a client fetches.
+    pub(crate) fn fetched(gateway: &Arc<Gateway>, id: &str, source: Source) -> Self {
+        Self { gateway: Arc::clone(gateway), id: id.into(), request: None, source }
+    }
+
     /// Notes what has passed, in a task of its own. What is lost with this process, the gateway asks for later.
     pub(crate) fn note(self, outcome: Outcome) {
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
@@ -49,7 +64,12 @@ impl Follow {
         if is_other || !(is_end || self.source == Source::Events) {
             return Ok(());
         }
-        let Some(answer) = later_answers::find(database, &self.id).await? else { return Ok(()) };
+        let answer = later_answers::find(database, &self.id).await?;
+        // Another request's answer may have the same id.
+        let is_it = |answer: &LaterAnswer| {
+            self.request.as_ref().is_none_or(|request| *request == answer.request)
+        };
+        let Some(answer) = answer.filter(is_it) else { return Ok(()) };
         let is_whole = match self.source {
             Source::Events => true,
             Source::Replay => outcome.usage.is_some() && !outcome.usage_invalid,

@@ -11,7 +11,7 @@ use super::BIG;
 use super::ends;
 use crate::common::background::{Background, text};
 use crate::common::gateway::{Answer, SECOND, Tenant, TestGateway, config};
-use crate::common::upstream::{Script, Step, event, usage};
+use crate::common::upstream::{Gate, Script, Step, event, usage};
 
 pub(super) const RESPONSES: &str = "/v1/responses";
 /// What a response of [`ask`] may cost: one token of input at 1 micro-dollar, and 500 of output at 10.
@@ -237,15 +237,28 @@ async fn a_response_counts_in_the_month_of_its_request() {
 async fn responses_in_the_background_do_not_pass_a_hard_limit() {
     for of_project in [false, true] {
         let (gateway, background, tenant) = start().await;
-        // 10,000 micro-dollars.
+        // 10,000 micro-dollars: ten tokens of input, and 999 of output.
         gateway.hard_limit(&tenant, of_project, 1).await;
-        open(&gateway, &tenant).await;
+        let mut body = ask();
+        (body["input"], body["max_output_tokens"]) = (json!("x".repeat(40)), json!(999));
+        assert_eq!(gateway.post(&tenant, RESPONSES, &body).await.status, 200);
+        gateway.is_idle().await;
+        let status = async || {
+            let of =
+                if of_project { format!("projects/{}/", tenant.project) } else { String::new() };
+            let path = format!("/v1/organization/{of}spend_limit");
+            let of = &tenant.organization;
+            let shown = gateway.admin_of(of, hyper::Method::GET, &path, Value::Null).await;
+            shown["enforcement"]["status"].as_str().expect("a status").to_owned()
+        };
+        assert_eq!(status().await, "enforcing");
         let refused = gateway.post(&tenant, RESPONSES, &ask()).await;
         assert_eq!(refused.json()["error"]["type"], "insufficient_quota", "{}", refused.text());
         background.set("resp_1", &json!({ "status": "completed", "output": text() }));
         gateway.get(&tenant, "/v1/responses/resp_1").await;
-        until("a settlement", async || (spent(&gateway, &tenant).await == [31; 2]).then_some(()))
-            .await;
+        let meters = async || (spent(&gateway, &tenant).await == [40; 2]).then_some(());
+        until("a settlement", meters).await;
+        assert_eq!(status().await, "inactive");
         assert_eq!(gateway.post(&tenant, RESPONSES, &ask()).await.status, 200);
     }
 }
@@ -391,13 +404,68 @@ async fn a_client_that_leaves_early_has_its_response_followed() {
     let (gateway, background, tenant) = start().await;
     let half = Step::Bytes("{\"id\": \"resp_7\", \"status\": ".into());
     background.upstream.script([Script::chunked("application/json").body(vec![half, Step::Hang])]);
-    let mut answer = gateway.stream_from(&tenant, RESPONSES, &ask()).await;
-    answer.next().await.expect("a piece").expect("a piece");
-    drop(answer);
+    // The head follows the first piece.
+    drop(gateway.stream_from(&tenant, RESPONSES, &ask()).await);
     gateway.is_idle().await;
     assert_eq!(settled(&gateway, &tenant).await.len(), 0);
     let end = json!({ "id": "resp_7", "status": "completed", "output": text() });
     background.upstream.script([Script::json(&end)]);
     pass(&gateway, 10 * SECOND);
     ended_as(&row(&gateway, &tenant).await, COMPLETE, [1, 3], "an early end");
+}
+
+/// A long answer that is complete at once is passed on as it comes.
+#[tokio::test]
+async fn a_long_answer_is_not_held_back() {
+    let (gateway, background, tenant) = start().await;
+    let long = format!("{{\"id\": \"resp_1\", \"text\": \"{}", "x".repeat(300_000));
+    let gate = Gate::closed();
+    let rest = Step::Bytes("\", \"status\": \"completed\"}".into());
+    let pieces = vec![Step::Bytes(long.into()), Step::Wait(gate.clone()), rest];
+    background.upstream.script([Script::chunked("application/json").body(pieces)]);
+    let mut answer = gateway.stream_from(&tenant, RESPONSES, &ask()).await;
+    let first = tokio::time::timeout(Duration::from_secs(30), answer.next()).await;
+    assert!(first.is_ok_and(|piece| piece.is_some()), "nothing comes");
+    gate.open(1);
+    assert!(answer.rest().await.1);
+    gateway.is_idle().await;
+    assert_eq!(settled(&gateway, &tenant).await.len(), 1);
+}
+
+/// No client learns of a response that a crash would forget.
+#[tokio::test]
+async fn a_response_is_shown_when_it_is_stored() {
+    for streams in [false, true] {
+        let (gateway, background, tenant) = start().await;
+        let store = rusqlite::Connection::open(gateway.folder.path().join("gateway.db"));
+        let store = store.expect("the store");
+        // The first piece says nothing yet.
+        let created = json!({ "id": "resp_1", "status": "queued" });
+        let first = if streams { ": hi\n\n".to_owned() } else { " ".to_owned() };
+        let second = match streams {
+            true => event(&json!({ "type": "response.created", "response": created })),
+            false => created.to_string(),
+        };
+        let gate = Gate::closed();
+        let pieces =
+            vec![Step::Bytes(first.into()), Step::Wait(gate.clone()), Step::Bytes(second.into())];
+        let kind = if streams { "text/event-stream" } else { "application/json" };
+        background.upstream.script([Script::chunked(kind).body(pieces)]);
+        let mut body = ask();
+        body["stream"] = json!(streams);
+        let mut answer = gateway.stream_from(&tenant, RESPONSES, &body).await;
+        if streams {
+            answer.next().await.expect("a piece").expect("a piece");
+        }
+        store.execute_batch("BEGIN IMMEDIATE").expect("a lock");
+        gate.open(1);
+        let shown = tokio::time::timeout(Duration::from_millis(300), answer.next()).await;
+        assert!(shown.is_err(), "it is shown");
+        store.execute_batch("COMMIT").expect("no lock");
+        let (text, _) = answer.rest().await;
+        assert!(text.contains("resp_1"), "{text}");
+        let stored =
+            gateway_store::records::later_answers::find(gateway.gateway.database(), "resp_1");
+        assert!(stored.await.expect("the store").is_some());
+    }
 }

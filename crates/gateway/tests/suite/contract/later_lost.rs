@@ -5,11 +5,12 @@ use serde_json::{Value, json};
 
 use super::ends;
 use super::later::{
-    COMPLETE, MOST, configured, counted, ended_as, open, pass, row, settled, spent, start, until,
+    COMPLETE, MOST, ask, configured, counted, ended_as, open, pass, row, settled, spent, start,
+    until,
 };
 use crate::common::background::{Background, text};
 use crate::common::gateway::{SECOND, TestGateway, UPSTREAM_KEY};
-use crate::common::upstream::Script;
+use crate::common::upstream::{Script, event};
 use ratelimit::DAY;
 
 #[tokio::test]
@@ -117,16 +118,29 @@ async fn the_expiry_is_configured() {
     ended_as(&row(&gateway, &tenant).await, (504, "stalled"), [1, 500], "expired");
 }
 
-/// Two requests whose answers have one id: the second cannot be followed.
+/// Two requests whose answers have one id: the second cannot be followed, and settles nothing of the first.
 #[tokio::test]
 async fn an_id_that_is_taken_is_charged_its_maximum() {
     let (gateway, background, tenant) = start().await;
-    let same = || Script::json(&json!({ "id": "resp_1", "status": "queued" }));
-    background.upstream.script([same(), same()]);
     open(&gateway, &tenant).await;
+    let response = |status: &str| json!({ "id": "resp_1", "status": status });
+    background.upstream.script([Script::json(&response("queued"))]);
     open(&gateway, &tenant).await;
     ended_as(&row(&gateway, &tenant).await, COMPLETE, [1, 500], "the second");
-    assert_eq!(spent(&gateway, &tenant).await, [2 * MOST; 2]);
+    let events = ["created", "completed"].map(|kind| {
+        let kind = format!("response.{kind}");
+        event(&json!({ "type": kind, "response": response("queued") }))
+    });
+    background.upstream.script([Script::events(events)]);
+    let mut body = ask();
+    body["stream"] = json!(true);
+    gateway.stream_from(&tenant, "/v1/responses", &body).await.rest().await;
+    gateway.is_idle().await;
+    let rows = settled(&gateway, &tenant).await;
+    assert_eq!(rows.len(), 2, "{rows:?}");
+    let database = gateway.gateway.database();
+    let first = gateway_store::records::later_answers::find(database, "resp_1").await;
+    assert!(first.expect("the store").is_some());
 }
 
 /// Another project neither sees a response nor settles it.
