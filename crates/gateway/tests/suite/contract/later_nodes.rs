@@ -9,6 +9,7 @@ use super::later::{
     until,
 };
 use crate::common::background::{Background, text};
+use crate::common::batching;
 use crate::common::gateway::{SECOND, Tenant, TestGateway};
 use crate::common::servers::{Postgres, Redis};
 use crate::common::upstream::{Gate, Script, Step};
@@ -131,4 +132,51 @@ async fn a_response_of_a_node_that_died_is_settled_by_another() {
     pass(&third, 60 * SECOND);
     ended_as(&row(&third, &tenant).await, COMPLETE, [1, 3], "of a node that died");
     until("the meters", async || (spent(&third, &tenant).await == [31; 2]).then_some(())).await;
+}
+
+/// A line of a batch may ask for the background; it is settled at the price of batches.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_line_of_a_batch_in_the_background_is_settled() {
+    let upstream = batching::Upstream::start(|received| {
+        let ended = received.path == "/v1/responses/resp_1";
+        let reports = json!({ "input_tokens": 20, "output_tokens": 8 });
+        let answer = match ended {
+            true => json!({ "id": "resp_1", "status": "completed", "usage": reports }),
+            false => json!({ "id": "resp_1", "status": "queued", "usage": null }),
+        };
+        (200, answer.to_string())
+    })
+    .await;
+    let (folder, clock) = (tempfile::tempdir().expect("a folder"), batching::ManualClock::new());
+    let model = "[models.big]\nprice = { input = 1.0, output = 10.0 }\n\
+                 batch_price = { input = 0.5, output = 5.0 }\n";
+    let stores = ("", "memory:");
+    let node = batching::Node::start(folder.path(), &clock, &upstream, stores, model).await;
+    let (key, _) = node.key().await;
+    let client = batching::Client::new(&node.base, &key);
+    let line = json!({ "custom_id": "c0", "method": "POST", "url": RESPONSES, "body": ask() });
+    let batch = client.batch(RESPONSES, &format!("{line}\n")).await;
+    let batch = client.ended(&batch).await;
+    assert_eq!(batch["request_counts"], json!({ "total": 1, "completed": 1, "failed": 0 }));
+    clock.add_seconds(10);
+    node.gateway.wake_poller();
+    let rows = until("a row", async || {
+        node.gateway
+            .ledger()
+            .flush(std::time::Duration::from_secs(10))
+            .await
+            .expect("it is written");
+        let (start, end) = (0, u64::MAX / 2_000_000);
+        let cursor = gateway_store::ledger::Cursor::new(start, end);
+        let exported =
+            gateway_store::ledger::export(node.gateway.database(), "org-default", cursor).await;
+        let mut rows = exported.expect("the store").0;
+        rows.retain(|row| &*row.entry.model == "big");
+        Some(rows).filter(|rows| !rows.is_empty())
+    })
+    .await;
+    let entry = &rows[0].entry;
+    assert_eq!((rows.len(), entry.batch, entry.status), (1, true, 200));
+    assert_eq!((entry.input_tokens, entry.output_tokens, entry.cost), (20, 8, 50));
+    node.end().await;
 }
