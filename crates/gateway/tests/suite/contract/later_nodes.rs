@@ -61,7 +61,7 @@ async fn nodes(
 
 /// Both nodes see the ends, each by a client and by itself, at the same time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_nodes_settle_a_response_once() {
+async fn two_nodes_on_postgres_settle_a_response_once() {
     let (postgres, redis) = (Postgres::start(), Redis::start());
     let background = Background::start().await;
     let (nodes, tenant) = nodes(&background, &postgres, &redis).await;
@@ -103,7 +103,7 @@ async fn two_nodes_settle_a_response_once() {
 
 /// A node that dies while it asks leaves the response to another, once its claim has lapsed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_response_of_a_node_that_died_is_settled_by_another() {
+async fn a_response_of_a_node_that_died_is_settled_by_another_on_postgres() {
     let (postgres, redis) = (Postgres::start(), Redis::start());
     let background = Background::start().await;
     let ([first, second], tenant) = nodes(&background, &postgres, &redis).await;
