@@ -2,6 +2,7 @@
 //! it is complete. It keeps no other part of the response, and changes nothing.
 
 use super::estimate::eighths;
+use super::progress::Progress;
 use super::sse::{Event, Events};
 use super::usage::{Draft, Usage};
 use super::walk::{Seen, Walk};
@@ -20,6 +21,8 @@ pub struct Outcome {
     pub failed: bool,
     /// The id of the response or chat completion.
     pub id: Option<String>,
+    /// Its progress, by its last `status`.
+    pub progress: Option<Progress>,
     /// Estimated tokens of the received output, in eighths: see [`crate::tokens`].
     pub output_eighths: u64,
     /// Of these, what was received after the last usage, which does not count it.
@@ -145,6 +148,16 @@ impl Reader {
         self.outcome.usage.filter(|_| !self.outcome.complete)
     }
 
+    /// Returns whether the body is a stream of events, as far as that is known.
+    pub fn is_events(&self) -> bool {
+        matches!(self.source, Source::Events(_))
+    }
+
+    /// The progress of the answer by the events so far; `None` for one JSON body, which tells it at its end.
+    pub fn progress(&self) -> Option<Progress> {
+        self.outcome.progress
+    }
+
     /// Returns the observations. The response has ended, or is cut off here.
     pub fn finish(mut self) -> Outcome {
         self.begin();
@@ -203,6 +216,7 @@ impl Reader {
             self.images += 1;
             self.outcome.data_entries = Some(self.images);
         }
+        seen.progress = Progress::of_event(&kind).or(seen.progress);
         let usage_alone = seen.choices == Some(0) && seen.has_usage;
         // Audio is not text.
         let delta = if kind.ends_with("audio.delta") { 0 } else { seen.delta_eighths };
@@ -237,6 +251,7 @@ impl Reader {
         if outcome.id.is_none() {
             outcome.id = seen.id;
         }
+        outcome.progress = seen.progress.or(outcome.progress);
         outcome.output_eighths += text;
         outcome.duration_ms = seen.duration_ms.or(outcome.duration_ms);
     }

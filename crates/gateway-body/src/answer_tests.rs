@@ -14,14 +14,14 @@ pub(crate) fn read(mut reader: Reader, pieces: &[&[u8]]) -> Outcome {
 
 /// The outcome, which must be the same in one piece and byte by byte.
 #[track_caller]
-fn outcome(new: fn() -> Reader, bytes: &[u8]) -> Outcome {
+pub(crate) fn outcome(new: fn() -> Reader, bytes: &[u8]) -> Outcome {
     let whole = read(new(), &[bytes]);
     let single: Vec<&[u8]> = bytes.chunks(1).collect();
     assert_eq!(read(new(), &single), whole);
     whole
 }
 
-fn json_outcome(body: &Value) -> Outcome {
+pub(crate) fn json_outcome(body: &Value) -> Outcome {
     let compact = outcome(Reader::json, body.to_string().as_bytes());
     let pretty = serde_json::to_vec_pretty(body).unwrap();
     assert_eq!(outcome(Reader::json, &pretty), compact);
@@ -37,7 +37,7 @@ fn usage(input: u32, cached: u32, output: u32) -> Option<Usage> {
     })
 }
 
-fn events(list: &[Value]) -> String {
+pub(crate) fn events(list: &[Value]) -> String {
     let event = |event: &Value| match event["type"].as_str() {
         Some(kind) => format!("event: {kind}\ndata: {event}\n\n"),
         None => format!("data: {event}\n\n"),

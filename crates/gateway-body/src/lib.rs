@@ -13,6 +13,7 @@ mod filter;
 mod json;
 mod messages;
 mod multipart;
+mod progress;
 mod scan;
 mod scanned;
 mod sse;
@@ -30,6 +31,7 @@ pub use estimate::tokens;
 pub use filter::UsageFilter;
 pub use json::{MAX_DEPTH, Malformed, Span};
 pub use multipart::{FieldText, FilePart, Form, FormError, boundary};
+pub use progress::Progress;
 pub use scan::scan;
 pub use scanned::{
     Background, CacheMark, Invalid, Kind, MaxTokens, Member, NamedMember, ObjectEnd, Scanned,

@@ -4,6 +4,7 @@
 use memchr::memchr2;
 
 use super::estimate::eighths;
+use super::progress::Progress;
 use super::usage::{Draft, milliseconds};
 use super::watched::{Container, Field, field};
 use super::words;
@@ -24,6 +25,7 @@ pub(super) struct Seen {
     pub(super) has_usage: bool,
     pub(super) id: Option<String>,
     pub(super) kind: Option<String>,
+    pub(super) progress: Option<Progress>,
     /// Estimated output, in eighths of a token.
     pub(super) output_eighths: u64,
     /// The same of `delta`; the event's type decides whether it is text.
@@ -309,7 +311,7 @@ impl Walk {
                     Some(Container::Root | Container::Iteration) => Use::Keep,
                     _ => Use::Pass,
                 },
-                Field::Duration | Field::Number(_) => Use::Keep,
+                Field::Duration | Field::Number(_) | Field::Status => Use::Keep,
                 Field::Delta | Field::Text => Use::Count,
                 Field::Into(Container::Output | Container::Arguments) => Use::Count,
                 _ => Use::Pass,
@@ -443,6 +445,7 @@ impl Walk {
                 Some(iteration) => iteration.is_compaction = self.token == b"compaction",
                 None => self.seen.kind = Some(text()),
             },
+            Field::Status => self.seen.progress = Some(Progress::named(&self.token)),
             Field::Duration => self.duration(),
             // A number in quotes is invalid.
             Field::Number(_) => self.draft().invalid = true,

@@ -36,6 +36,8 @@ pub(super) enum Field {
     Unwatched,
     Id,
     Type,
+    /// The progress of the answer.
+    Status,
     Delta,
     /// The text of an error.
     Cause,
@@ -50,11 +52,12 @@ pub(super) enum Field {
 /// The field that `key` names in an object at `container`. In a `whole` response, text is output;
 /// events carry it in deltas, and again in complete items.
 pub(super) fn field(container: Option<Container>, key: &[u8], whole: bool) -> Field {
-    use Field::{Cause, Delta, Duration, Finish, Id, Into, Number, Text, Type, Unwatched};
+    use Field::{Cause, Delta, Duration, Finish, Id, Into, Number, Status, Text, Type, Unwatched};
     match (container, key) {
         (Some(at @ (Container::Root | Container::Response)), key) => match key {
             b"id" => Id,
             b"type" => Type,
+            b"status" => Status,
             b"usage" | b"usageMetadata" => Into(Container::Usage),
             b"duration" => Duration,
             b"error" => Into(Container::Failure),

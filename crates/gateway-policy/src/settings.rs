@@ -118,6 +118,8 @@ pub struct Server {
     pub header_timeout: Duration,
     /// Time limit for open requests at shutdown.
     pub drain: Duration,
+    /// Time from a request in the background until its answer is settled, even if its end was not seen.
+    pub background_expiry: Duration,
 }
 
 /// An upstream.
@@ -139,6 +141,15 @@ pub struct Upstream {
     pub timeout: Duration,
     /// Longest silence within its response.
     pub idle_timeout: Duration,
+}
+
+impl Upstream {
+    /// Its base in a region, or outside of regions; `None` if it has none there.
+    #[must_use]
+    pub fn base_in(&self, region: Option<&str>) -> Option<&Base> {
+        let Some(region) = region else { return Some(&self.base) };
+        self.regions.iter().find(|(name, _)| **name == *region).map(|(_, base)| base)
+    }
 }
 
 /// The base URL of an upstream.

@@ -12,6 +12,7 @@ pub mod ids;
 pub mod key_text;
 pub mod keys;
 mod model_permissions;
+pub mod later_answers;
 pub mod organizations;
 pub mod owned_objects;
 mod page;

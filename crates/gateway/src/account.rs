@@ -7,14 +7,15 @@ use ratelimit::RequestId;
 
 use crate::bill::{Bill, End, Terms};
 use crate::calibration::Ratio;
-use crate::metrics;
+use crate::later_kind::LaterKind;
+use crate::settlement::{self, Origin};
 use crate::state::Gateway;
 use crate::traces;
 use gateway_body::Usage;
 use gateway_policy::plan::{Demand, Plan};
 use gateway_policy::settings::{Model, Price};
 use gateway_policy::tenants::Caller;
-use gateway_store::ledger::{Ended, Endpoint, Entry};
+use gateway_store::ledger::{Endpoint, Entry};
 
 /// The reservation of a request. It is settled once: by [`Account::close`], or when it is dropped.
 pub(crate) struct Account {
@@ -43,12 +44,24 @@ pub(crate) struct Facts {
     pub(crate) input_estimate: u64,
     /// Output tokens that are charged, without a usage, for output that does not show in the answer's text.
     pub(crate) unseen_output: u64,
+    /// When the request was received.
+    pub(crate) received: ratelimit::Micros,
+    /// Set if the answer may come later than the response.
+    pub(crate) later: Option<ComesLater>,
     /// The price of its tokens.
     pub(crate) price: Option<Price>,
     /// True if it is a line of a batch.
     pub(crate) batch: bool,
     /// Its span, if it is traced.
     pub(crate) trace: Option<Traced>,
+}
+
+/// An answer that may come later than the response.
+pub(crate) struct ComesLater {
+    /// The kind of object that it is.
+    pub(crate) kind: LaterKind,
+    /// The region of the upstream that has it.
+    pub(crate) region: Option<Box<str>>,
 }
 
 /// A traced request.
@@ -83,6 +96,10 @@ impl Account {
     /// Lowers the reserved cost, now that the upstream has reported the input of an answer that goes on. Only for a
     /// quarter of it or more, so that there are few updates in any answer.
     pub(crate) fn lower_reservation(&mut self, usage: &Usage) {
+        // What the store keeps of an answer that comes later is the whole reservation.
+        if self.facts.later.is_some() {
+            return;
+        }
         let bound = self.facts.terms(Ratio::default()).bound(usage);
         if bound > self.reserved - self.reserved / 4 {
             return;
@@ -94,9 +111,29 @@ impl Account {
         gateway.limits.shrink(organization, facts.request, &to, now);
     }
 
+    /// Notes that the answer may come later than the response, up to that many output tokens.
+    pub(crate) fn comes_later(&mut self, later: ComesLater, most_output: u64) {
+        self.hides_output(most_output);
+        self.facts.later = Some(later);
+    }
+
+    /// Ends the account without settling it: the store has what settles it later, and until then what is reserved
+    /// counts as used.
+    pub(crate) fn hand_over(mut self, status: u16) {
+        self.settled = true;
+        let (gateway, facts) = (&self.gateway, &mut self.facts);
+        gateway.metrics.open.dec();
+        let now = gateway.clock.now();
+        let kept = vec![None; facts.plan.meters(&facts.demand).count()];
+        gateway.limits.settle(&facts.caller.organization.id, facts.request, &kept, now);
+        if let Some(traced) = facts.trace.take() {
+            gateway.traces.record(traced.without_usage(status, now));
+        }
+    }
+
     /// The gateway that holds it.
     #[must_use]
-    pub(crate) fn gateway(&self) -> &Gateway {
+    pub(crate) fn gateway(&self) -> &Arc<Gateway> {
         &self.gateway
     }
 
@@ -120,40 +157,18 @@ impl Account {
         if let Some(outcome) = end.whole() {
             gateway.calibration.learn(&facts.model.name, outcome);
         }
-        if bill.usage_invalid {
-            gateway.metrics.usage_invalid.inc();
-        }
         let now = gateway.clock.now();
         let settlement = facts.plan.settlement(&facts.demand, &bill.consumed());
         let organization = &*facts.caller.organization.id;
         gateway.limits.settle(organization, facts.request, &settlement, now);
-        self.count(&bill);
-        if end.ended != Ended::Complete {
-            facts.log(&end, &bill);
-        }
-        let entry = facts.entry(&end, &bill, now);
+        let entry = facts.origin().entry(&end, &bill, now);
+        settlement::count(&gateway.metrics, &entry, &bill);
+        settlement::log(&entry, &facts.model.upstream.name, &end);
         if let Some(traced) = &facts.trace {
             gateway.traces.record(traced.span(&entry));
         }
         gateway.spend.settled(&facts.caller, entry.cost);
         gateway.ledger.record(entry);
-    }
-
-    fn count(&self, bill: &Bill) {
-        let metrics = &self.gateway.metrics;
-        metrics.spend.inc_by(bill.cost);
-        let used = &bill.used;
-        for (kind, tokens) in [
-            ("input", used.input),
-            ("cached_input", used.cached),
-            ("cache_write", used.cache_write + used.cache_write_1h),
-            ("output", used.output),
-        ] {
-            if tokens > 0 {
-                let labels = metrics::Tokens { model: self.facts.model.name.to_string(), kind };
-                metrics.tokens.get_or_create(&labels).inc_by(tokens);
-            }
-        }
     }
 }
 
@@ -167,9 +182,9 @@ impl Drop for Account {
 }
 
 impl Traced {
-    /// The span of a request that never had an account.
+    /// The span of a request whose usage is unknown, or that never had an account.
     #[must_use]
-    pub(crate) fn refused(self, status: u16, ended: ratelimit::Micros) -> traces::Span {
+    pub(crate) fn without_usage(self, status: u16, ended: ratelimit::Micros) -> traces::Span {
         let Self { context, name, began } = self;
         traces::Span {
             context,
@@ -215,64 +230,15 @@ impl Facts {
         }
     }
 
-    /// One line for each request that ended badly.
-    fn log(&self, end: &End, bill: &Bill) {
-        let upstream = &self.model.upstream.name;
-        let cause = end.cause.as_deref().unwrap_or("it refused the request");
-        let cause = match end.ended {
-            Ended::ClientGone | Ended::Drained => {
-                format!("{cause} while upstream {upstream} answered")
-            }
-            _ => format!("upstream {upstream}: {cause}"),
-        };
-        let Caller { organization, project, key, .. } = &*self.caller;
-        macro_rules! line {
-            ($level:ident) => {
-                tracing::$level!(
-                    request = %request_id(self.request),
-                    organization = %organization.id,
-                    project = %project.id,
-                    key = %key,
-                    model = %self.model.name,
-                    status = end.status,
-                    ended = end.ended.name(),
-                    input_tokens = bill.used.input,
-                    output_tokens = bill.used.output,
-                    cost_microdollars = bill.cost,
-                    "{cause}"
-                )
-            };
-        }
-        match end.ended {
-            Ended::ClientGone | Ended::Drained => line!(info),
-            // The upstream's refusal of a bad request is its client's affair.
-            Ended::Failed if (400..429).contains(&end.status) => line!(debug),
-            _ => line!(warn),
-        }
-    }
-
-    fn entry(&self, end: &End, bill: &Bill, at: ratelimit::Micros) -> Entry {
-        let used = &bill.used;
-        Entry {
-            at,
+    fn origin(&self) -> Origin {
+        Origin {
             request: request_id(self.request).into(),
             organization: self.caller.organization.id.clone(),
             project: self.caller.project.id.clone(),
             key: self.caller.key.clone(),
             model: self.model.name.clone(),
             endpoint: self.endpoint,
-            status: end.status,
-            ended: end.ended,
             batch: self.batch,
-            input_tokens: used.input,
-            cached_tokens: used.cached,
-            cache_write_tokens: used.cache_write,
-            cache_write_1h_tokens: used.cache_write_1h,
-            output_tokens: used.output,
-            web_searches: used.web_searches,
-            images: bill.images,
-            audio_milliseconds: bill.audio_milliseconds,
-            cost: bill.cost,
         }
     }
 }

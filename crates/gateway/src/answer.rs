@@ -4,19 +4,23 @@
 use std::collections::VecDeque;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
-use tokio::time::{Instant, Sleep};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, Sleep, Timeout};
 
 use crate::account::Account;
 use crate::bill::End;
+use crate::later::{self, Follow, may_come_later};
 use crate::metrics::{Answered, Metrics};
 use crate::state::Gateway;
 use crate::upstream::{DecodedBody, Redactor};
-use gateway_body::{Outcome, Reader, UsageFilter};
+use gateway_body::{Outcome, Progress, Reader, UsageFilter};
+use gateway_policy::settings::Upstream;
 use gateway_store::ledger::Ended;
 
 /// The body of a response.
@@ -43,6 +47,8 @@ pub(crate) enum Watch {
     Usage(Reader),
     /// The usage chunk that the gateway requested is removed.
     Removing(UsageFilter),
+    /// Costs nothing: it may show the end of an answer that comes later.
+    Following(Reader, Follow),
 }
 
 /// An upstream's response in transit.
@@ -52,7 +58,15 @@ pub(crate) struct ForwardedAnswer {
     ready: VecDeque<Bytes>,
     watch: Watch,
     redactor: Redactor,
+    /// Where it comes from.
+    origin: Arc<Upstream>,
     account: Option<Account>,
+    /// True if the store has the account.
+    is_kept: bool,
+    /// Follows the events of an answer that is kept.
+    follow: Option<Follow>,
+    /// Until the store has the account: a client does not learn of an answer that a crash would forget.
+    storing: Option<Pin<Box<Timeout<JoinHandle<()>>>>>,
     /// The status of the response; after its end, that of the end.
     status: u16,
     /// The model's name in the metric of requests, to be counted at the end.
@@ -67,6 +81,12 @@ pub(crate) struct ForwardedAnswer {
     size: SizeHint,
     ended: bool,
 }
+
+/// Longest wait of an answer for the store.
+const STORE_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Most bytes of an object that wait for its end.
+const MAX_HELD: usize = 256 << 10;
 
 /// Called once with the object's id as soon as it is known.
 pub(crate) type OnObjectId = Box<dyn FnOnce(&str) + Send + Sync>;
@@ -98,7 +118,11 @@ impl ForwardedAnswer {
             ready: VecDeque::new(),
             watch,
             redactor: Redactor::default(),
+            origin: Arc::clone(&account.facts().model.upstream),
             account: Some(account),
+            is_kept: false,
+            follow: None,
+            storing: None,
             status,
             counted_as: None,
             patience,
@@ -126,15 +150,21 @@ impl ForwardedAnswer {
             }
             Watch::Usage(reader) => {
                 reader.feed(&piece);
-                let shown = redacted(&mut self.redactor, self.account.as_ref(), piece);
+                let shown = self.redactor.redact(&self.origin, piece);
                 self.ready.push_back(shown);
                 (reader.id(), reader.usage_so_far())
+            }
+            Watch::Following(reader, _) => {
+                reader.feed(&piece);
+                let shown = self.redactor.redact(&self.origin, piece);
+                self.ready.push_back(shown);
+                (None, None)
             }
             Watch::Removing(filter) => {
                 let mut out = Vec::new();
                 filter.feed(piece, &mut out);
-                let (redactor, account) = (&mut self.redactor, self.account.as_ref());
-                self.ready.extend(out.into_iter().map(|piece| redacted(redactor, account, piece)));
+                let (redactor, origin) = (&mut self.redactor, &self.origin);
+                self.ready.extend(out.into_iter().map(|piece| redactor.redact(origin, piece)));
                 (filter.id(), filter.usage_so_far())
             }
         };
@@ -147,11 +177,50 @@ impl ForwardedAnswer {
                 on_id(&id);
             }
         }
+        self.keep_events();
+    }
+
+    /// Has the store keep the account as soon as events say that their answer may come later.
+    fn keep_events(&mut self) {
+        let (Watch::Usage(reader), Some(account)) = (&self.watch, &self.account) else { return };
+        if account.facts().later.is_none() || reader.progress() != Some(Progress::Open) {
+            return;
+        }
+        let id = reader.id().map(str::to_owned);
+        let so_far = Outcome { id, progress: Some(Progress::Open), ..Outcome::default() };
+        if self.may_come_later(&so_far) {
+            self.keep(so_far);
+        }
+    }
+
+    /// Returns whether pieces wait for the end of the body: an object says only then whether its answer comes later.
+    /// Large ones do not wait.
+    fn holds_back(&self) -> bool {
+        let Watch::Usage(reader) = &self.watch else { return false };
+        let comes_later = self.account.as_ref().is_some_and(|one| one.facts().later.is_some());
+        let held = || self.ready.iter().map(Bytes::len).sum::<usize>();
+        !self.ended && comes_later && !reader.is_events() && held() <= MAX_HELD
+    }
+
+    fn may_come_later(&self, outcome: &Outcome) -> bool {
+        self.account.as_ref().is_some_and(|account| may_come_later(account, outcome))
+    }
+
+    /// Has the store keep the account of an answer that may come later.
+    fn keep(&mut self, outcome: Outcome) {
+        let Some(account) = self.account.take() else { return };
+        let id = outcome.id.as_deref().unwrap_or_default();
+        self.follow = Some(Follow::of_events(&account, id));
+        self.is_kept = true;
+        let storing = later::keep(account, self.status, outcome);
+        self.storing = storing.map(|task| Box::pin(tokio::time::timeout(STORE_PATIENCE, task)));
     }
 
     /// Counts the request by the status of its end, once that is known.
     pub(crate) fn count_at_end(&mut self, model: String, metrics: &Metrics) {
-        if self.ended {
+        if self.is_kept {
+            // It is counted when its end is seen.
+        } else if self.ended {
             metrics.requests.get_or_create(&Answered { model, status: self.status }).inc();
         } else {
             self.counted_as = Some(model);
@@ -163,18 +232,33 @@ impl ForwardedAnswer {
         let outcome = self.finish_watching();
         self.ready.extend(self.redactor.finish());
         let status = self.status;
-        self.settle(|_| End::answered(status, outcome));
+        self.settle(outcome, |_, outcome| End::answered(status, outcome));
     }
 
     fn abort(&mut self, ended: Ended, cause: String) {
-        let outcome = self.finish_watching().unwrap_or_default();
-        self.settle(|_| End::broken(ended, cause, outcome));
+        let outcome = self.finish_watching();
+        self.settle(outcome, |_, outcome| End::broken(ended, cause, outcome.unwrap_or_default()));
     }
 
-    fn settle(&mut self, end: impl FnOnce(&Gateway) -> End) {
+    fn settle(
+        &mut self,
+        outcome: Option<Outcome>,
+        end: impl FnOnce(&Gateway, Option<Outcome>) -> End,
+    ) {
         self.ended = true;
+        let outcome = match outcome {
+            Some(outcome) if self.account.is_none() => {
+                // The end of an answer that the store keeps, or of what was seen of it.
+                if let Some(follow) = self.follow.take() {
+                    follow.note(outcome);
+                }
+                return;
+            }
+            Some(outcome) if self.may_come_later(&outcome) => return self.keep(outcome),
+            outcome => outcome,
+        };
         let Some(account) = self.account.take() else { return };
-        let end = end(account.gateway());
+        let end = end(account.gateway(), outcome);
         self.status = end.status;
         if let Some(model) = self.counted_as.take() {
             let label = Answered { model, status: end.status };
@@ -187,11 +271,15 @@ impl ForwardedAnswer {
         match std::mem::replace(&mut self.watch, Watch::Nothing) {
             Watch::Nothing => None,
             Watch::Usage(reader) => Some(reader.finish()),
+            Watch::Following(reader, follow) => {
+                follow.note(reader.finish());
+                None
+            }
             Watch::Removing(filter) => {
                 let mut rest = Vec::new();
                 let outcome = filter.finish(&mut rest);
-                let (redactor, account) = (&mut self.redactor, self.account.as_ref());
-                self.ready.extend(rest.into_iter().map(|piece| redacted(redactor, account, piece)));
+                let (redactor, origin) = (&mut self.redactor, &self.origin);
+                self.ready.extend(rest.into_iter().map(|piece| redactor.redact(origin, piece)));
                 Some(outcome)
             }
         }
@@ -199,7 +287,15 @@ impl ForwardedAnswer {
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         loop {
-            if let Some(piece) = self.ready.pop_front() {
+            if let Some(storing) = &mut self.storing {
+                // A store that takes longer does not hold up the answer.
+                let _ = ready!(storing.as_mut().poll(context));
+                self.storing = None;
+                self.last = Instant::now();
+            }
+            if !self.holds_back()
+                && let Some(piece) = self.ready.pop_front()
+            {
                 return Poll::Ready(Some(Ok(Frame::data(piece))));
             }
             if self.ended {
@@ -244,20 +340,12 @@ impl ForwardedAnswer {
     }
 }
 
-/// A redacted piece for the client.
-fn redacted(redactor: &mut Redactor, account: Option<&Account>, piece: Bytes) -> Bytes {
-    match account {
-        Some(account) => redactor.redact(&account.facts().model.upstream, piece),
-        None => piece,
-    }
-}
-
 impl Drop for ForwardedAnswer {
     /// The client disconnected, or the gateway stops.
     fn drop(&mut self) {
-        if self.account.is_some() {
-            let outcome = self.finish_watching().unwrap_or_default();
-            self.settle(|gateway| gateway.dropped(outcome));
+        if !self.ended {
+            let outcome = self.finish_watching();
+            self.settle(outcome, |gateway, outcome| gateway.dropped(outcome.unwrap_or_default()));
         }
     }
 }

@@ -17,11 +17,15 @@ mod bill;
 mod calibration;
 mod day_use;
 mod intake;
+mod later;
+mod later_kind;
+mod later_poller;
 mod metrics;
 mod object_owners;
 mod open;
 mod router;
 mod serve;
+mod settlement;
 mod spend;
 mod state;
 #[cfg(feature = "test-support")]

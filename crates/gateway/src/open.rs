@@ -10,6 +10,8 @@ use ratelimit::{ErrorKind, Limits, Memory, Redis, RedisOptions};
 
 use crate::batch;
 use crate::batch_runner::Runner;
+use crate::later;
+use crate::later_poller::Poller;
 use crate::metrics::Metrics;
 use crate::object_owners::ObjectOwners;
 use crate::spend::Spend;
@@ -108,6 +110,7 @@ impl Gateway {
         let spend = Spend::new(&database, &limits, &ledger, &clock, metrics.spend_alerts.clone());
         let gateway = Arc::new(Self {
             batches: Runner::new(&writer, lines),
+            poller: Poller::default(),
             settings: Arc::new(ArcSwap::from_pointee(settings)),
             directory,
             ledger,
@@ -126,6 +129,7 @@ impl Gateway {
             is_cutting: Default::default(),
         });
         batch::start(&gateway);
+        later::start(&gateway);
         tokio::spawn(sync(Arc::downgrade(&gateway)));
         tokio::spawn(report_problems(Arc::downgrade(&gateway)));
         tokio::spawn(trace_export::send(Arc::downgrade(&gateway)));
@@ -164,6 +168,7 @@ impl Gateway {
     pub async fn close(&self) {
         // Has no effect if serving has drained it already.
         self.batches.drain(Duration::ZERO).await;
+        self.poller.stop().await;
         if let Err(left) = self.ledger.flush(FLUSH).await {
             tracing::error!("the end of the ledger was not written: {left:?}");
         }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use prometheus_client::metrics::counter::Counter;
 use ratelimit::{Bound, Draw, Limits, Micros};
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, RwLock};
 
 use gateway_policy::dates;
 use gateway_policy::environment::Clock;
@@ -20,7 +20,8 @@ use gateway_policy::plan::{ORGANIZATION_SPEND, Plan, spend_meter};
 use gateway_policy::settings::{Catalog, Model};
 use gateway_policy::tenants::{Caller, DerivedKey, SpendAlert};
 use gateway_store::database::Database;
-use gateway_store::ledger::{self, Ledger};
+use gateway_store::ledger::{self, Entry, Ledger};
+use gateway_store::records::later_answers::{self, LaterAnswer};
 
 use crate::day_use;
 
@@ -40,6 +41,8 @@ pub(crate) struct Spend {
     alerted: Mutex<HashSet<(Box<str>, u32)>>,
     /// One request at a time seeds an organization again; several organizations share a turn.
     turns: [tokio::sync::Mutex<()>; 32],
+    /// Written while an answer that came later is settled, read while meters are set from the ledger.
+    settling: RwLock<()>,
 }
 
 impl Spend {
@@ -58,6 +61,7 @@ impl Spend {
             alerts,
             alerted: Mutex::default(),
             turns: Default::default(),
+            settling: RwLock::default(),
         })
     }
 
@@ -107,6 +111,40 @@ impl Spend {
             seeded.map_err(|error| unavailable(&error))?;
         }
         Ok(())
+    }
+
+    /// Settles an answer that came later, in the ledger and then on the meters. Returns `false` if it was settled
+    /// before. A process that ends between the two leaves the meters of this month at what was reserved.
+    ///
+    /// # Errors
+    /// The store's.
+    pub(crate) async fn settle_later(
+        &self,
+        answer: &LaterAnswer,
+        entry: &Entry,
+    ) -> Result<bool, gateway_store::Error> {
+        let _turn = self.settling.write().await;
+        if !later_answers::settle(&self.database, answer, entry.clone()).await? {
+            return Ok(false);
+        }
+        let month = answer.month();
+        // What was reserved in a month that has ended went with that month.
+        if month != dates::month(self.clock.now()) {
+            return Ok(true);
+        }
+        let (organization, project) = (&answer.organization, &answer.project);
+        let bound = Bound::Spend { most: None, month };
+        for meter in [ORGANIZATION_SPEND, &spend_meter(project)] {
+            let held = Draw { meter, bound, amount: answer.held, set: 0 };
+            let now = self.clock.now();
+            if let Err(error) = self.limits.correct(organization, &held, entry.cost, now) {
+                tracing::warn!("{organization} keeps what {} had reserved: {error}", answer.id);
+            }
+        }
+        // Where nodes do not share their limits, this one may not have counted what another reserved. It logs itself
+        // why it fails; then the meters are set with the next key.
+        let _ = self.raise_meters(organization, project, month).await;
+        Ok(true)
     }
 
     /// Checks the soft limits of a caller whose request cost this much. Never waits: the check runs
@@ -159,12 +197,22 @@ impl Spend {
     }
 
     async fn set_meters(&self, caller: &Caller, month: u32) -> Result<(), ApiError> {
-        let organization = &*caller.organization.id;
-        let project = &*caller.project.id;
+        // A settlement that has changed the ledger, and not the meters yet, would count twice.
+        let _turn = self.settling.read().await;
+        self.raise_meters(&caller.organization.id, &caller.project.id, month).await
+    }
+
+    /// Raises the meters to what the ledger knows.
+    async fn raise_meters(
+        &self,
+        organization: &str,
+        project: &str,
+        month: u32,
+    ) -> Result<(), ApiError> {
         let bound = Bound::Spend { most: None, month };
         let meters = [(ORGANIZATION_SPEND.to_owned(), None), (spend_meter(project), Some(project))];
         for (meter, project) in meters {
-            let spent = ledger::month_spend_of(&self.database, organization, project, month);
+            let spent = ledger::month_commitment_of(&self.database, organization, project, month);
             let spent = spent.await.map_err(|error| unreadable(organization, &error))?;
             let seeded = self.limits.seed(organization, &meter, bound, spent).await;
             seeded.map_err(|error| unavailable(&error))?;

@@ -10,6 +10,7 @@ use crate::batch_runner::Runner;
 use crate::bill::End;
 use crate::calibration::Calibration;
 use crate::intake::BodyMemory;
+use crate::later_poller::Poller;
 use crate::metrics::Metrics;
 use crate::object_owners::ObjectOwners;
 use crate::spend::Spend;
@@ -40,6 +41,8 @@ pub struct Gateway {
     pub(crate) spend: Arc<Spend>,
     /// Runs batches.
     pub(crate) batches: Runner,
+    /// Asks upstreams for answers that come later.
+    pub(crate) poller: Poller,
     /// The client for upstreams.
     pub(crate) upstreams: upstream::Client,
     /// Spans to export.

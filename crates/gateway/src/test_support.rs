@@ -46,6 +46,16 @@ impl Gateway {
         self.metrics.open.get()
     }
 
+    /// Stops asking for answers that come later as a crash does: other nodes ask once the claims have lapsed.
+    pub fn crash_poller(&self) {
+        self.poller.abort();
+    }
+
+    /// Has it ask for answers that are due now.
+    pub fn wake_poller(&self) {
+        self.poller.wake();
+    }
+
     /// Stops running batches as a crash does: other nodes continue once the leases have expired.
     pub fn crash_batches(&self) {
         self.batches.abort();

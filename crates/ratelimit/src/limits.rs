@@ -100,6 +100,24 @@ impl Limits {
         }
     }
 
+    /// Replaces an amount that [`Limits::settle`] left as reserved by the actual one, for a request whose end is seen
+    /// long after, by this node or another. `draw` has the meter, its bound and the reserved amount. Spend counts the
+    /// actual amount then, in that month; a rate, which has refilled meanwhile, only what exceeds the reservation; held
+    /// amounts stay. The caller calls it once for each reservation. Never waits.
+    pub fn correct(
+        &self,
+        organization: &str,
+        draw: &Draw<'_>,
+        actual: u64,
+        now: Micros,
+    ) -> Result<(), Error> {
+        match self {
+            Self::Off => Ok(()),
+            Self::Memory(memory) => memory.correct(organization, draw, actual, now),
+            Self::Redis(redis) => redis.correct(organization, draw, actual),
+        }
+    }
+
     /// Returns whether decisions are available: `false` while a shared store is unreachable.
     #[must_use]
     pub fn is_available(&self) -> bool {

@@ -179,6 +179,21 @@ impl Memory {
         shard.keep(place, self.file.as_ref())
     }
 
+    /// See [`crate::Limits::correct`]. Errors: the state file cannot store a meter.
+    pub fn correct(
+        &self,
+        organization: &str,
+        draw: &Draw<'_>,
+        actual: u64,
+        now: Micros,
+    ) -> Result<(), Error> {
+        let mut shard = self.shard(organization);
+        let now = shard.turn(now);
+        let place = self.place(&mut shard, organization, draw, now)?;
+        shard.correct(place, draw, actual);
+        shard.keep(place, self.file.as_ref())
+    }
+
     /// Flushes the state file to the disk: call it once a second, off the request's path.
     pub fn sync(&self) -> io::Result<()> {
         self.file.as_ref().map_or(Ok(()), StateFile::sync)

@@ -405,3 +405,31 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_was_left_as_reserved_is_corrected_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("limits");
+    let memory = Memory::open(&path, 0).unwrap();
+    let draws = [rate("tpm", 60, 100), spend(500, 1000, 7)];
+    assert!(matches!(reserve(&memory, "org", 1, &draws, 0), Decision::Admitted(_)));
+    assert!(memory.settle("org", 1, &[None, None], 0));
+    assert_eq!(used(&memory, &draws, 0), [60, 500]);
+    drop(memory);
+    // Another process sees the end. Neither an earlier month nor a rate gets anything back.
+    let memory = Memory::open(&path, 0).unwrap();
+    for (draw, actual, expected) in [
+        (spend(500, 1000, 6), 1, [60, 500]),
+        (spend(500, 1000, 7), 30, [60, 30]),
+        (spend(0, 1000, 7), 25, [60, 55]),
+        (spend(u64::MAX, 1000, 7), 0, [60, 0]),
+        (rate("tpm", 60, 100), 10, [60, 0]),
+        (rate("tpm", 60, 100), 90, [90, 0]),
+    ] {
+        memory.correct("org", &draw, actual, 0).unwrap();
+        assert_eq!(used(&memory, &draws, 0), expected, "{draw:?} {actual}");
+    }
+    // A meter that was dropped meanwhile.
+    memory.correct("org", &rate("other", 5, 100), 50, 0).unwrap();
+    assert_eq!(used(&memory, &[rate("other", 0, 100)], 0), [45]);
+}

@@ -165,6 +165,22 @@ impl Meter {
         }
     }
 
+    /// Replaces an amount, whose reservation is no longer open, by the actual one. A rate has refilled meanwhile by a
+    /// part of the reservation that is not known, so that it gets nothing back.
+    pub(crate) fn correct(&mut self, bound: Bound, held: u64, actual: u64) {
+        match (self, bound) {
+            (Self::Spend { month, amount, .. }, Bound::Spend { month: named, .. })
+                if *month == named =>
+            {
+                *amount = amount.saturating_sub(held).saturating_add(actual);
+            }
+            (Self::Rate { bucket, limit }, _) => {
+                bucket.owe(*limit, actual.saturating_sub(held));
+            }
+            _ => {}
+        }
+    }
+
     /// Returns whether it is equal to a new meter, so that it can be dropped.
     pub(crate) fn is_unused(&mut self, now: Micros) -> bool {
         match self {

@@ -170,6 +170,15 @@ impl Redis {
         is_open
     }
 
+    /// See [`crate::Limits::correct`].
+    pub fn correct(&self, organization: &str, draw: &Draw<'_>, actual: u64) -> Result<(), Error> {
+        wire::check(draw.bound)?;
+        let shared = &self.shared;
+        shared.table.correct(organization, draw, actual, shared.now());
+        shared.pending.notify_one();
+        Ok(())
+    }
+
     /// See [`crate::Limits::look`].
     pub async fn look(&self, organization: &str, draws: &[Draw<'_>]) -> Result<Vec<State>, Error> {
         let shared = &self.shared;

@@ -243,6 +243,11 @@ impl Shard {
         true
     }
 
+    /// Replaces a reserved amount, whose reservation is no longer open, by its actual one.
+    pub(crate) fn correct(&mut self, place: usize, draw: &Draw<'_>, actual: u64) {
+        self.entry_mut(place).meter.correct(draw.bound, draw.amount, actual);
+    }
+
     /// Checks a few meters and drops unused ones; at intervals, also checks all reservations.
     /// Returns the number of reservations closed. Invalidates all indexes of meters.
     pub(crate) fn sweep(

@@ -15,7 +15,7 @@ use crate::Services;
 use gateway_policy::dates::month;
 use gateway_policy::error::ApiError;
 use gateway_policy::tenants::{MicroDollars, Organization};
-use gateway_store::ledger::month_spend_of;
+use gateway_store::ledger::month_commitment_of;
 use gateway_store::records::spend::{self, Alert, MAX_ALERTS, Scope};
 
 /// Largest threshold: ten billion dollars.
@@ -222,7 +222,7 @@ async fn show_limit(context: &Services, target: &Target, hard: MicroDollars) -> 
     let month = month(context.clock.now());
     context.write_ledger().await?;
     let (organization, project) = (&target.organization.id, target.project.as_deref());
-    let spent = month_spend_of(&context.database, organization, project, month).await?;
+    let spent = month_commitment_of(&context.database, organization, project, month).await?;
     Ok(Json(json!({
         "object": target.object("spend_limit"),
         "currency": "USD",

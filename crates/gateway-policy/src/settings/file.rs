@@ -50,6 +50,7 @@ pub(super) struct Server {
     pub(super) body_timeout_ms: Option<u64>,
     pub(super) header_timeout_ms: Option<u64>,
     pub(super) drain_seconds: Option<u64>,
+    pub(super) background_expiry_seconds: Option<u64>,
     #[serde(default)]
     pub(super) pass_through: Vec<String>,
 }

@@ -274,7 +274,14 @@ fn server(server: &file::Server) -> Result<Server, Fault> {
     let milliseconds = |value, default, key| {
         within(value, default, 1..=86_400_000, key).map(Duration::from_millis)
     };
+    let expiry = within(
+        server.background_expiry_seconds,
+        86_400,
+        60..=30 * 86_400,
+        "background_expiry_seconds",
+    )?;
     Ok(Server {
+        background_expiry: Duration::from_secs(expiry),
         max_body_bytes: within(server.max_body_bytes, 100 << 20, 1..=1 << 30, "max_body_bytes")?,
         body_timeout: milliseconds(server.body_timeout_ms, 30_000, "body_timeout_ms")?,
         header_timeout: milliseconds(server.header_timeout_ms, 10_000, "header_timeout_ms")?,

@@ -176,6 +176,11 @@ fn errors_name_the_line_and_the_key() {
         "2: admin.token_file: /nonexistent: No such file",
     );
     check("[server]\nmax_body_bytes = 0", "2: server.max_body_bytes: must be 1 to");
+    for seconds in ["0", "59", "2592001"] {
+        let text = format!("[server]\nbackground_expiry_seconds = {seconds}");
+        check(&text, "2: server.background_expiry_seconds: must be 60 to 2592000");
+    }
+    check("[server]\nbackground_expiry_seconds = -1", "2: invalid value");
     check("[models.'*']", "models.\"*\": is reserved for");
     check("[tiers.1.limits.offline]\nrpm = -1", "2: invalid value");
 }

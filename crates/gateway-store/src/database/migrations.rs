@@ -17,6 +17,7 @@ const STEPS: &[&str] = &[
     include_str!("schema/2.sql"),
     include_str!("schema/3.sql"),
     include_str!("schema/4.sql"),
+    include_str!("schema/5.sql"),
     include_str!("schema/6.sql"),
 ];
 /// The advisory lock that nodes hold while they migrate; any number that is otherwise unused.

@@ -136,6 +136,19 @@ impl Endpoint {
         }
     }
 
+    /// The stored number.
+    #[must_use]
+    pub fn number(self) -> i64 {
+        self as i64
+    }
+
+    /// The endpoint of that stored number; [`Self::Other`] for one of a later version.
+    #[must_use]
+    pub fn numbered(number: i64) -> Self {
+        let known = usize::try_from(number).ok().and_then(|number| Self::ALL.get(number).copied());
+        known.unwrap_or(Self::Other)
+    }
+
     /// The endpoint of that name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {

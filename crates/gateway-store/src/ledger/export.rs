@@ -60,8 +60,6 @@ pub async fn export(
 }
 
 fn read(row: &Row, organization: &str) -> Result<Exported, Error> {
-    let endpoint = usize::try_from(row.integer(6)?).ok();
-    let endpoint = endpoint.and_then(|number| Endpoint::ALL.get(number).copied());
     let ended = usize::try_from(row.integer(16)?).ok();
     let ended = ended.and_then(|number| Ended::ALL.get(number).copied());
     let entry = Entry {
@@ -71,7 +69,7 @@ fn read(row: &Row, organization: &str) -> Result<Exported, Error> {
         project: row.text(3)?,
         key: row.text(4)?,
         model: row.text(5)?,
-        endpoint: endpoint.unwrap_or(Endpoint::Other),
+        endpoint: Endpoint::numbered(row.integer(6)?),
         status: u16::try_from(row.integer(7)?).unwrap_or_default(),
         ended: ended.unwrap_or_default(),
         batch: row.boolean(8)?,

@@ -50,6 +50,29 @@ pub async fn month_spend_of(
     rows.first().map_or(Ok(0), |row| Ok(read(row)?.cost))
 }
 
+/// The sum of an organization, or of one of its projects, with what is held for answers that come later: all that
+/// spend limits count of the ledger.
+///
+/// # Errors
+/// See [`Error`].
+pub async fn month_commitment_of(
+    database: &Database,
+    organization: &str,
+    project: Option<&str>,
+    month: u32,
+) -> Result<MicroDollars, Error> {
+    // One statement: an answer that is settled meanwhile is in one of the sums.
+    let sql = "SELECT CAST(\
+               COALESCE((SELECT cost FROM spend_months \
+               WHERE organization = $1 AND month = $2 AND project = $3), 0) + \
+               COALESCE((SELECT SUM(held) FROM later_answers \
+               WHERE organization = $1 AND month = $2 AND (project = $3 OR $3 = '')), 0) \
+               AS BIGINT)";
+    let values = [organization.into(), month.into(), project.unwrap_or("").into()];
+    let rows = database.query(Statement::new(sql, values)).await?;
+    rows.first().map_or(Ok(0), |row| row.count(0))
+}
+
 /// The sums of several organizations; those without spend are omitted.
 ///
 /// # Errors

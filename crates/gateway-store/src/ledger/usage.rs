@@ -4,7 +4,6 @@
 use std::fmt::Write;
 
 use super::entry::Endpoint;
-use super::writer::number;
 use crate::Error;
 use crate::database::{Database, Row, Statement, Value};
 
@@ -153,7 +152,7 @@ fn statement(query: &UsageQuery) -> Statement {
         let _ = write!(conditions, " AND {column} IN ({})", places.join(", "));
     };
     let texts = |texts: &[Box<str>]| texts.iter().map(Value::from).collect::<Vec<_>>();
-    narrow("endpoint", query.endpoint.iter().map(|one| number(*one).into()).collect());
+    narrow("endpoint", query.endpoint.iter().map(|one| one.number().into()).collect());
     narrow("batch", query.batch.iter().map(|batch| (*batch).into()).collect());
     narrow("project", texts(&query.projects));
     narrow("api_key", texts(&query.keys));

@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use super::Shared;
-use super::entry::Endpoint;
+use super::entry::Entry;
 use super::queue::Row;
 use crate::database::{Database, Statement, Value};
 use crate::{Error, ErrorKind};
@@ -122,6 +122,17 @@ fn statements(writer: &str, sequence: u64, rows: &[Row]) -> Vec<Statement> {
     statements
 }
 
+/// The statements that write one entry and its sums, for a transaction that decides whether it is written.
+#[must_use]
+pub fn recording(entry: Entry) -> Vec<Statement> {
+    let row = Row { entry, requests: 1 };
+    let mut values = Vec::with_capacity(COLUMNS);
+    push(&mut values, &row);
+    let mut statements = vec![Statement::new(&INSERT_ONE, values)];
+    statements.extend(sums(std::slice::from_ref(&row)));
+    statements
+}
+
 /// Updates of the monthly sums, in the same order on all nodes, which prevents deadlocks.
 fn sums(rows: &[Row]) -> impl Iterator<Item = Statement> {
     let mut sums: BTreeMap<(&str, u32, &str), (u64, u64)> = BTreeMap::new();
@@ -168,7 +179,7 @@ fn push(values: &mut Vec<Value>, Row { entry, requests }: &Row) {
         (&entry.key).into(),
         (&entry.request).into(),
         (&entry.model).into(),
-        number(entry.endpoint).into(),
+        entry.endpoint.number().into(),
         i64::from(entry.status).into(),
         entry.batch.into(),
         (*requests).into(),
@@ -183,9 +194,4 @@ fn push(values: &mut Vec<Value>, Row { entry, requests }: &Row) {
         entry.cache_write_1h_tokens.into(),
         entry.web_searches.into(),
     ]);
-}
-
-/// The stored number of an endpoint.
-pub(super) fn number(endpoint: Endpoint) -> i64 {
-    endpoint as i64
 }

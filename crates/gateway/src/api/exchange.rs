@@ -140,6 +140,8 @@ impl Exchange {
                 endpoint,
                 input_estimate,
                 unseen_output: 0,
+                received: self.now,
+                later: None,
                 price: *price,
                 batch: self.batch,
                 trace: self.trace.take(),
@@ -240,16 +242,19 @@ impl Exchange {
         self.gateway.body_memory.place(&self.caller.organization.id)
     }
 
+    /// The region in which the request is processed. A project's data stays in its region, whichever host name was used.
+    pub(crate) fn data_region(&self) -> Option<&str> {
+        self.region.as_deref().or(self.caller.project.geography.as_deref())
+    }
+
     /// The base URL for requests of this caller to `upstream`.
     ///
     /// # Errors
     /// 400 when the requested region has no such upstream.
     pub(crate) fn base<'a>(&self, upstream: &'a Upstream) -> Result<&'a Base, ApiError> {
-        // A project's data stays in its region, whichever host name was used.
-        let region = self.region.as_ref().or(self.caller.project.geography.as_ref());
-        let Some(region) = region else { return Ok(&upstream.base) };
-        let known = upstream.regions.iter().find(|(name, _)| name == region);
-        known.map(|(_, base)| base).ok_or_else(|| {
+        let region = self.data_region();
+        upstream.base_in(region).ok_or_else(|| {
+            let region = region.unwrap_or_default();
             let message = format!("This model is not served in the region `{region}`.");
             ApiError::bad_request("region_not_available", message)
         })

@@ -16,6 +16,7 @@ use super::relay::{self, Relayed};
 use super::{Answered, Exchange, ResolvedModel};
 use crate::answer::{AnswerBody, Watch};
 use crate::intake;
+use crate::later::{self, Follow, Source};
 use crate::object_owners::ObjectKind;
 use crate::router::{self, Api};
 use crate::upstream::{self, OutBody, Outgoing, too_large};
@@ -136,9 +137,22 @@ pub(super) async fn pass(
         headers: upstream::for_upstream(&head.headers),
         body,
     };
+    let follows = followed(api, &head.method, &segments);
+    let last_look = match (follows, &head.method) {
+        (Some(id), &Method::DELETE) => later::look_before_delete(&exchange.gateway, id).await,
+        _ => None,
+    };
     let relayed = relay::send(exchange, outgoing, account).await?;
+    if let Some(last_look) = last_look {
+        last_look.settle(&exchange.gateway).await;
+    }
     if let (&Method::DELETE, Some(id)) = (&head.method, touched.whole) {
         exchange.forget(touched.what, id);
+    }
+    if let (Some(id), Some(reader)) = (follows, relayed.reader()) {
+        let source = if relayed.is_events() { Source::Replay } else { Source::Object };
+        let follow = Follow::fetched(&exchange.gateway, id, source);
+        return Ok(relayed.into_response(Watch::Following(reader, follow), None));
     }
     let collection = Collection::of_path(&segments);
     let is_list = head.method == Method::GET && segments.len() == collection.depth;
@@ -155,6 +169,15 @@ pub(super) async fn pass(
         _ => Watch::Nothing,
     };
     Ok(relayed.into_response(watch, on_object_id))
+}
+
+/// The id of an answer that comes later, if the response may show its end.
+fn followed<'a>(api: Api<'_>, method: &Method, segments: &[&'a str]) -> Option<&'a str> {
+    match (api, method, segments) {
+        (Api::Response(_), &Method::GET | &Method::DELETE, ["responses", id]) => Some(id),
+        (Api::Response(_), &Method::POST, ["responses", id, "cancel"]) => Some(id),
+        _ => None,
+    }
 }
 
 /// All checks before the request counts.

@@ -13,8 +13,10 @@ use hyper::{HeaderMap, Method, Request, Response};
 use super::relay::{self, Relayed, Whole};
 use super::request_body::RequestBody;
 use super::{Answered, Exchange, ResolvedModel};
+use crate::account::ComesLater;
 use crate::answer::{AnswerBody, Watch};
 use crate::intake;
+use crate::later_kind::LaterKind;
 use crate::object_owners::ObjectKind;
 use crate::router::Generation;
 use crate::upstream::{self, OutBody, Outgoing};
@@ -92,8 +94,12 @@ async fn relayed(
     };
     let input = if counts_tokens(generation.kind) { 0 } else { asked.input_estimate() };
     let mut account = exchange.reserve(&resolved, demand, generation.endpoint, input).await?;
-    if hides_output(generation.kind, asked, &resolved) {
-        account.hides_output(asked.most_output(resolved.model.max_output_tokens));
+    let most_output = asked.most_output(resolved.model.max_output_tokens);
+    if generation.kind == Kind::Responses && asked.is_in_background() {
+        let region = exchange.data_region().map(Into::into);
+        account.comes_later(ComesLater { kind: LaterKind::Response, region }, most_output);
+    } else if hides_output(generation.kind, &resolved) {
+        account.hides_output(most_output);
     }
     let (pieces, removes_usage) = edited(exchange, asked, &resolved, body);
     let outgoing = Outgoing {
@@ -201,11 +207,12 @@ fn demand(kind: Kind, asked: &RequestBody, resolved: &ResolvedModel) -> Demand {
     }
 }
 
-/// Returns whether the output does not show in the text of the answer: it is no text, or comes later.
-fn hides_output(kind: Kind, asked: &RequestBody, resolved: &ResolvedModel) -> bool {
+/// Returns whether the output does not show in the text of the answer: it is no text. The end of a video also comes later, but
+/// it is no tokens either, which are all that prices are for.
+fn hides_output(kind: Kind, resolved: &ResolvedModel) -> bool {
     let is_no_text =
         matches!(kind, Kind::ImageGenerations | Kind::ImageEdits | Kind::Speech | Kind::VideoEdits);
-    asked.is_in_background() || (is_no_text && resolved.price.is_some())
+    is_no_text && resolved.price.is_some()
 }
 
 /// The edited body for the upstream, and whether it asks for a usage chunk that the client did not

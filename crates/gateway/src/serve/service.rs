@@ -78,7 +78,7 @@ async fn answer_api(
     headers.insert(PROCESSING, HeaderValue::from(took / 1000));
     let status = response.status().as_u16();
     if let Some(traced) = seen.trace {
-        gateway.traces.record(traced.refused(status, gateway.clock.now()));
+        gateway.traces.record(traced.without_usage(status, gateway.clock.now()));
     }
     tracing::debug!(request = %request_id(number), %method, path, status, micros = took, "answered");
     match response.body_mut() {

@@ -58,6 +58,7 @@
 //! | implausible usage is ignored and counted | `usage::implausible_upstream_usage_is_ignored` |
 //! | both families of usage names, with and without streaming | `usage::both_spellings_of_usage_are_read` |
 //! | an aborted stream is settled once, with the usage so far | `usage::a_disconnected_client_is_settled_once`, `::an_aborted_stream_costs_its_usage_or_the_received_text` |
+//! | an answer that comes later is settled once, by the first end that is seen of it | `later::*`, `later_lost::*`, `later_nodes::*`, `later_histories::*` |
 //! | a compressed answer is decoded, counted and passed on | `upstreams::compressed_responses_are_decoded_and_counted`, `::compressed_errors_are_decoded`, `::a_compressed_stream_that_breaks_is_counted_and_cut_off` |
 //! | an upstream that hangs, disconnects, returns HTML, redirects | `upstreams::upstream_failures_map_to_client_errors`, `usage::a_silent_upstream_stream_times_out` |
 //! | its errors pass without our key and host; 401 and 403 become 502; its 429 has a code | `upstreams::forwarded_errors_contain_neither_key_nor_host`, `::errors_within_streams_are_redacted`, `::an_upstream_429_has_its_own_code` |
@@ -76,6 +77,10 @@ mod estimates;
 mod headers;
 mod members;
 mod messages;
+mod later;
+mod later_histories;
+mod later_lost;
+mod later_nodes;
 mod models;
 mod money;
 mod paths;

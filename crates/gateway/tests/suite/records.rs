@@ -8,10 +8,13 @@ use std::time::{Duration, Instant};
 use crate::common::both_stores::on_both_stores;
 use crate::common::node::{NOW, Node};
 use crate::common::servers;
+use gateway_policy::settings::Price;
 use gateway_policy::tenants::{ModelPermissions, PermissionMode};
 use gateway_store::ErrorKind;
+use gateway_store::ledger::{self, Ended, Endpoint, Entry};
 use gateway_store::records::batches::{self, Batch, Status};
 use gateway_store::records::files::{self, File, Purpose};
+use gateway_store::records::later_answers::{self, LaterAnswer};
 use gateway_store::records::responses::ObjectOwner;
 use gateway_store::records::{
     Page, batch_lines, keys, owned_objects, projects, responses, service_accounts,
@@ -26,6 +29,7 @@ on_both_stores!(
     no_line_is_run_by_two_nodes,
     lines_of_a_dead_node_are_taken_over,
     ids_belong_to_who_made_them,
+    an_answer_that_comes_later_is_claimed_and_settled_once,
     lists_of_models_come_back_as_they_went_in,
 );
 
@@ -287,16 +291,16 @@ async fn the_gateway_survives_a_restart_of_postgres() {
     node.directory.caller(&known).await.unwrap();
     let path = "GET /v1/organization/projects";
     node.refused(path, serde_json::Value::Null, (503, "store_unavailable", None)).await;
-    let entry = gateway_store::ledger::Entry {
+    let entry = Entry {
         at: NOW * SECOND,
         request: "req_1".into(),
         organization: "org-default".into(),
         project: project.as_str().into(),
         key: "key_1".into(),
         model: "big".into(),
-        endpoint: gateway_store::ledger::Endpoint::Completions,
+        endpoint: Endpoint::Completions,
         status: 200,
-        ended: gateway_store::ledger::Ended::Complete,
+        ended: Ended::Complete,
         batch: false,
         input_tokens: 1,
         cached_tokens: 0,
@@ -313,8 +317,7 @@ async fn the_gateway_survives_a_restart_of_postgres() {
     server.restart();
     node.ledger.flush(Duration::from_secs(20)).await.unwrap();
     let month = gateway_policy::dates::month(NOW * SECOND);
-    let spent =
-        gateway_store::ledger::month_spend_of(&node.database, "org-default", None, month).await;
+    let spent = ledger::month_spend_of(&node.database, "org-default", None, month).await;
     assert_eq!(spent.unwrap(), 7);
     node.directory.caller(&unknown).await.unwrap();
 }
@@ -357,4 +360,120 @@ async fn many_reports_delay_no_other_request() {
         node.database.query(quick).await.unwrap();
     }
     reports.iter().for_each(|report| report.abort());
+}
+
+fn later(id: &str, request: &str, project: &str) -> LaterAnswer {
+    let price = Price {
+        input: 1,
+        cached_input: 2,
+        cache_write: 3,
+        cache_write_1h: 4,
+        output: 5,
+        web_search: 6,
+    };
+    LaterAnswer {
+        id: id.into(),
+        kind: "response".into(),
+        request: request.into(),
+        organization: "org-1".into(),
+        project: project.into(),
+        key: "key_1".into(),
+        model: "big".into(),
+        upstream: "main".into(),
+        region: Some("eu".into()),
+        endpoint: Endpoint::Completions,
+        batch: true,
+        held: 500,
+        tokens: 70,
+        long_context: true,
+        input_estimate: 7,
+        most_output: 100,
+        most_reported: u64::from(u32::MAX),
+        price: Some(price),
+        seen_eighths: 8,
+        created_at: NOW * SECOND + 1,
+        expires_at: (NOW + 60) * SECOND,
+        poll_at: (NOW + 5) * SECOND,
+        polls: 3,
+    }
+}
+
+async fn an_answer_that_comes_later_is_claimed_and_settled_once(node: &Node) {
+    let database = &node.database;
+    let (answer, month) = (later("resp_1", "req_1", "proj_1"), later("", "", "").month());
+    let plain = LaterAnswer { region: None, price: None, ..later("resp_2", "req_2", "proj_2") };
+    for answer in [&answer, &answer, &plain] {
+        assert!(later_answers::keep(database, answer).await.unwrap());
+    }
+    // Another request's answer does not replace it.
+    assert!(!later_answers::keep(database, &later("resp_1", "req_3", "proj_2")).await.unwrap());
+    assert_eq!(later_answers::find(database, "resp_1").await.unwrap().as_ref(), Some(&answer));
+    assert_eq!(later_answers::find(database, "resp_2").await.unwrap().as_ref(), Some(&plain));
+    assert_eq!(later_answers::find(database, "resp_3").await.unwrap(), None);
+    let commitment = async |project| {
+        ledger::month_commitment_of(database, "org-1", project, month).await.unwrap()
+    };
+    assert_eq!((commitment(None).await, commitment(Some("proj_1")).await), (1000, 500));
+    assert_eq!(ledger::month_spend_of(database, "org-1", None, month).await.unwrap(), 0);
+    let other = ledger::month_commitment_of(database, "org-1", None, month + 1).await;
+    assert_eq!(other.unwrap(), 0);
+    // One of two nodes claims it, and the claim lapses.
+    let due = async |seconds: u64| {
+        let found = later_answers::due(database, (NOW + seconds) * SECOND, 1).await.unwrap();
+        found.into_iter().next()
+    };
+    assert_eq!(due(4).await, None);
+    assert_eq!(due(5).await.as_ref(), Some(&answer));
+    let until = (NOW + 65) * SECOND;
+    let claims = [
+        later_answers::claim(database, &answer, until),
+        later_answers::claim(database, &answer, until),
+    ];
+    let claims = futures_util::future::join_all(claims).await;
+    assert_eq!(claims.into_iter().filter(|claimed| *claimed.as_ref().unwrap()).count(), 1);
+    assert_eq!(due(5).await.as_ref(), Some(&plain));
+    later_answers::postpone(database, &plain, (NOW + 99) * SECOND, 4).await.unwrap();
+    assert_eq!(due(64).await, None);
+    let claimed = due(65).await.unwrap();
+    assert_eq!((claimed.poll_at, claimed.polls), (until, 4));
+    later_answers::postpone(database, &plain, (NOW + 99) * SECOND, 80).await.unwrap();
+    let seen = later_answers::find(database, "resp_2").await.unwrap().unwrap();
+    assert_eq!((seen.seen_eighths, seen.polls), (80, 3));
+    // One of two nodes settles it, and the sums follow.
+    let entry = Entry {
+        at: answer.created_at,
+        request: answer.request.clone(),
+        organization: answer.organization.clone(),
+        project: answer.project.clone(),
+        key: answer.key.clone(),
+        model: answer.model.clone(),
+        endpoint: answer.endpoint,
+        status: 200,
+        ended: Ended::Complete,
+        batch: false,
+        input_tokens: 7,
+        cached_tokens: 0,
+        cache_write_tokens: 0,
+        cache_write_1h_tokens: 0,
+        output_tokens: 3,
+        web_searches: 0,
+        images: 0,
+        audio_milliseconds: 0,
+        cost: 37,
+    };
+    let settles = [
+        later_answers::settle(database, &answer, entry.clone()),
+        later_answers::settle(database, &answer, entry.clone()),
+    ];
+    let settled = futures_util::future::join_all(settles).await;
+    assert_eq!(settled.into_iter().filter(|settled| *settled.as_ref().unwrap()).count(), 1);
+    assert_eq!((commitment(None).await, commitment(Some("proj_1")).await), (537, 37));
+    let cursor = ledger::Cursor::new(0, NOW + 10);
+    let (rows, _) = ledger::export(database, "org-1", cursor).await.unwrap();
+    assert_eq!(rows.iter().map(|row| &row.entry).collect::<Vec<_>>(), [&entry]);
+    // Its id may be used again, and the row of an earlier request settles nothing.
+    let again = later("resp_1", "req_4", "proj_1");
+    assert!(later_answers::keep(database, &again).await.unwrap());
+    assert!(!later_answers::settle(database, &answer, entry).await.unwrap());
+    assert_eq!(later_answers::find(database, "resp_1").await.unwrap(), Some(again));
 }

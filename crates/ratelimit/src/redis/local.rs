@@ -1,8 +1,8 @@
 //! A node's view of one meter of the shared store: its leased capacity, and its pending reports.
 //! Times are this node's monotonic clock; `since` is the store's.
 
-use super::wire::{Change, MeterReply, Terms};
-use crate::{Bound, Micros, State};
+use super::wire::{self, Change, MeterReply, Terms};
+use crate::{Bound, Draw, Micros, State};
 
 /// Interval over which usage is measured, and about the duration of a lease's capacity.
 const PACE: Micros = 100_000;
@@ -300,6 +300,19 @@ impl LocalMeter {
             self.since_reply = self.since_reply.saturating_sub(amount);
         } else if amount > 0 {
             self.add_refund(Refund { amount, since: taken.since, month: taken.month });
+        }
+    }
+
+    /// See [`crate::Limits::correct`]. Whatever the store has lost, spend was seeded with the reserved amount, so that
+    /// its refund has no date.
+    pub(super) fn correct(&mut self, draw: &Draw<'_>, actual: u64, now: Micros) {
+        self.end_lease(now);
+        if actual > draw.amount {
+            self.charge(actual - draw.amount);
+        } else if let Bound::Spend { month, .. } = draw.bound
+            && actual < draw.amount
+        {
+            self.add_refund(Refund { amount: draw.amount - actual, since: wire::LARGEST, month });
         }
     }
 

@@ -257,6 +257,16 @@ impl Table {
         true
     }
 
+    /// See [`crate::Limits::correct`].
+    pub(super) fn correct(&self, organization: &str, draw: &Draw<'_>, actual: u64, now: Micros) {
+        let mut shard = self.shard(organization);
+        let ours = shard.organization(organization);
+        ours.used_at = now;
+        let place = ours.place(draw);
+        ours.meters[place].correct(draw, actual, now);
+        shard.mark(organization);
+    }
+
     /// The batches to send now. Each one ends with [`Table::done`] or [`Table::failed`].
     pub(super) fn batches(&self, now: Micros, all: bool) -> Vec<Batch> {
         let mut batches = Vec::new();

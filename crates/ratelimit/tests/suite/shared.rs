@@ -160,6 +160,25 @@ async fn a_request_is_settled_once_on_any_node() {
 }
 
 #[tokio::test]
+async fn what_was_left_as_reserved_is_corrected_by_another_node() {
+    let store = Store::start();
+    let (redis, other) = (node(&store, 1).await, node(&store, 2).await);
+    let draws = [rate("tpm", 600, 1000, 1 << 36), spend(5000, 100_000, 7)];
+    assert!(admitted(&redis.reserve("org", 1, &draws).await.unwrap()));
+    assert!(redis.settle("org", 1, &[None, None]));
+    until(&other, &draws, &[600, 5000]).await;
+    other.correct("org", &draws[0], 900).unwrap();
+    other.correct("org", &draws[1], 300).unwrap();
+    until(&redis, &draws, &[900, 300]).await;
+    other.correct("org", &draws[0], 100).unwrap();
+    other.correct("org", &spend(100, 100_000, 7), 250).unwrap();
+    until(&redis, &draws, &[900, 450]).await;
+    other.correct("org", &spend(100, 100_000, 6), 0).unwrap();
+    other.correct("org", &spend(400, 100_000, 7), 0).unwrap();
+    until(&redis, &draws, &[900, 50]).await;
+}
+
+#[tokio::test]
 async fn spend_and_held_slots_are_shared() {
     let store = Store::start();
     let redis = node(&store, 1).await;

@@ -1,5 +1,6 @@
 //! What several areas of the tests share: servers, nodes, upstreams, clients.
 
+pub(crate) mod background;
 pub(crate) mod batching;
 pub(crate) mod both_stores;
 pub(crate) mod fixture;

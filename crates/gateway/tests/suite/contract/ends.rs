@@ -105,7 +105,7 @@ async fn limited() -> (TestGateway, Upstream, Tenant) {
 }
 
 /// The rows of the ledger.
-async fn rows(gateway: &TestGateway, tenant: &Tenant) -> Vec<Value> {
+pub(super) async fn rows(gateway: &TestGateway, tenant: &Tenant) -> Vec<Value> {
     gateway.flush().await;
     let path = "/v1/organization/usage/export?format=jsonl&start_time=0";
     let answer =
@@ -258,16 +258,25 @@ async fn output_that_is_no_text_is_charged_its_maximum() {
     }
 }
 
-/// The end of a response in the background is not seen: its maximum is charged.
+/// The end of a response in the background that has no id, or one that is no part of a path, cannot be seen: its maximum is
+/// charged.
 #[tokio::test]
-async fn a_response_in_the_background_is_charged_its_maximum() {
+async fn a_response_in_the_background_without_an_id_is_charged_its_maximum() {
+    for id in
+        [Value::Null, json!(7), json!(""), json!(".."), json!("a/b"), json!("a?b"), json!("a%2Fb")]
+    {
+        charged_its_maximum(&id).await;
+    }
+}
+
+async fn charged_its_maximum(id: &Value) {
     let (gateway, upstream, tenant) = limited().await;
-    upstream.script([Script::json(&json!({ "id": "resp_1", "status": "queued", "usage": null }))]);
+    upstream.script([Script::json(&json!({ "id": id, "status": "queued", "usage": null }))]);
     let body =
         json!({ "model": "big", "input": "x", "background": true, "max_output_tokens": 500 });
     assert_eq!(gateway.post(&tenant, RESPONSES, &body).await.status, 200);
     gateway.is_idle().await;
     let row = rows(&gateway, &tenant).await.pop().expect("a row");
-    assert_eq!((&row["input_tokens"], &row["output_tokens"]), (&json!(1), &json!(500)));
+    assert_eq!((&row["input_tokens"], &row["output_tokens"]), (&json!(1), &json!(500)), "{id}");
     assert_eq!(gateway.cost(&tenant.organization).await, 1 + 5000);
 }

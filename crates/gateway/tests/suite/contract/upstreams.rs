@@ -43,7 +43,7 @@ async fn upstream_failures_map_to_client_errors() {
     }
     let log = gateway.log();
     assert!(
-        log.contains("WARN gateway::account: upstream main: ") && log.contains(" request=req_"),
+        log.contains("WARN gateway::settlement: upstream main: ") && log.contains(" request=req_"),
         "{log}"
     );
     assert!(!log.contains(UPSTREAM_KEY), "{log}");
