@@ -312,7 +312,7 @@ impl LocalMeter {
         } else if let Bound::Spend { month, .. } = draw.bound
             && actual < draw.amount
         {
-            self.add_refund(Refund { amount: draw.amount - actual, since: wire::LARGEST, month });
+            self.add_refund(Refund { amount: draw.amount - actual, since: wire::UNDATED, month });
         }
     }
 

@@ -4,6 +4,8 @@ use crate::{Bound, Decision, Draw, Error, Micros, Remedy, State};
 
 /// Larger amounts and limits count as this: the store's numbers are doubles.
 pub(super) const LARGEST: u64 = 1 << 50;
+/// The date of a draw that no loss of the store's data can have taken: later than all dates, and exact there.
+pub(super) const UNDATED: u64 = 1 << 52;
 /// Upper bound of windows, exclusive.
 const LONGEST: Micros = 1 << 37;
 

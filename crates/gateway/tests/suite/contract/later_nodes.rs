@@ -121,7 +121,9 @@ async fn a_response_of_a_node_that_died_is_settled_by_another_on_postgres() {
     let third = {
         let (store, limits) = (postgres.url(), redis.url());
         let stores = format!("[store]\nurl = \"{store}\"\n[limits]\nurl = \"{limits}\"\n");
-        TestGateway::start(&format!("{}{stores}", configured(&background))).await
+        let folder = Arc::new(tempfile::tempdir().expect("a folder"));
+        // A node of its own: the store of the limits knows the first one.
+        TestGateway::start_in(folder, &format!("{}{stores}", configured(&background)), 3).await
     };
     // The claim holds.
     pass(&third, 20 * SECOND);
