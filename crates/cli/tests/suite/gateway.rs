@@ -229,7 +229,7 @@ fn the_log_is_json_on_request_and_contains_no_key() {
         lines.iter().find(|line| line["level"] == level && line["request"] == request).unwrap()
     };
     let failed = of_request("WARN");
-    assert_eq!(failed["target"], "gateway::account");
+    assert_eq!(failed["target"], "gateway::settlement");
     assert!(failed["message"].as_str().unwrap().starts_with("upstream gpu: "), "{failed}");
     let answered = of_request("DEBUG");
     assert_eq!((&answered["status"], &answered["path"]), (&json!(502), &json!("/v1/responses")));
