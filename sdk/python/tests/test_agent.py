@@ -103,11 +103,11 @@ def test_configuration_may_be_a_table(scripted: Scripted) -> None:
         Agent(**arguments, config={"a": Path("x")})
 
 
-def test_questions_are_skipped_without_a_callback(scripted: Scripted) -> None:
+def test_questions_are_left_to_the_model_without_a_callback(scripted: Scripted) -> None:
     question = {"id": "lang", "header": "Language", "question": "Which?", "options": []}
     responses = [
         call("request_user_input", questions=[{**question, "options": [{"label": "a", "description": "b"}, {"label": "c", "description": "d"}]}]),
-        {"expect": {"tool_output_contains": "answers"}, **message("As you like")},
+        {"expect": {"tool_output_contains": "decide yourself"}, **message("As you like")},
     ]
     arguments = scripted(responses)
     plan_mode: CollaborationMode = {"mode": "plan", "settings": {"model": arguments["model"]}}

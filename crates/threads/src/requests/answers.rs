@@ -87,13 +87,12 @@ impl Fault {
     /// The fault in an answer to `question`.
     pub(super) fn new(unusable: Unusable, question: &Question) -> Fault {
         let Unusable { why, quoted, is_unhandled } = unusable;
-        let detail = match question.hides_answers() {
-            true => String::new(),
-            false => format!(": `{quoted}`"),
-        };
+        let hides = question.hides_answers();
         match is_unhandled {
-            true => Fault::Unhandled(detail),
-            false => Fault::Unusable(format!("{why}{detail}")),
+            true if hides => Fault::Unhandled(String::new()),
+            true => Fault::Unhandled(format!(" ({quoted})")),
+            false if hides => Fault::Unusable(why),
+            false => Fault::Unusable(format!("{why}: `{quoted}`")),
         }
     }
 }
@@ -214,10 +213,10 @@ impl Question {
         request: u64,
         outcome: Result<Box<RawValue>, ErrorObject>,
     ) -> Result<Usable, Unusable> {
-        let result = outcome.map_err(|error| Unusable {
-            why: "it is an error".to_owned(),
-            is_unhandled: error.code == code::METHOD_NOT_FOUND,
-            quoted: cut(&error.to_string()),
+        let result = outcome.map_err(|error| {
+            let is_unhandled = error.code == code::METHOD_NOT_FOUND;
+            let quoted = if is_unhandled { cut(&error.message) } else { cut(&error.to_string()) };
+            Unusable { why: "it is an error".to_owned(), quoted, is_unhandled }
         })?;
         let mut ignored = None;
         let read = match self {
