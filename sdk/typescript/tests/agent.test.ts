@@ -274,7 +274,7 @@ test("configuration may be a table", async (context) => {
   }
 });
 
-test("questions are skipped without a callback", async (context) => {
+test("questions are left to the model without a callback", async (context) => {
   const options = [{ label: "Rust", description: "r" }, { label: "Go", description: "g" }];
   const question = { id: "lang", header: "Language", question: "Which?", options };
   const settings = scripted(context, [
