@@ -154,7 +154,8 @@ async fn without_forms_a_question_is_skipped_and_the_client_told() {
     assert_eq!(notice["title"], "A question of the agent was skipped");
     // The model gets the sentence that it gets where no client can ask.
     let sent = bench.env.model().raw_requests().pop().unwrap();
-    let why = "not answered: the client cannot ask the user (this client shows no forms of elicitations)";
+    let why =
+        "not answered: the client cannot ask the user (this client shows no forms of elicitations)";
     assert!(sent.contains(why) && sent.contains("decide yourself"), "{sent}");
 }
 

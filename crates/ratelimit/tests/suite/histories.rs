@@ -50,6 +50,8 @@ struct Reference {
     rates: [Vec<(u64, u128)>; 2],
     at: u64,
     spent: u64,
+    /// True if a client may wait for the limit of requests: while one does, other refusals do not count.
+    may_wait: bool,
     open: HashMap<u128, Open>,
 }
 
@@ -73,7 +75,8 @@ impl Reference {
         vec![used(0), used(1), used(1), self.spent]
     }
 
-    fn apply(&mut self, call: Call) -> Answer {
+    /// `counts`: whether a refusal counts, where a client may wait.
+    fn apply(&mut self, call: Call, counts: bool) -> Answer {
         let scaled = |amount: u64| u128::from(amount) * u128::from(MINUTE);
         let (Call::Reserve { now, .. } | Call::Settle { now, .. }) = call;
         self.at = self.at.max(now);
@@ -86,11 +89,12 @@ impl Reference {
                 let fits = self.level(0) + scaled(1) <= scaled(RPM.amount)
                     && self.level(1) + scaled(both) <= scaled(TPM.amount);
                 let has_money = self.spent + amount <= MOST;
-                if !fits && has_money {
-                    let more = (scaled(RPM.amount).saturating_sub(self.level(0))).min(scaled(1));
-                    self.rates[0].push((self.at, more));
+                let has_room = |one: &Self| one.level(0) + scaled(1) <= scaled(RPM.amount);
+                if !fits && has_money && has_room(self) && (counts || !self.may_wait) {
+                    self.rates[0].push((self.at, scaled(1)));
                 }
                 if !fits || !has_money {
+                    self.may_wait |= !has_room(self);
                     return Answer::Decision { admitted: false, used: self.used() };
                 }
                 let mut places = Vec::new();
@@ -130,13 +134,14 @@ fn has_order(reference: &Reference, left: &[Event], end: &[u64]) -> bool {
         return reference.used() == end;
     }
     let first_end = left.iter().map(|(_, end, ..)| *end).min().unwrap();
-    (0..left.len()).any(|next| {
+    let ways = (0..left.len()).flat_map(|next| [(next, true), (next, false)]);
+    ways.into_iter().any(|(next, counts)| {
         let (began, _, call, answer) = &left[next];
-        if *began > first_end {
+        if *began > first_end || !counts && !reference.may_wait {
             return false;
         }
         let mut reference = reference.clone();
-        let same = reference.apply(*call) == *answer;
+        let same = reference.apply(*call, counts) == *answer;
         let mut rest = left.to_vec();
         rest.remove(next);
         same && has_order(&reference, &rest, end)

@@ -174,7 +174,9 @@ async fn a_client_that_does_not_know_the_request_leaves_it_to_the_others() {
                 answer(other, &asked, json!({ "db": { "answers": ["SQLite"] } })).await;
                 "SQLite"
             }
-            None => "not answered: the client cannot ask the user (Method not found); decide yourself",
+            None => {
+                "not answered: the client cannot ask the user (Method not found); decide yourself"
+            }
         };
         assert_eq!(peer.turn_end(&turn).await["status"], "completed");
         let output = &tool_outputs(&env)[0];
