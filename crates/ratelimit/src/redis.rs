@@ -216,7 +216,7 @@ impl Redis {
     /// See [`crate::Limits::is_available`].
     #[must_use]
     pub fn is_available(&self) -> bool {
-        self.shared.link.is_up()
+        self.shared.link.is_usable()
     }
 
     /// See [`crate::Limits::problem`].

@@ -51,13 +51,9 @@ pub(super) fn of_error(error: &RedisError) -> Option<Error> {
             let remedy = "give it in [limits] url: redis://user:password@host:port";
             misconfigured("wants a password", remedy)
         }
-        Some("NOPERM") => misconfigured(
-            format!(
-                "does not permit its user what the limits need ({})",
-                error.detail().unwrap_or("NOPERM")
-            ),
-            NEEDED,
-        ),
+        Some("NOPERM") => not_permitted(error),
+        // Within a function the error has no code of its own.
+        _ if has("The user executing the script can't") => not_permitted(error),
         Some("DENIED") => misconfigured(
             "is in protected mode, and takes no commands of other machines",
             "set a password there, and give it in [limits] url",
@@ -181,6 +177,11 @@ fn check(info: &str, shards: u32) -> Option<Fault> {
         format!("has the eviction policy {policy}, which deletes limits when its memory is full"),
         "set maxmemory-policy to noeviction there",
     )))
+}
+
+fn not_permitted(error: &RedisError) -> Error {
+    let detail = error.detail().unwrap_or("NOPERM");
+    misconfigured(format!("does not permit its user what the limits need ({detail})"), NEEDED)
 }
 
 fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {

@@ -14,7 +14,8 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use super::fault::{self, Fault};
-use crate::{Error, RedisOptions};
+use super::wire;
+use crate::{Bound, Error, ErrorKind, RedisOptions};
 
 /// Longest wait for a reply.
 pub(super) const PATIENCE: Duration = Duration::from_millis(500);
@@ -39,6 +40,8 @@ pub(super) struct Link {
     /// True if this node may treat an empty store as a new one.
     may_be_new: AtomicBool,
     address: String,
+    /// Calls of a function that changes something, without an effect on any limit.
+    probe: Cmd,
     /// The fault that the last attempt to connect or the last inspection has shown.
     fault: Mutex<Option<Error>>,
     /// The fault that the last call has shown.
@@ -84,6 +87,7 @@ impl Link {
             lost: Notify::new(),
             may_be_new: AtomicBool::new(options.first_start),
             address,
+            probe: probe(options.durable),
             fault: Mutex::default(),
             call_fault: Mutex::default(),
             has_call_fault: AtomicBool::new(false),
@@ -97,6 +101,15 @@ impl Link {
 
     pub(super) fn is_up(&self) -> bool {
         self.lock().is_some()
+    }
+
+    /// Returns whether calls can succeed, as far as that is known.
+    pub(super) fn is_usable(&self) -> bool {
+        let is_misconfigured = || {
+            let fault = lock(&self.call_fault);
+            fault.as_ref().is_some_and(|fault| fault.kind() == ErrorKind::Misconfigured)
+        };
+        self.is_up() && !(self.has_call_fault.load(Ordering::Relaxed) && is_misconfigured())
     }
 
     /// Calls a function of the library, which returns a list of integers.
@@ -196,6 +209,12 @@ impl Link {
             let fault = found.map(|(Fault::Prevents(fault) | Fault::Endangers(fault))| fault);
             *lock(&self.fault) = fault.map(|fault| fault.at(&self.address));
         }
+        // Without requests, no call would find that it has passed.
+        if self.has_call_fault.load(Ordering::Relaxed) {
+            let generation = self.generation.load(Ordering::Acquire);
+            // A fault that stays is noted again.
+            let _ = self.ask(&mut connection, generation, &self.probe, true).await;
+        }
     }
 
     /// One attempt to connect.
@@ -229,6 +248,8 @@ impl Link {
                 Some(Fault::Prevents(fault) | Fault::Endangers(fault)) => return Ok(Err(fault)),
             };
             self.load(&mut connection).await?;
+            // What its user may not do shows now, and not with the first request.
+            let _: Vec<i64> = self.probe.query_async(&mut connection).await?;
             Ok::<_, RedisError>(Ok((connection, danger)))
         };
         let (connection, danger) = match timeout(2 * PATIENCE, attempt).await {
@@ -298,6 +319,17 @@ impl Link {
     fn lock(&self) -> MutexGuard<'_, Option<MultiplexedConnection>> {
         lock(&self.connection)
     }
+}
+
+/// Seeds a meter that no request draws on with nothing, which needs all that a decision needs.
+fn probe(is_durable: bool) -> Cmd {
+    let keys = ["rates", "money"].map(|what| wire::key("~probe", what));
+    let mut args = vec![u8::from(is_durable).to_string().into_bytes()];
+    wire::push_bound(&mut args, "probe", Bound::Spend { most: None, month: 0 });
+    wire::push(&mut args, 0);
+    let mut command = redis::cmd("FCALL");
+    command.arg(format!("{LIBRARY}_seed")).arg(keys.len()).arg(&keys[..]).arg(args);
+    command
 }
 
 fn lock<T>(slot: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -32,6 +32,9 @@ fn free_port() -> u16 {
 const PERMITTED: &str = "user limits on >secret resetkeys ~limits:* -@all +fcall +function|list +function|load +info \
                          +dbsize +time +select +cluster|info +hget +hset +get +set +exists +pttl +pexpire";
 
+const USER: &str = "?user=limits&pass=secret";
+const NOT_PERMITTED: Option<&str> = Some("does not permit its user what the limits need");
+
 #[tokio::test]
 async fn a_misconfigured_store_is_refused_with_its_cause() {
     let with_user = |rules: &str| -> Vec<String> {
@@ -56,12 +59,13 @@ async fn a_misconfigured_store_is_refused_with_its_cause() {
             Some("refuses the user or the password"),
         ),
         (options(&[]), "?pass=secret", Some("refuses the user or the password")),
-        (with_user(PERMITTED), "?user=limits&pass=secret", None),
-        (
-            with_user("user limits on >secret ~limits:* -@all +info"),
-            "?user=limits&pass=secret",
-            Some("does not permit its user what the limits need"),
-        ),
+        (with_user(PERMITTED), USER, None),
+        (with_user("user limits on >secret ~limits:* -@all +info"), USER, NOT_PERMITTED),
+        // Also where only a decision would find it.
+        (with_user(&PERMITTED.replace("+fcall ", "")), USER, NOT_PERMITTED),
+        (with_user(&PERMITTED.replace("~limits", "~other")), USER, NOT_PERMITTED),
+        (with_user(&PERMITTED.replace("+hget ", "")), USER, NOT_PERMITTED),
+        (with_user(&PERMITTED.replace("+pttl ", "")), USER, NOT_PERMITTED),
         (options(&[]), "?db=99", Some("does not have the database")),
         (options(&["--maxmemory-policy", "allkeys-lru"]), "", Some("eviction policy allkeys-lru")),
         (options(&["--replicaof", "127.0.0.1", "1"]), "", Some("is a replica")),
@@ -254,6 +258,27 @@ async fn has_problem(redis: &Redis, expected: Option<&str>) {
         // A call finds what is wrong with calls, and with the connection.
         let _ = redis.reserve("org", request, &[rate("tpm", 0, 100, MINUTE)]).await;
         tokio::time::sleep(Duration::from_millis(5)).await; // tidy: sleep until another process has changed
+    }
+}
+
+#[tokio::test]
+async fn permissions_that_are_taken_away_make_it_unavailable() {
+    let (word, rest) = PERMITTED.split_once(' ').unwrap();
+    let word = format!("--{word}");
+    let options: Vec<&str> = std::iter::once(&*word).chain(rest.split_whitespace()).collect();
+    let store = Store::with(&options);
+    let redis = node_at(format!("{}{USER}", store.url()), 1).await;
+    let mut connection = redis::Client::open(store.url()).unwrap().get_connection().unwrap();
+    for (without, with) in [("-fcall", "+fcall"), ("-hset", "+hset")] {
+        let set = |connection: &mut redis::Connection, rule: &str| {
+            redis::cmd("ACL").arg("SETUSER").arg("limits").arg(rule).exec(connection).unwrap();
+        };
+        set(&mut connection, without);
+        has_problem(&redis, NOT_PERMITTED).await;
+        assert!(!redis.is_available());
+        set(&mut connection, with);
+        has_problem(&redis, None).await;
+        assert!(redis.is_available());
     }
 }
 
