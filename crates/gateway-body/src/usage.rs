@@ -20,6 +20,8 @@ pub struct Usage {
     pub reasoning_tokens: u32,
     /// Web searches that the server made.
     pub web_searches: u32,
+    /// True if how much input there was is not said: what is known of it are parts.
+    pub lacks_input: bool,
 }
 
 impl Usage {
@@ -148,9 +150,9 @@ impl Draft {
         // A total that is larger has tokens that the breakdown leaves out: output, such as hidden reasoning. Without
         // a breakdown it is all input.
         let rest = number(Count::Total).saturating_sub(input + output);
-        match (of(Count::Input), of(Count::Output)) {
-            (None, None) => input += rest,
-            _ => {
+        match of(Count::Input) {
+            None => input += rest,
+            Some(_) => {
                 output += rest;
                 reasoning += rest;
             }
@@ -169,6 +171,7 @@ impl Draft {
             output_tokens: narrow(output),
             reasoning_tokens: narrow(reasoning),
             web_searches: narrow(number(Count::WebSearches)),
+            lacks_input: of(Count::Input).is_none() && of(Count::Total).is_none(),
         }))
     }
 }

@@ -108,7 +108,8 @@ impl Terms {
         let reserved = self.demand.cost;
         let is_believed =
             u64::from(usage.input_tokens.max(usage.output_tokens)) <= self.most_reported;
-        let Some(price) = self.price.filter(|_| is_believed) else { return reserved };
+        let is_known = is_believed && !usage.lacks_input;
+        let Some(price) = self.price.filter(|_| is_known) else { return reserved };
         let estimated = price.cost_of(&Quantities::of_tokens(self.input_estimate, 0));
         let input = price.cost_of(&Quantities { output: 0, ..quantities(usage) });
         // Each of the three is rounded up.
@@ -147,6 +148,10 @@ impl Bill {
         });
         let used = match reported {
             Some(usage) => Quantities {
+                input: match usage.lacks_input {
+                    true => terms.input_estimate.max(usage.input_tokens.into()),
+                    false => usage.input_tokens.into(),
+                },
                 // Some servers report the usage so far with each event, or first the input alone.
                 output: u64::from(usage.output_tokens)
                     + terms.ratio.tokens(outcome.eighths_after_usage),

@@ -42,6 +42,7 @@ fn usage() -> impl Strategy<Value = Option<Usage>> {
             output_tokens: output,
             reasoning_tokens: 0,
             web_searches: searches,
+            lacks_input: false,
         })
     })
 }
@@ -171,6 +172,36 @@ fn absurd_usage_is_not_believed() {
     assert_eq!((bill.used.input, bill.used.output), (40, 2));
 }
 
+/// A usage whose input is missing or was not believed: the estimate counts, or more where parts of it are known.
+#[test]
+fn an_input_that_is_not_reported_is_estimated() {
+    let output = r#"{"type":"message_delta","delta":{},"usage":{"output_tokens":20}}"#;
+    let start = |usage: &str| {
+        format!(r#"{{"type":"message_start","message":{{"id":"m","usage":{usage}}}}}"#)
+    };
+    let stop = r#"{"type":"message_stop"}"#;
+    for (usage, input, invalid) in [
+        (r#"{"input_tokens":-100}"#, 40, true),
+        (r#"{"input_tokens":100.0}"#, 40, true),
+        (r#"{"input_tokens":"x"}"#, 40, true),
+        (r#"{"input_tokens":100,"cache_read_input_tokens":-5}"#, 40, true),
+        ("{}", 40, false),
+        (r#"{"output_tokens":1}"#, 40, false),
+        (r#"{"cache_read_input_tokens":90}"#, 90, false),
+        (r#"{"input_tokens":9}"#, 9, false),
+        (r#"{"input_tokens":0}"#, 0, false),
+    ] {
+        let (_, bill) = bill_of(&[&start(usage), output, stop], false);
+        let found = (bill.used.input, bill.used.output, bill.usage_invalid);
+        assert_eq!(found, (input, 20, invalid), "{usage}");
+    }
+    let chat = r#"{"choices":[],"usage":{"completion_tokens":20}}"#;
+    assert_eq!(bill_of(&[chat, "[DONE]"], false).1.used.input, 40);
+    let total = r#"{"choices":[],"usage":{"completion_tokens":20,"total_tokens":50}}"#;
+    let bill = bill_of(&[total, "[DONE]"], false).1;
+    assert_eq!((bill.used.input, bill.used.output), (30, 20));
+}
+
 #[test]
 fn texts_are_charged_as_the_model_counts_them() {
     let end = End::broken(
@@ -216,6 +247,7 @@ proptest! {
         let huge = Usage { input_tokens: 1_000_001, ..usage };
         prop_assert_eq!(terms.bound(&huge), reserved);
         prop_assert_eq!(Terms { price: None, ..terms }.bound(&usage), reserved);
+        prop_assert_eq!(terms.bound(&Usage { lacks_input: true, ..usage }), reserved);
     }
 }
 

@@ -185,17 +185,15 @@ impl ClientRequests {
             Some(_) => waiting.question.without_answer(),
         };
         // A client that handles no such requests knows it.
-        let warning = match fault {
-            Fault::Unhandled(_) => None,
-            Fault::Unusable(fault) => {
-                let message = format!(
-                    "the answer to request {id} (`{}`) cannot be used, {fault}; expected {}. {then}",
-                    waiting.question.method(),
-                    waiting.question.expected(),
-                );
-                Some((waiting.thread_id.clone(), message))
-            }
-        };
+        let warning = (!fault.is_unhandled).then(|| {
+            let message = format!(
+                "the answer to request {id} (`{}`) cannot be used, {}; expected {}. {then}",
+                waiting.question.method(),
+                fault.text,
+                waiting.question.expected(),
+            );
+            (waiting.thread_id.clone(), message)
+        });
         let input = given_up.map(|input| (waiting.thread.clone(), input));
         if input.is_some() {
             all.remove(&id);

@@ -70,30 +70,30 @@ pub(super) struct Unusable {
     pub(super) why: String,
     /// The answer, bounded and without control characters.
     pub(super) quoted: String,
-    /// True for the error "method not found": the client handles no requests of this kind.
+    /// True if the client handles no questions to the user: the error "method not found".
     pub(super) is_unhandled: bool,
 }
 
 /// The fault of the last invalid answer.
 #[derive(Clone)]
-pub(super) enum Fault {
-    /// It cannot be used, for this reason.
-    Unusable(String),
-    /// The client handles no requests of this kind. With its own words, unless they may hold a secret.
-    Unhandled(String),
+pub(super) struct Fault {
+    /// Why it cannot be used, with the answer unless that may hold a secret.
+    pub(super) text: String,
+    /// See [`Unusable::is_unhandled`].
+    pub(super) is_unhandled: bool,
 }
 
 impl Fault {
     /// The fault in an answer to `question`.
     pub(super) fn new(unusable: Unusable, question: &Question) -> Fault {
         let Unusable { why, quoted, is_unhandled } = unusable;
-        let hides = question.hides_answers();
-        match is_unhandled {
-            true if hides => Fault::Unhandled(String::new()),
-            true => Fault::Unhandled(format!(" ({quoted})")),
-            false if hides => Fault::Unusable(why),
-            false => Fault::Unusable(format!("{why}: `{quoted}`")),
-        }
+        let text = match (is_unhandled, question.hides_answers()) {
+            (true, true) => "the client cannot ask the user".to_owned(),
+            (true, false) => format!("the client cannot ask the user ({quoted})"),
+            (false, true) => why,
+            (false, false) => format!("{why}: `{quoted}`"),
+        };
+        Fault { text, is_unhandled }
     }
 }
 
@@ -172,36 +172,27 @@ impl Question {
             | Self::Permissions(_)
             | Self::ServerTool { .. } => MachineInput::Decided {
                 request,
-                decision: Decision::Undecided(match fault {
-                    Fault::Unusable(fault) => format!(
-                        "declined, because the client's answer to the approval request could not \
-                         be used, {fault}"
-                    ),
-                    Fault::Unhandled(detail) => format!(
-                        "declined, because the client handles no approval requests of this kind{detail}"
-                    ),
-                }),
+                decision: Decision::Undecided(format!(
+                    "declined, because the client's answer to the approval request could not be \
+                     used, {}",
+                    fault.text
+                )),
             },
             Self::Tool => MachineInput::ToolAnswered {
                 request,
-                outcome: Err(ToolError::new(match fault {
-                    Fault::Unusable(fault) => {
-                        format!("the client could not run this tool, {fault}")
-                    }
-                    Fault::Unhandled(detail) => {
-                        format!("the client handles no calls of its tools{detail}")
-                    }
-                })),
+                outcome: Err(ToolError::new(format!(
+                    "the client could not run this tool, {}",
+                    fault.text
+                ))),
             },
             Self::UserInput(_) => MachineInput::UserAnswered {
                 request,
-                outcome: Err(match fault {
-                    Fault::Unusable(fault) => ToolError::new(format!(
-                        "not answered: the client's answer could not be used, {fault}"
+                outcome: Err(match fault.is_unhandled {
+                    true => not_answered(&fault.text),
+                    false => ToolError::new(format!(
+                        "not answered: the client's answer could not be used, {}",
+                        fault.text
                     )),
-                    Fault::Unhandled(detail) => {
-                        not_answered(&format!("the client cannot ask the user{detail}"))
-                    }
                 }),
             },
         })
@@ -214,7 +205,8 @@ impl Question {
         outcome: Result<Box<RawValue>, ErrorObject>,
     ) -> Result<Usable, Unusable> {
         let result = outcome.map_err(|error| {
-            let is_unhandled = error.code == code::METHOD_NOT_FOUND;
+            let is_unhandled =
+                error.code == code::METHOD_NOT_FOUND && matches!(self, Self::UserInput(_));
             let quoted = if is_unhandled { cut(&error.message) } else { cut(&error.to_string()) };
             Unusable { why: "it is an error".to_owned(), quoted, is_unhandled }
         })?;
