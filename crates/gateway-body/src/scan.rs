@@ -38,7 +38,7 @@ pub fn scan(body: &[u8], kind: Kind) -> Result<Scanned, Invalid> {
     if kind == Kind::Messages && scan.found.limits[2].is_none() {
         return Err(Invalid::Missing { param: MAX_TOKENS[2] });
     }
-    if scan.found.file_ids.len() > MAX_FILES {
+    if scan.found.file_ids.len().max(scan.found.other_ids.len()) > MAX_FILES {
         return Err(Invalid::TooManyFiles);
     }
     Ok(scan.found)

@@ -163,6 +163,25 @@ fn files_are_collected() {
     let ids: Vec<_> = scanned.file_ids.iter().map(|id| id.read(&body).into_owned()).collect();
     // `json!` orders members by name.
     assert_eq!(ids, ["x", "y"]);
+    let body = json!({
+        "container": {"id": "m", "skills": [{"file_id": "d"}]},
+        "input": [{"type": "code_interpreter_call", "container_id": "i"}],
+        "tools": [{"type": "code_interpreter", "container": "t"},
+            {"type": "shell", "environment": {"type": "container_reference", "container_id": "e"}},
+            {"type": "function", "parameters": {"container": "no"}},
+            {"type": "code_interpreter", "container": {"type": "auto", "file_ids": ["f"]}}],
+        "video": {"id": "v"}, "video_id": "w",
+        "metadata": {"container": "no", "video_id": "no"},
+    });
+    for kind in [Kind::Responses, Kind::Other] {
+        let (scanned, body) = good(&body, kind);
+        let read =
+            |ids: &[Text]| ids.iter().map(|id| id.read(&body).into_owned()).collect::<Vec<_>>();
+        assert_eq!(read(&scanned.other_ids), ["m", "i", "t", "e", "v", "w"], "{kind:?}");
+        assert_eq!(read(&scanned.file_ids), ["d", "f"], "{kind:?}");
+    }
+    let many = json!({"input": vec![json!({"container_id": "x"}); 2001]}).to_string();
+    refused(Kind::Other, &many, Invalid::TooManyFiles);
     let many = json!({"file_ids": vec!["x"; 2001]}).to_string();
     refused(Kind::Other, &many, Invalid::TooManyFiles);
     refused(Kind::Responses, &many, Invalid::TooManyFiles);

@@ -209,6 +209,9 @@ pub struct Scanned {
     /// and the entries of `file_ids` and `vector_store_ids`, at any depth except in `metadata`,
     /// `parameters` and `schema`; `conversation`, and `previous_message_id` of `thread`. At most 2000.
     pub file_ids: Vec<Text>,
+    /// Ids of containers and videos that the body refers to, likewise: `container` and `video`, as a string or with a
+    /// member `id`, `container_id` and `video_id`. The server makes some containers itself. At most 2000.
+    pub other_ids: Vec<Text>,
     /// The members of the top-level object, in order.
     pub members: Vec<NamedMember>,
     /// The end of the top-level object; `None` when the body is another value.

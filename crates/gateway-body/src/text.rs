@@ -150,8 +150,44 @@ impl<'a> Scan<'a> {
                 }
                 Ok(true)
             }
+            b"container_id" | b"video_id" if cursor.peek() == Some(b'"') => {
+                self.other_id(cursor)?;
+                Ok(true)
+            }
+            b"container" | b"video" => {
+                self.holder(cursor)?;
+                Ok(true)
+            }
             _ => Ok(false),
         }
+    }
+
+    /// Collects the id of a container or a video: a string, or the member `id` of an object, which may also name files.
+    fn holder(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Malformed> {
+        match cursor.peek() {
+            Some(b'"') => return self.other_id(cursor),
+            Some(b'{') => cursor.open()?,
+            _ => return self.skip(cursor),
+        }
+        let mut first = true;
+        while let Some(key) = cursor.next_key(&mut first)? {
+            let name = cursor.decoded(key);
+            match (&*name, cursor.peek()) {
+                (b"id", Some(b'"')) => self.other_id(cursor)?,
+                _ if self.is_file(&name, cursor)? => {}
+                _ => self.skip(cursor)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn other_id(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Malformed> {
+        let text = text_of(cursor.string()?);
+        // As for files.
+        if self.found.other_ids.len() <= MAX_FILES {
+            self.found.other_ids.push(text);
+        }
+        Ok(())
     }
 
     /// Collects the id of a conversation: a string, or the member `id` of an object.

@@ -303,6 +303,8 @@ async fn body(
     let ids = scanned.file_ids.iter().map(|id| (ObjectKind::Object, id.read(&body).into_owned()));
     let ids: Vec<_> = ids.collect();
     exchange.owns_all(&ids).await?;
+    let ids = scanned.other_ids.iter().map(|id| id.read(&body).into_owned());
+    exchange.may_use(ids.collect()).await?;
     let called = scanned.model.map(|name| name.read(&body));
     let known = called.filter(|called| exchange.settings.catalog.find(called).is_some());
     if let Some(called) = &known {

@@ -175,7 +175,8 @@ async fn check(
                        `in_memory`.";
         return Err(ApiError::invalid_value("prompt_cache_retention", message));
     }
-    exchange.owns_all(&asked.references(body)).await
+    exchange.owns_all(&asked.references(body)).await?;
+    exchange.may_use(asked.other_references(body)).await
 }
 
 /// Returns whether a request only counts the tokens of its input.

@@ -51,6 +51,18 @@ impl Exchange {
         Ok(())
     }
 
+    /// Checks that no other project owns one of these objects. The upstream makes some of them itself, which have no
+    /// known owner.
+    ///
+    /// # Errors
+    /// 404 for the first one of another project.
+    pub(super) async fn may_use(&self, ids: Vec<String>) -> Result<(), ApiError> {
+        for id in ids {
+            self.owner(ObjectKind::Object, &id).await?;
+        }
+        Ok(())
+    }
+
     /// Returns whether the object was created for this project a moment ago, and may be missing in
     /// the store.
     pub(super) fn made_lately(&self, id: &str) -> bool {

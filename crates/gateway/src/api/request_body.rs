@@ -207,6 +207,12 @@ impl RequestBody {
         }
     }
 
+    /// Ids of containers and videos that the request refers to.
+    pub(super) fn other_references(&self, body: &Bytes) -> Vec<String> {
+        let Self::Json(_, scanned) = self else { return Vec::new() };
+        scanned.other_ids.iter().map(|id| id.read(body).into_owned()).collect()
+    }
+
     /// Ids of files and responses that the request refers to.
     pub(super) fn references(&self, body: &Bytes) -> Vec<(ObjectKind, String)> {
         let Self::Json(_, scanned) = self else { return Vec::new() };

@@ -255,6 +255,17 @@ async fn objects_of_other_projects_cannot_be_referenced() {
             "/v1/responses",
             json!({ "model": "big", "tools": [{ "type": "file_search", "vector_store_ids": [id] }] }),
         ),
+        (
+            "/v1/responses",
+            json!({ "model": "big", "tools": [{ "type": "code_interpreter", "container": id }] }),
+        ),
+        (
+            "/v1/responses",
+            json!({ "model": "big", "tools": [{ "type": "shell", "environment": { "container_id": id } }] }),
+        ),
+        ("/v1/responses", json!({ "model": "big", "input": [{ "container_id": id }] })),
+        ("/v1/videos/edits", json!({ "model": "big", "video": { "id": id } })),
+        ("/v1/vector_stores", json!({ "video_id": id })),
         ("/v1/images/edits", json!({ "model": "big", "images": [{ "file_id": id }] })),
         ("/v1/images/edits", json!({ "model": "big", "mask": { "file_id": id } })),
         ("/v1/vector_stores", json!({ "file_ids": [id] })),
@@ -270,6 +281,13 @@ async fn objects_of_other_projects_cannot_be_referenced() {
             assert!(refused.status.is_client_error(), "{path} {body}");
         }
     }
+    let body = json!({ "model": "big", "max_tokens": 1, "container": { "id": id } });
+    assert_eq!(gateway.post(&theirs, "/v1/messages", &body).await.status, 404);
+    // The upstream makes containers itself, which the gateway does not know.
+    let body = json!({ "model": "big", "tools": [{ "container": "cntr_unknown" }] });
+    assert_eq!(gateway.post(&theirs, "/v1/responses", &body).await.status, 200);
+    assert_eq!(upstream.count(), before + 1);
+    let before = upstream.count();
     let twice = format!("{{\"file_ids\":[\"{id}\"],\"file_ids\":[\"{id}\"]}}");
     let kind = [("content-type", "text/plain")];
     let refused = gateway.with(&theirs, Method::POST, "/v1/vector_stores", &kind, twice).await;
