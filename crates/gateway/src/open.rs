@@ -274,19 +274,30 @@ async fn open_limits(
             Ok(Limits::Memory(memory?))
         }
         LimitsUrl::Redis { url, lease, durable } => {
+            let first_start = facts::note(database, IN_USE, url, seconds(clock.now())).await?;
             let options = RedisOptions {
                 url: url.clone(),
                 lease: *lease,
                 node: ids.process(),
-                first_start: facts::note(database, "limits-in-use", url, seconds(clock.now()))
-                    .await?,
+                first_start,
                 durable: *durable,
             };
-            let redis = Redis::connect(options).await;
-            Ok(Limits::Redis(redis?))
+            match Redis::connect(options).await {
+                Ok(redis) => Ok(Limits::Redis(redis)),
+                Err(error) => {
+                    // Else the next start would take an empty store for one that has lost its data.
+                    if first_start {
+                        facts::forget(database, IN_USE, url).await?;
+                    }
+                    Err(error.into())
+                }
+            }
         }
     }
 }
+
+/// The fact that limits are kept at an address.
+const IN_USE: &str = "limits-in-use";
 
 /// Creates a folder that only its owner can access.
 fn make_private(folder: &Path) -> Result<(), OpenError> {

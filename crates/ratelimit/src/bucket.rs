@@ -41,10 +41,10 @@ impl Bucket {
         self.at = self.at.max(now);
     }
 
-    /// Returns whether `amount` fits into the remaining capacity.
+    /// Returns whether `amount` fits into the remaining capacity. Nothing always fits, in debt too.
     #[must_use]
     pub fn fits(&self, limit: Limit, amount: u64) -> bool {
-        self.level + scaled(limit, amount) <= scaled(limit, limit.amount)
+        amount == 0 || self.level + scaled(limit, amount) <= scaled(limit, limit.amount)
     }
 
     /// Uses `amount`, which must fit.

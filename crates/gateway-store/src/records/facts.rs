@@ -1,4 +1,4 @@
-//! Facts that are remembered forever once they are recorded.
+//! Facts that are remembered once they are recorded, until they are found to be wrong.
 
 use crate::Error;
 use crate::database::{Database, Statement};
@@ -10,12 +10,24 @@ use crate::records::key_text;
 /// # Errors
 /// See [`Error`].
 pub async fn note(database: &Database, fact: &str, thing: &str, at: i64) -> Result<bool, Error> {
-    let hash = key_text::hash(thing);
-    let hash = const_hex::encode(&hash[..16]);
     let insert = Statement::new(
         "INSERT INTO facts (name, at) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING",
-        [format!("{fact}:{hash}").into(), at.into()],
+        [name(fact, thing).into(), at.into()],
     );
     let done = database.transact(vec![insert]).await?;
     Ok(done.first().is_some_and(|done| done.affected == 1))
+}
+
+/// Takes back a fact that turned out not to hold.
+///
+/// # Errors
+/// See [`Error`].
+pub async fn forget(database: &Database, fact: &str, thing: &str) -> Result<(), Error> {
+    let delete = Statement::new("DELETE FROM facts WHERE name = $1", [name(fact, thing).into()]);
+    database.transact(vec![delete]).await.map(drop)
+}
+
+fn name(fact: &str, thing: &str) -> String {
+    let hash = key_text::hash(thing);
+    format!("{fact}:{}", const_hex::encode(&hash[..16]))
 }

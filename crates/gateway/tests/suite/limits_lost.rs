@@ -200,6 +200,22 @@ async fn a_misconfigured_redis_is_an_error_of_the_configuration() {
     assert!(error.is_configuration(), "{error}");
     let text = error.to_string();
     assert!(text.contains("does not have the database") && !text.contains('\n'), "{text}");
+    // A start that failed does not make the next one take a new store for one that has lost its data.
+    let folder = Arc::new(tempfile::tempdir().expect("a folder"));
+    let limits = format!("{BIG}[limits]\nurl = \"{}\"\n", redis.url());
+    let text = config(&upstream, &limits);
+    let mut connection = redis::Client::open(redis.url()).unwrap().get_connection().unwrap();
+    let set = |connection: &mut redis::Connection, value: &str| {
+        let mut set = redis::cmd("CONFIG");
+        set.arg("SET").arg("maxmemory-policy").arg(value).exec(connection).unwrap();
+    };
+    set(&mut connection, "allkeys-lru");
+    let error = TestGateway::try_open_in(&folder, &text).await.err().expect("a policy that evicts");
+    assert!(error.is_configuration(), "{error}");
+    set(&mut connection, "noeviction");
+    let gateway = TestGateway::start_in(folder, &text, 1).await;
+    let tenant = gateway.tenant("free").await;
+    assert_eq!(gateway.post(&tenant, CHAT, &ask(10)).await.status, 200);
     // Where nothing listens yet, the gateway opens and tries again.
     let limits = "[limits]\nurl = \"redis://127.0.0.1:1\"\n";
     let gateway = TestGateway::start(&config(&upstream, &format!("{BIG}{limits}"))).await;

@@ -251,6 +251,9 @@ local function room(m)
   return m.limit - m.u - up - leased(m)
 end
 
+-- Nothing always fits into a rate, in debt too.
+local function fits_into(m, sum) return (m.kind == RATE and sum == 0) or sum <= room(m) end
+
 -- Time in which the level falls by this amount: rounded up, by less than two microseconds, and at
 -- most 2^52.
 local function time_for(m, units, parts)
@@ -445,7 +448,7 @@ end
 
 local function helps(d, client)
   local m, sum = d.at.m, d.at.sum
-  if sum <= room(m) then return -3 end
+  if fits_into(m, sum) then return -3 end
   if m.kind == RATE then
     local wait = promise(m, sum, client)
     return wait < 0 and -4 or wait
@@ -470,7 +473,7 @@ local function reserve(keys, args)
   for _, d in ipairs(draws) do
     if is_unseeded(d.at.m, now) then return answer(3, now, draws) end
   end
-  for _, one in pairs(known) do fits = fits and one.sum <= room(one.m) end
+  for _, one in pairs(known) do fits = fits and fits_into(one.m, one.sum) end
   if fits then
     for _, d in ipairs(draws) do
       use(d.at.m, d.amount)
@@ -483,7 +486,7 @@ local function reserve(keys, args)
     -- A refusal for the lack of money counts nowhere, and one by a rate only in the set of that rate.
     local refusing, rates = {}, true
     for _, d in ipairs(draws) do
-      if d.at.sum > room(d.at.m) then
+      if not fits_into(d.at.m, d.at.sum) then
         refusing[d.set] = true
         rates = rates and d.kind == RATE
       end

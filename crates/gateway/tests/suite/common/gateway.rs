@@ -156,7 +156,13 @@ impl TestGateway {
 
     /// Only opens it, which may fail.
     pub(crate) async fn try_open(config: &str) -> Result<Arc<Gateway>, gateway::OpenError> {
-        let folder = tempfile::tempdir().expect("a folder");
+        Self::try_open_in(&tempfile::tempdir().expect("a folder"), config).await
+    }
+
+    pub(crate) async fn try_open_in(
+        folder: &TempDir,
+        config: &str,
+    ) -> Result<Arc<Gateway>, gateway::OpenError> {
         let environment = Environment {
             clock: Arc::new(TestClock(AtomicU64::new(START))),
             random: Arc::new(SeededRandom(AtomicU64::new(1))),

@@ -283,6 +283,11 @@ async fn counting_tokens_is_a_request_and_nothing_else() {
     gateway.is_idle().await;
     assert_eq!(gateway.post(&tenant, MESSAGES, &ask(json!({}))).await.status, 429);
     let spent = gateway.cost(&tenant.organization).await;
+    // Nor does it wait for tokens, of which it takes none.
+    upstream.script([Script::json(&json!({ "input_tokens": 1 }))]);
+    let short = json!({ "model": "big", "messages": [] });
+    let answer = gateway.post(&tenant, "/v1/messages/count_tokens", &short).await;
+    assert_eq!((answer.status.as_u16(), answer.limits("tokens")[1]), (200, "0"));
     gateway.clock.advance(30 * 60_000_000);
     upstream.script([Script::json(&json!({ "input_tokens": 2095 }))]);
     let body =
