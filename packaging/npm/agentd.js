@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 'use strict'
 
-// Starts the program of this platform, which npm installed beside this package.
+// Starts the program of this platform, which npm installed next to this package.
 
 const { spawn } = require('node:child_process')
 const { constants } = require('node:os')
@@ -10,20 +10,23 @@ const platform = `${process.platform}-${process.arch}`
 const SCOPE = '@agentd-embed'
 const PLATFORMS = ['linux-x64', 'linux-arm64']
 
-/** The path of the program; ends with a message where there is none. */
+/** The path of the program, for glibc or for musl; ends with a message where there is neither. */
 function find() {
-  try {
-    return require.resolve(`${SCOPE}/${platform}/bin/agentd`)
-  } catch {
-    const known = PLATFORMS.includes(platform)
-    const why = known
-      ? `the package ${SCOPE}/${platform} is not installed next to ${SCOPE}/agentd. npm leaves it out with ` +
-        '`--omit=optional`, where there is no such package for this version, and on systems without glibc, ' +
-        `such as Alpine Linux. Install ${SCOPE}/agentd again without that option, or take the static tarball`
-      : `there is no program for ${platform}; there is one for ${PLATFORMS.join(' and ')}`
-    console.error(`agentd: ${why}.`)
-    process.exit(1)
+  for (const library of ['', '-musl']) {
+    try {
+      return require.resolve(`${SCOPE}/${platform}${library}/bin/agentd`)
+    } catch {
+      // npm installs the one that fits.
+    }
   }
+  const known = PLATFORMS.includes(platform)
+  const why = known
+    ? `the package ${SCOPE}/${platform} (with musl: ${SCOPE}/${platform}-musl) is not installed next to ` +
+      `${SCOPE}/agentd. npm leaves it out with \`--omit=optional\`, and where there is no such package for this ` +
+      `version. Install ${SCOPE}/agentd again without that option`
+    : `there is no program for ${platform}; there is one for ${PLATFORMS.join(' and ')}`
+  console.error(`agentd: ${why}.`)
+  process.exit(1)
 }
 
 /** Passes signals on, so that whoever ends the launcher ends the program. */

@@ -122,7 +122,8 @@ def check_sdk(packages, project, compiler):
     alone = environment(project)
     stem = f"{SCOPE.removeprefix('@')}-"
     sdk = next(packages.glob(f"{stem}{SDK.split('/')[1]}-*.tgz"))
-    program = next(packages.glob(f"{stem}{PLATFORM.split('/')[1]}*.tgz"))
+    # The packages of this run have no program for musl.
+    [program] = packages.glob(f"{stem}{PLATFORM.split('/')[1]}*.tgz")
 
     def install():
         (project / "package.json").write_text('{ "private": true, "type": "module" }')

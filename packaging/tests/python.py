@@ -29,7 +29,7 @@ def check(packages, folder):
 
 def pythons():
     """The interpreters of this machine that the SDK runs on, by their versions."""
-    named = [shutil.which(f"python3.{minor}") for minor in range(10, 20)]
+    named = [shutil.which(f"python3.{minor}") for minor in range(9, 20)]
     of_pyenv = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser().glob("versions/3.*/bin/python3")
     found = {}
     for python in [sys.executable, *filter(None, named), *of_pyenv]:
@@ -39,7 +39,7 @@ def pythons():
             stdin=subprocess.DEVNULL, capture_output=True, text=True,
         )
         version = asked.stdout.strip()
-        if asked.returncode == 0 and tuple(map(int, version.split("."))) >= (3, 10):
+        if asked.returncode == 0 and tuple(map(int, version.split("."))) >= (3, 9):
             found.setdefault(version, python)
     return found
 

@@ -1,4 +1,5 @@
-"""The tarball and the image, in a root that has nothing but what they bring."""
+"""The packages with a static program: the tarball and the image in a root that has nothing but what they bring, and
+the wheel and the package for npm as installers put them on a system with musl."""
 
 import gzip
 import hashlib
@@ -7,10 +8,12 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tarfile
 import urllib.request
 
 from checks import check as checked, expect, run
+from names import CHECKOUT, NPM, PYPI
 
 
 def program(name):
@@ -31,6 +34,8 @@ MESSAGES = [
 def check(packages, folder):
     tarball(next(packages.glob("agentd-*-linux-*.tar.gz")), folder / "tarball")
     image(next(packages.glob("agentd-*-image-*.tar")), folder / "image")
+    wheel(packages, folder / "wheel")
+    npm(next(packages.glob("*-musl-*.tgz")), folder / "npm")
 
 
 def tarball(path, folder):
@@ -125,3 +130,46 @@ def image(path, folder):
 
     if checked("image", "digests and sizes are right in all files", unpack):
         checked("image", "the gateway answers from its root alone", gateway)
+
+
+def wheel(packages, folder):
+    """pip installs for another system into a folder: this machine has glibc, and would refuse it."""
+    target, processor = folder / "target", os.uname().machine
+
+    def pip(library, **options):
+        python = folder / "venv/bin/python"
+        if not python.exists():
+            run(sys.executable, "-m", "venv", folder / "venv")
+        offline = ("--no-index", "--find-links", packages, "--no-deps", "--only-binary", ":all:")
+        platform = ("--platform", f"{library}_{processor}", "--target", target)
+        return run(python, "-m", "pip", "--isolated", "install", *offline, *platform, PYPI["program"], **options)
+
+    def install():
+        pip("musllinux_1_1")
+        run(target / "bin/agentd", "--version")
+        # Those with glibc have a wheel of their own.
+        said = pip("manylinux2014", code=1)
+        expect("No matching distribution" in said, said)
+
+    checked("musl", "pip installs the wheel where the system has musl", install)
+
+
+def npm(package, folder):
+    project = folder / "project"
+    launcher = project / "node_modules" / NPM["program"] / "agentd.js"
+
+    def install():
+        project.mkdir(parents=True)
+        (project / "package.json").write_text('{ "private": true }')
+        command = ("npm", "install", "--offline", "--no-audit", "--no-fund")
+        said = run(*command, package, code=1, cwd=project)
+        expect("EBADPLATFORM" in said, said)
+        run(*command, "--libc=musl", package, cwd=project)
+
+    def start():
+        launcher.parent.mkdir(parents=True)
+        shutil.copy(CHECKOUT / "packaging/npm/agentd.js", launcher)
+        run("node", launcher, "--version", cwd=project)
+
+    if checked("musl", "npm installs the program where the system has musl", install):
+        checked("musl", "the launcher starts it", start)

@@ -1,6 +1,6 @@
-//! `cargo xtask package`: what users install, into `target/packages`: wheels for PyPI, packages for npm, a
-//! Debian package, a tarball and a container image with a program that needs no library of the system, the
-//! list of what is in them (SBOM), and checksums. The same commit gives the same files.
+//! `cargo xtask package`: what users install, into `target/packages`: wheels for PyPI and packages for npm, with a
+//! program for glibc and with one that needs no library of the system, a Debian package, a tarball and a container
+//! image, the list of what is in them (SBOM), and checksums. The same commit gives the same files.
 
 mod archive;
 mod debian;
@@ -43,6 +43,8 @@ enum Kind {
     Wheel,
     /// The launcher, the program and the TypeScript SDK for npm; needs npm
     Npm,
+    /// The wheel and the package for npm with a static program, for systems without glibc
+    Musl,
     /// A Debian package; needs dpkg-deb
     Deb,
     /// A tarball with a static program
@@ -62,7 +64,7 @@ pub(crate) fn build_installed(root: &Path, profile: &str) -> Result<PathBuf> {
 
 /// Builds the packages with a static program; returns their folder and the program.
 pub(crate) fn build_static(root: &Path, profile: &str) -> Result<(PathBuf, PathBuf)> {
-    let kinds = vec![Kind::Tarball, Kind::Image];
+    let kinds = vec![Kind::Musl, Kind::Tarball, Kind::Image];
     run(root, &Options { kinds, profile: profile.to_owned(), link_order: None })?;
     Ok((folder(root), Program::static_path(root, profile)?))
 }
@@ -87,8 +89,12 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
             written.push(debian::package(&release, &program)?);
         }
     }
-    if [Kind::Tarball, Kind::Image].into_iter().any(chosen) {
+    if [Kind::Musl, Kind::Tarball, Kind::Image].into_iter().any(chosen) {
         let program = Program::build_static(root, &options.profile)?;
+        if chosen(Kind::Musl) {
+            written.push(wheel::of_program(&release, &program)?);
+            written.push(npm::of_program(&release, &program)?);
+        }
         if chosen(Kind::Tarball) {
             written.push(tarball::write(&release, &program)?);
         }

@@ -65,6 +65,17 @@ for (let first = 0; first <= PLACES.length; first++) {
   });
 }
 
+test("a program for musl is taken where there is none for glibc", async (context) => {
+  const folder = folderOf(context);
+  const found = await installed(folder);
+  setEnvironment(context, { PATH: join(folder, "path"), AGENTD_PATH: "" });
+  const [glibc, musl] = ["", "-musl"].map((it) => join(folder, `node_modules/${PLATFORM}${it}/bin/agentd`));
+  assert.equal(found(put(musl)), musl);
+  assert.equal(found(), musl);
+  put(glibc);
+  assert.equal(found(), glibc);
+});
+
 test("a wrong variable is not passed over", async (context) => {
   const folder = folderOf(context);
   const found = await installed(folder);

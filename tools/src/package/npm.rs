@@ -21,28 +21,39 @@ const SDK: &str = "sdk/typescript";
 /// Where the SDK is compiled, below the target folder: a checkout stays as it was.
 const COMPILED: &str = "typescript-package";
 
+/// What follows the processor in the name of a package with a static program.
+const MUSL: &str = "-musl";
+
+/// The launcher, the program for glibc, and the SDK.
 pub(super) fn packages(release: &Release, program: &Program) -> Result<[PathBuf; 3]> {
-    let processor = processor()?.npm;
     let launcher = release.asset("npm/agentd.js")?;
-    let of_program = manifest(
-        release,
-        &format!("{}{processor}", release.names.npm_platform),
-        &json!({
-            "description":
-                format!("The program agentd for linux-{processor}, which {} starts", release.names.npm_program),
-            "os": ["linux"],
-            "cpu": [processor],
-            "libc": ["glibc"],
-        }),
-    );
-    let readme = &release.readme;
     let launcher = File { path: LAUNCHER.to_owned(), mode: 0o755, bytes: launcher.into_bytes() };
-    let program = File { path: "bin/agentd".to_owned(), mode: 0o755, bytes: program.bytes.clone() };
     Ok([
-        write(release, &launcher_manifest(release), readme, &[launcher])?,
-        write(release, &of_program, readme, &[program])?,
+        write(release, &launcher_manifest(release), &release.readme, &[launcher])?,
+        of_program(release, program)?,
         sdk(release)?,
     ])
+}
+
+/// The package with the program: for glibc, or for musl if it is static.
+pub(super) fn of_program(release: &Release, program: &Program) -> Result<PathBuf> {
+    let processor = processor()?.npm;
+    let (suffix, library) = if program.glibc.is_some() { ("", "glibc") } else { (MUSL, "musl") };
+    let manifest = manifest(
+        release,
+        &format!("{}{processor}{suffix}", release.names.npm_platform),
+        &json!({
+            "description": format!(
+                "The program agentd for linux-{processor} with {library}, which {} starts",
+                release.names.npm_program
+            ),
+            "os": ["linux"],
+            "cpu": [processor],
+            "libc": [library],
+        }),
+    );
+    let program = File { path: "bin/agentd".to_owned(), mode: 0o755, bytes: program.bytes.clone() };
+    write(release, &manifest, &release.readme, &[program])
 }
 
 /// The folder in which the SDK is compiled, with the compiler.
@@ -134,8 +145,12 @@ fn launcher_manifest(release: &Release) -> Value {
 
 /// The packages with the program, of this version.
 fn programs(release: &Release) -> Map<String, Value> {
-    let name = |processor: &str| format!("{}{processor}", release.names.npm_platform);
-    PROCESSORS.iter().map(|it| (name(it.npm), json!(release.version))).collect()
+    let platform = &release.names.npm_platform;
+    PROCESSORS
+        .iter()
+        .flat_map(|it| ["", MUSL].map(|suffix| format!("{platform}{}{suffix}", it.npm)))
+        .map(|name| (name, json!(release.version)))
+        .collect()
 }
 
 /// `package.json`: what all have, and `more`.
@@ -194,8 +209,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let release = Release::for_tests(folder.path(), "1.2.3");
         let platform = &release.names.npm_platform;
-        let programs =
-            json!({ format!("{platform}x64"): "1.2.3", format!("{platform}arm64"): "1.2.3" });
+        let programs: Map<String, Value> = ["x64", "x64-musl", "arm64", "arm64-musl"]
+            .map(|name| (format!("{platform}{name}"), json!("1.2.3")))
+            .into_iter()
+            .collect();
+        let programs = Value::Object(programs);
         let source =
             json!({ "private": true, "scripts": {}, "devDependencies": {}, "type": "module" });
         for manifest in [launcher_manifest(&release), sdk_manifest(&release, source).unwrap()] {

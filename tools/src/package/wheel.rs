@@ -16,10 +16,14 @@ use zip::{CompressionMethod, DateTime, ZipWriter};
 use super::program::{Program, processor};
 use super::release::Release;
 
-/// The wheel with the program.
+/// The wheel with the program: for systems with the glibc that it needs, or with musl if it is static.
 pub(super) fn of_program(release: &Release, program: &Program) -> Result<PathBuf> {
-    let (major, minor) = program.glibc.context("the program is static")?;
-    let tag = format!("py3-none-manylinux_{major}_{minor}_{}", processor()?.wheel);
+    let library = match program.glibc {
+        Some((major, minor)) => format!("manylinux_{major}_{minor}"),
+        // A static program needs no version of it: the earliest that systems have fits all.
+        None => "musllinux_1_1".to_owned(),
+    };
+    let tag = format!("py3-none-{library}_{}", processor()?.wheel);
     let name = &release.names.pypi_program;
     let metadata = format!(
         "Metadata-Version: 2.4\nName: {name}\nVersion: {}\n\

@@ -33,7 +33,7 @@ export function findProgram(given?: string): string {
   if (found) return found;
   const hasPackage = process.platform === "linux";
   const [why, remedy] = hasPackage
-    ? [`the package ${PROGRAM}${process.arch} is not installed here`, "Install that package (npm leaves it out with `--omit=optional`)"]
+    ? [`the package ${PROGRAM}${process.arch} (or ${PROGRAM}${process.arch}-musl) is not installed here`, "Install that package (npm leaves it out with `--omit=optional`)"]
     : [`there is no package with it for ${process.platform}`, "Build it"];
   throw new ProgramNotFound(
     "no program `agentd` was found: the option `program` and the variable AGENTD_PATH are not set, " +
@@ -41,16 +41,19 @@ export function findProgram(given?: string): string {
   );
 }
 
-/** The program of the package for this platform, which npm installs with this one. */
+/** The program of the package for this platform, with glibc or with musl, which npm installs with this one. */
 function installed(): string | undefined {
   if (process.platform !== "linux") return undefined;
   // Looked for as node does, from this file: a program that is found so has the version that this package asks for.
   const resolve = createRequire(import.meta.url).resolve;
-  try {
-    return which(resolve(`${PROGRAM}${process.arch}/bin/agentd`));
-  } catch {
-    return undefined;
+  for (const library of ["", "-musl"]) {
+    try {
+      return which(resolve(`${PROGRAM}${process.arch}${library}/bin/agentd`));
+    } catch {
+      // npm installs the one that fits.
+    }
   }
+  return undefined;
 }
 
 function which(name: string): string | undefined {
