@@ -272,14 +272,30 @@ impl Snapshot {
 
 /// `None` for what is not there, or is not to be read.
 pub(crate) fn present<T>(result: io::Result<T>) -> io::Result<Option<T>> {
-    use io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
     match result {
         Ok(value) => Ok(Some(value)),
-        Err(error) if matches!(error.kind(), NotFound | NotADirectory | PermissionDenied) => {
+        Err(error) if is_absent(&error) || error.kind() == io::ErrorKind::PermissionDenied => {
             Ok(None)
         }
         Err(error) => Err(error),
     }
+}
+
+/// Returns whether an error says that nothing is at a path, also because a folder on the way was replaced by a file
+/// or by links that lead in a circle.
+pub(crate) fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+        || is_circle(error)
+}
+
+#[cfg(target_os = "linux")]
+fn is_circle(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_circle(_: &io::Error) -> bool {
+    false
 }
 
 /// A digest of what changes with an entry. The times of a folder do not count: its entries do.

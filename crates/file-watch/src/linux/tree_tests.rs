@@ -91,3 +91,16 @@ fn nothing_is_kept_of_what_is_gone() {
     assert!(watched.tree.uses.is_empty() && watched.tree.unused.is_empty());
     assert_eq!(watched.tree.folders.0, 0);
 }
+
+#[test]
+fn a_folder_behind_links_in_a_circle_is_gone() {
+    let mut watched = watched();
+    std::os::unix::fs::symlink("two", watched.at("one")).unwrap();
+    std::os::unix::fs::symlink("one", watched.at("two")).unwrap();
+    // Its event came before the links did.
+    let mut open = vec![watched.at("one/sub")];
+    assert!(watched.tree.adopt(watched.id, &mut open, true, usize::MAX).unwrap());
+    assert!(!watched.change().overflow);
+    fs::write(watched.at("later"), "").unwrap();
+    assert_eq!(watched.change().paths, [watched.at("later")]);
+}

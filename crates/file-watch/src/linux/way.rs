@@ -3,7 +3,6 @@
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
-use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::inotify::WatchFlags;
@@ -11,6 +10,7 @@ use rustix::io::Errno;
 
 use super::inotify::{Inotify, LAST_ON_THE_WAY, LINK, ON_THE_WAY, Refusal, WatchNumber};
 use crate::error::Unwatchable;
+use crate::poll::is_absent;
 
 /// Links on one way, as the kernel bounds them.
 const MAX_LINKS: usize = 40;
@@ -107,10 +107,8 @@ impl Finder<'_> {
         let is_watched = self.stop(&self.at.clone(), events, Some(name), is_last)?;
         let look = || match next.symlink_metadata() {
             Ok(metadata) => Ok(Some(metadata.file_type())),
-            Err(error) => match error.kind() {
-                ErrorKind::NotFound | ErrorKind::NotADirectory => Ok(None),
-                _ => Err(Unwatchable::because(format!("{}: {error}", next.display()))),
-            },
+            Err(error) if is_absent(&error) => Ok(None),
+            Err(error) => Err(Unwatchable::because(format!("{}: {error}", next.display()))),
         };
         if let Some(kind) = look()? {
             return Ok(Some(kind));
