@@ -111,7 +111,7 @@ pub struct HttpProvider {
     /// is used.
     pub uses_default_credential: bool,
     /// True if large requests may be compressed (`features.enable_request_compression`): only for
-    /// the default provider, which is known to accept them.
+    /// the default provider at its own address, which is known to accept them. A proxy in front of it is not.
     pub compress_requests: bool,
     /// PEM files of this provider.
     pub tls: TlsFiles,
@@ -297,7 +297,7 @@ fn default_provider(keys: &Keys, environment: &Environment<'_>) -> HttpProvider 
         stream_idle_timeout: STREAM_IDLE_TIMEOUT,
         requires_default_auth: true,
         uses_default_credential: true,
-        compress_requests: keys.features.enable_request_compression,
+        compress_requests: keys.features.enable_request_compression && configured.is_none(),
         tls: TlsFiles::default(),
         supports_websockets: false,
         tool_types: ALL_TOOL_TYPES.to_vec(),

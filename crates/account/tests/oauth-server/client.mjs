@@ -93,8 +93,7 @@ const base = await listen(model);
 const config = (more = "") =>
   writeFileSync(
     path.join(home, "config.toml"),
-    `hosted_base_url = "${issuer}"\ndefault_provider_base_url = "${base}/v1"\n` +
-      `features.enable_request_compression = false\nmodel = "gpt-5"\n${more}`,
+    `hosted_base_url = "${issuer}"\ndefault_provider_base_url = "${base}/v1"\nmodel = "gpt-5"\n${more}`,
   );
 config();
 

@@ -12,7 +12,7 @@ options! {
         apps: bool = false, ANY | PINNABLE, Effect::Active;
         /// Lifecycle hooks from `hooks.json`. Under development.
         codex_hooks: bool = false, USER | PINNABLE, Effect::Active;
-        /// Large requests to the default provider are compressed (zstd).
+        /// Large requests to the default provider are compressed (zstd), unless `default_provider_base_url` is set.
         enable_request_compression: bool = true, ANY | PINNABLE, Effect::Active;
         /// `service_tier = "fast"` is sent to the provider.
         fast_mode: bool = true, ANY | PINNABLE, Effect::Active;

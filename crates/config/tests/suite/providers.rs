@@ -122,7 +122,8 @@ fn selected() {
 fn default_address() {
     let config = TestHome::with("default_provider_base_url = \"https://api.test/v1/\"").config();
     assert_eq!(http(&config, "default").base_url, "https://api.test/v1");
-    assert!(http(&config, "default").compress_requests);
+    assert!(!http(&config, "default").compress_requests, "a proxy may not read it");
+    assert!(http(&TestHome::with("").config(), "default").compress_requests);
     let off = TestHome::with("features.enable_request_compression = false").config();
     assert!(!http(&off, "default").compress_requests);
     let message = off.provider.ready().unwrap_err().to_string();

@@ -41,8 +41,7 @@ pub(crate) async fn environment(service: &LoginService, more: &str) -> TestEnvir
     let env = TestEnvironment::with_responses(json!([crate::says("Unused.")])).await;
     let url = &service.url;
     env.write_config(&format!(
-        "model = \"gpt-5\"\nhosted_base_url = \"{url}\"\ndefault_provider_base_url = \"{url}/v1\"\n\
-         features.enable_request_compression = false\n{more}\n"
+        "model = \"gpt-5\"\nhosted_base_url = \"{url}\"\ndefault_provider_base_url = \"{url}/v1\"\n{more}\n"
     ));
     env
 }
