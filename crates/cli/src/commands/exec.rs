@@ -124,6 +124,9 @@ fn prepare(
     if let Some(folder) = &arguments.cd {
         environment.cwd = input::folder("--cd", &environment.cwd, folder)?;
     }
+    if arguments.needs_repository() {
+        input::check_repository(&environment.cwd)?;
+    }
     for folder in &mut arguments.add_dirs {
         *folder = input::folder("--add-dir", &environment.cwd, folder)?;
     }
@@ -211,7 +214,7 @@ async fn converse(
     let ended = match work {
         Work::Turn(input) => {
             let (text, validator) = match input.schema {
-                Some(schema) => (Some(schema.text), Some(schema.validator)),
+                Some(schema) => (Some(schema.text), schema.validator),
                 None => (None, None),
             };
             let mut params = TurnStartParams {

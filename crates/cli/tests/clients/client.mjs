@@ -175,7 +175,7 @@ await check("items", "further folders can be written", async () => {
     sandbox_workspace_write: { exclude_slash_tmp: true, exclude_tmpdir_env_var: true },
   };
   const begin = (more) =>
-    codex({ config }).startThread({ model: touch(), workingDirectory: work, ...options, ...more });
+    codex({ config }).startThread({ model: touch(), workingDirectory: work, skipGitRepoCheck: true, ...options, ...more });
   await begin().run("touch");
   assert(!existsSync(file));
   await begin({ additionalDirectories: [extra] }).run("touch");
@@ -227,7 +227,7 @@ await check("providers", "base URL and key", async () => {
     const baseUrl = value.split("listening on ")[1];
     const own = { ...env, OPENAI_API_KEY: "another", AGENT_API_KEY: "another" };
     const client = new Codex({ codexPathOverride: agentd, env: own, baseUrl, apiKey: "key-of-the-sdk" });
-    const turn = await client.startThread({ model: "any", workingDirectory: work }).run("hello");
+    const turn = await client.startThread({ model: "any", workingDirectory: work, skipGitRepoCheck: true }).run("hello");
     equal(turn.finalResponse, "Over HTTP.");
   } finally {
     server.kill();

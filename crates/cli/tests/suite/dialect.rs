@@ -215,13 +215,14 @@ fn events(output: &std::process::Output) -> Vec<Value> {
     stdout(output).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-const EXEC: [&str; 4] = ["exec", "--experimental-json", "-c", r#"model_provider="offline""#];
+const EXEC: [&str; 5] =
+    ["exec", "--experimental-json", "--skip-git-repo-check", "-c", r#"model_provider="offline""#];
 
 #[test]
 fn exec_prints_the_events_of_the_dialect() {
     let env = TestEnvironment::new();
     let run = |model: &str, more: &[&str]| {
-        let arguments = [&EXEC[..], &["-m", model, "--skip-git-repo-check"], more].concat();
+        let arguments = [&EXEC[..], &["-m", model], more].concat();
         let output = env.run(&arguments);
         let found = events(&output);
         let types: Vec<String> =
@@ -279,7 +280,7 @@ fn exec_reads_the_key_and_the_home_of_the_dialect() {
     let line = model.line_with("http://");
     let (_, address) = line.split_once("listening on ").unwrap();
     let address = format!("openai_base_url={address}");
-    let mut command = env.agentd(&["exec", "--experimental-json", "--config", &address, "hello"]);
+    let mut command = env.agentd(&[EXEC[0], EXEC[1], EXEC[2], "--config", &address, "hello"]);
     command.env("CODEX_API_KEY", "theirs").env("AGENT_API_KEY", "ours");
     let other = env.tmp().join("other-home");
     let output = command.env_remove("AGENT_HOME").env("CODEX_HOME", &other).output().unwrap();
@@ -323,6 +324,36 @@ fn invalid_arguments_of_exec_are_one_error_event_before_a_thread() {
     assert_eq!((output.status.code(), events(&output).len()), (Some(2), 1), "{}", stderr(&output));
     let output = env.run(&["exec", "--experimental-json", "--help"]);
     assert!(output.status.success() && stdout(&output).starts_with("Run one turn"));
+}
+
+#[test]
+fn exec_leaves_the_final_message_to_the_program_of_the_dialect() {
+    let env = TestEnvironment::new();
+    let schema = r#"{"type":"object","properties":{},"required":[],"additionalProperties":false}"#;
+    std::fs::write(env.work().join("schema.json"), schema).unwrap();
+    // One message: a second request would fail.
+    let script = env.script(&json!([{"steps": [{"message": "No JSON."}]}]));
+    let output =
+        env.run(&[&EXEC[..], &["-m", &script, "--output-schema", "schema.json", "hello"]].concat());
+    let found = events(&output);
+    assert_eq!(output.status.code(), Some(0), "{found:?} {}", stderr(&output));
+    assert_eq!(found[2]["item"]["text"], "No JSON.");
+}
+
+#[test]
+fn exec_of_the_dialect_asks_for_a_git_repository() {
+    let env = TestEnvironment::new();
+    let run = || env.run(&["exec", "--experimental-json", EXEC[3], EXEC[4], "-m", "echo", "hello"]);
+    let refused = run();
+    let found = events(&refused);
+    assert_eq!((refused.status.code(), found.len()), (Some(2), 1), "{found:?}");
+    for text in [found[0]["message"].as_str().unwrap(), &stderr(&refused)] {
+        assert!(text.contains("Not inside a trusted directory: "), "{text}");
+        assert!(text.contains("--skip-git-repo-check"), "{text}");
+    }
+    // A worktree has a file in place of the folder.
+    std::fs::write(env.work().join(".git"), "gitdir: /elsewhere\n").unwrap();
+    assert!(run().status.success());
 }
 
 #[test]

@@ -106,6 +106,7 @@ fn a_prompt_that_a_hook_refuses_is_a_failure() {
     std::fs::write(env.home().join("config.toml"), "[features]\ncodex_hooks = true\n").unwrap();
     for form in [None, Some("--json"), Some("--experimental-json")] {
         let mut arguments = vec!["exec", "-c", "model_provider=offline", "-c", "model=echo"];
+        arguments.push("--skip-git-repo-check");
         arguments.extend(form);
         arguments.push("hello");
         let output = env.run(&arguments);

@@ -59,7 +59,7 @@ pub(crate) struct Arguments {
     /// variables and configuration keys apply
     #[arg(long, conflicts_with = "json", global = true)]
     pub(super) experimental_json: bool,
-    /// Accepted for scripts: a folder needs no git repository here
+    /// With `--experimental-json`: also work outside of a git repository. Without, any folder will do
     #[arg(long, global = true)]
     skip_git_repo_check: bool,
     #[command(subcommand)]
@@ -148,6 +148,18 @@ impl Arguments {
     /// Returns whether standard output is for events alone.
     pub(super) fn prints_events(&self) -> bool {
         self.json || self.experimental_json
+    }
+
+    /// Returns whether the working folder must be in a git repository, as the dialect has it: its programs ask for
+    /// another folder with a flag.
+    pub(super) fn needs_repository(&self) -> bool {
+        self.experimental_json && !self.skip_git_repo_check
+    }
+
+    /// Returns whether the final message is compared with the schema of `--output-schema`. The programs of the
+    /// dialect do it themselves, and expect any message.
+    pub(super) fn checks_answer(&self) -> bool {
+        !self.experimental_json
     }
 
     /// The thread to use.

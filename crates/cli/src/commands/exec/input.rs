@@ -20,6 +20,17 @@ const MAX_SCHEMA: u64 = 1 << 20;
 pub(super) const NO_PROMPT: &str = "the prompt is missing. Give it as an argument, as in \
     `agentd exec \"fix the failing test\"`, or on standard input: `agentd exec < prompt.txt`.";
 
+/// Fails outside of a git repository.
+pub(super) fn check_repository(cwd: &Path) -> anyhow::Result<()> {
+    if cwd.ancestors().any(|folder| folder.join(".git").symlink_metadata().is_ok()) {
+        return Ok(());
+    }
+    bail!(
+        "Not inside a trusted directory: {} is in no git repository. Run in one, or give --skip-git-repo-check",
+        cwd.display()
+    )
+}
+
 /// The input of a turn.
 #[derive(Debug)]
 pub(super) struct Input {
@@ -31,7 +42,8 @@ pub(super) struct Input {
 #[derive(Debug)]
 pub(super) struct Schema {
     pub(super) text: JsonText,
-    pub(super) validator: Validator,
+    /// Absent if the message is not compared with it here.
+    pub(super) validator: Option<Validator>,
 }
 
 impl Input {
@@ -47,7 +59,12 @@ impl Input {
     ) -> anyhow::Result<Self> {
         let schema = arguments.output_schema.as_ref().map(|file| schema(&cwd.join(file)));
         // Before standard input is read, which may take as long as its writer likes.
-        let schema = schema.transpose()?;
+        let mut schema = schema.transpose()?;
+        if let Some(schema) = &mut schema
+            && !arguments.checks_answer()
+        {
+            schema.validator = None;
+        }
         let images = arguments.images.iter().map(|image| self::image(&cwd.join(image)));
         let images = images.collect::<anyhow::Result<Vec<_>>>()?;
         let text = match prompt {
@@ -136,7 +153,7 @@ fn schema(file: &Path) -> anyhow::Result<Schema> {
     let validator = Validator::new(&value).map_err(|why| {
         anyhow::anyhow!("--output-schema: {} is not a valid JSON Schema: {why}", file.display())
     })?;
-    Ok(Schema { text, validator })
+    Ok(Schema { text, validator: Some(validator) })
 }
 
 fn image(file: &Path) -> anyhow::Result<UserInput> {
