@@ -2,6 +2,8 @@
 //! derived from it: its stable part, and TypeScript. `cargo xtask generate` writes the schema; a test
 //! checks that it is current.
 
+use std::sync::OnceLock;
+
 use miniz_oxide::inflate::decompress_to_vec;
 
 use crate::generate::document::{Document, METHODS, SCHEMA};
@@ -20,17 +22,24 @@ macro_rules! embedded {
 /// JSON Schema of the messages, and the table of methods.
 #[must_use]
 pub fn json_schema(experimental: bool) -> Vec<Artifact> {
-    if experimental { committed().into() } else { json_files(&document().stable()) }
+    if experimental { committed().into() } else { json_files(&read().into_stable()) }
 }
 
 /// TypeScript declarations of the messages.
 #[must_use]
 pub fn typescript(experimental: bool) -> Vec<Artifact> {
-    let whole = document();
-    typescript_files(&if experimental { whole } else { whole.stable() })
+    let whole = read();
+    typescript_files(&if experimental { whole } else { whole.into_stable() })
 }
 
-fn document() -> Document {
+/// One surface as data, read once per process.
+pub(crate) fn document(experimental: bool) -> &'static Document {
+    static SURFACES: [OnceLock<Document>; 2] = [const { OnceLock::new() }; 2];
+    SURFACES[usize::from(experimental)]
+        .get_or_init(|| if experimental { read() } else { read().into_stable() })
+}
+
+fn read() -> Document {
     let [(_, schema), (_, methods)] = committed();
     Document::parse(&schema, &methods).expect("a test reads the committed schema")
 }

@@ -4,6 +4,7 @@
 mod bundle;
 pub(crate) mod document;
 mod example;
+mod recode;
 mod shape;
 mod surface;
 mod typescript;
@@ -14,6 +15,7 @@ use serde_json::Value;
 pub use crate::message_schema::{SchemaError, SchemaErrorKind};
 use document::Document;
 pub use example::{example_of, minimal_example, minimal_params, minimal_result};
+pub use recode::{recode_params, recode_result};
 pub use shape::shape;
 use surface::Surface;
 pub use validate::{Validator, validator};
@@ -35,8 +37,8 @@ pub fn typescript(experimental: bool) -> Vec<GeneratedFile> {
 }
 
 fn document(experimental: bool) -> Document {
-    let whole = Surface::whole_document();
-    if experimental { whole } else { whole.stable() }
+    let whole = Surface::cached().document();
+    if experimental { whole } else { whole.into_stable() }
 }
 
 /// The JSON files of a surface.

@@ -1,21 +1,12 @@
 //! The protocol as a contract: every message of a connection fits its schema and has no member that
 //! the connection's surface does not define.
 
-use std::sync::OnceLock;
-
 use protocol::generate::{SchemaError, Validator, validator};
 use serde_json::{Map, Value};
 
 /// Checks messages against the surface available to a connection.
 pub struct Contract {
-    validator: Validator,
-    surface: &'static Surface,
-}
-
-/// The committed schema of a surface.
-struct Surface {
-    definitions: Value,
-    messages: Vec<Value>,
+    surface: Validator,
 }
 
 /// The way in which a message violates the contract.
@@ -46,7 +37,7 @@ impl Contract {
     /// Creates the contract of connections with or without `experimentalApi`.
     #[must_use]
     pub fn new(experimental: bool) -> Self {
-        Self { validator: validator(experimental), surface: Surface::committed(experimental) }
+        Self { surface: validator(experimental) }
     }
 
     /// Checks the parameters of a message from either side.
@@ -54,8 +45,8 @@ impl Contract {
     /// # Errors
     /// At the first member that does not fit or is not defined on the surface.
     pub fn check_params(&self, method: &str, params: &Value) -> Result<(), ContractError> {
-        self.validator.check_params(method, params)?;
-        self.check_members(method, "params", params)
+        self.surface.check_params(method, params)?;
+        self.check_members(method, "params", self.surface.params_type(method), params)
     }
 
     /// Checks the result of a method from either side.
@@ -63,40 +54,23 @@ impl Contract {
     /// # Errors
     /// As for [`Self::check_params`].
     pub fn check_result(&self, method: &str, result: &Value) -> Result<(), ContractError> {
-        self.validator.check_result(method, result)?;
-        self.check_members(method, "result", result)
+        self.surface.check_result(method, result)?;
+        self.check_members(method, "result", self.surface.result_type(method), result)
     }
 
-    fn check_members(&self, method: &str, part: &str, value: &Value) -> Result<(), ContractError> {
-        let message = self.surface.messages.iter().find(|message| message["method"] == method);
-        let definition = message.and_then(|message| message[part].as_str());
-        let schema = definition.and_then(|name| self.surface.definitions.get(name));
+    fn check_members(
+        &self,
+        method: &str,
+        part: &str,
+        name: Option<&str>,
+        value: &Value,
+    ) -> Result<(), ContractError> {
+        let schema = name.and_then(|name| self.surface.definition(name).ok());
         let schema = schema.ok_or_else(|| ContractError::NotOnSurface {
             method: method.to_owned(),
             part: part.to_owned(),
         })?;
-        self.surface.check_known(&[schema], value, &format!("{method} {part}"))
-    }
-}
-
-impl Surface {
-    fn committed(experimental: bool) -> &'static Self {
-        static SURFACES: [OnceLock<Surface>; 2] = [OnceLock::new(), OnceLock::new()];
-        SURFACES[usize::from(experimental)].get_or_init(|| {
-            let read = |name: &str| -> Value {
-                let files = protocol::artifacts::json_schema(experimental);
-                let file = files.iter().find(|(file, _)| *file == name).expect("a committed file");
-                serde_json::from_str(&file.1).expect("committed schemas are JSON")
-            };
-            let mut schema = read("agentd.schema.json");
-            let Value::Object(tables) = read("methods.json") else { return Self::empty() };
-            let rows = tables.into_iter().filter_map(|(_, rows)| rows.as_array().cloned());
-            Self { definitions: schema["$defs"].take(), messages: rows.flatten().collect() }
-        })
-    }
-
-    fn empty() -> Self {
-        Self { definitions: Value::Null, messages: Vec::new() }
+        self.check_known(&[schema], value, &format!("{method} {part}"))
     }
 
     /// Checks that one of `schemas` defines each member of `value`, at every depth.
@@ -148,9 +122,9 @@ impl Surface {
         }
     }
 
-    fn referred(&self, schema: &Map<String, Value>) -> Option<&Value> {
+    fn referred(&self, schema: &Map<String, Value>) -> Option<&'static Value> {
         let name = schema.get("$ref")?.as_str()?.strip_prefix("#/$defs/")?;
-        self.definitions.get(name)
+        self.surface.definition(name).ok()
     }
 
     /// Returns whether `value` has the tags and the required members of an alternative.
@@ -173,7 +147,7 @@ impl Surface {
 }
 
 fn check_member(
-    surface: &Surface,
+    contract: &Contract,
     parts: &[&Map<String, Value>],
     name: &str,
     member: &Value,
@@ -186,7 +160,7 @@ fn check_member(
         return Ok(());
     }
     if !named.is_empty() {
-        return surface.check_known(&named, member, &format!("{path}.{name}"));
+        return contract.check_known(&named, member, &format!("{path}.{name}"));
     }
     let is_open = |part: &&Map<String, Value>| match part.get("additionalProperties") {
         Some(others) => *others != Value::Bool(false),

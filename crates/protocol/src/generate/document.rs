@@ -73,12 +73,11 @@ impl Document {
     }
 
     /// The part that needs no capability.
-    pub(crate) fn stable(&self) -> Self {
-        let mut messages = self.messages.clone();
+    pub(crate) fn into_stable(self) -> Self {
+        let Self { mut messages, mut definitions, .. } = self;
         for list in messages.lists_mut() {
             list.retain(|message| message.stability == Stability::Stable);
         }
-        let mut definitions = self.definitions.clone();
         for definition in definitions.values_mut() {
             visit(definition, &mut drop_experimental_members);
         }
@@ -89,6 +88,11 @@ impl Document {
 }
 
 impl Messages {
+    /// The row of a message of either side.
+    pub(crate) fn row(&self, method: &str) -> Option<&Message> {
+        self.lists().into_iter().flatten().find(|message| message.method == method)
+    }
+
     fn lists(&self) -> [&Vec<Message>; 4] {
         [
             &self.client_requests,

@@ -12,7 +12,7 @@ const MAX_DEPTH: usize = 32;
 /// members. `None` for an unknown name.
 #[must_use]
 pub fn minimal_example(definition: &str) -> Option<Value> {
-    let surface = Surface::cached(true);
+    let surface = Surface::cached();
     let schema = surface.definitions.get(definition)?;
     example(schema, surface, 0)
 }
@@ -21,7 +21,7 @@ pub fn minimal_example(definition: &str) -> Option<Value> {
 /// unknown name.
 #[must_use]
 pub fn minimal_params(method: &str) -> Option<Value> {
-    let surface = Surface::cached(true);
+    let surface = Surface::cached();
     let message = surface.messages().find(|message| message.method == method)?;
     example(&message.params.schema, surface, 0)
 }
@@ -29,7 +29,7 @@ pub fn minimal_params(method: &str) -> Option<Value> {
 /// Returns the smallest result of a method of either side. `None` for an unknown name.
 #[must_use]
 pub fn minimal_result(method: &str) -> Option<Value> {
-    let surface = Surface::cached(true);
+    let surface = Surface::cached();
     let message = surface.messages().find(|message| message.method == method)?;
     example(&message.result.as_ref()?.schema, surface, 0)
 }
@@ -38,7 +38,7 @@ pub fn minimal_result(method: &str) -> Option<Value> {
 /// definitions.
 #[must_use]
 pub fn example_of(schema: &Value) -> Option<Value> {
-    example(schema, Surface::cached(true), 0)
+    example(schema, Surface::cached(), 0)
 }
 
 fn example(schema: &Value, surface: &Surface, depth: usize) -> Option<Value> {

@@ -1,5 +1,4 @@
-//! The messages available to a connection and the types that they use, with or without the
-//! experimental ones, from the types of Rust.
+//! All messages and the types that they use, from the types of Rust.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
@@ -9,11 +8,10 @@ use serde_json::{Map, Value, json};
 
 use crate::message_schema::{MessageSchema, Part};
 use crate::registry;
-use crate::table::Stability;
 
 use super::document::{Document, Message, Messages, definition_name, reachable, require, visit};
 
-/// The messages of one surface and the definitions that they refer to.
+/// The messages and the definitions that they refer to.
 pub(crate) struct Surface {
     pub(crate) definitions: BTreeMap<String, Value>,
     client_requests: Vec<MessageSchema>,
@@ -48,29 +46,14 @@ impl Surface {
         surface
     }
 
-    /// The part that needs no capability.
-    fn stable() -> Self {
-        let mut surface = Self::whole();
-        surface.definitions = surface.document().stable().definitions;
-        for list in surface.lists_mut() {
-            list.retain(|message| message.stability == Stability::Stable);
-        }
-        surface
+    /// The whole protocol, computed once per process.
+    pub(crate) fn cached() -> &'static Self {
+        static SURFACE: OnceLock<Surface> = OnceLock::new();
+        SURFACE.get_or_init(Self::whole)
     }
 
-    /// One surface, computed once per process.
-    pub(crate) fn cached(experimental: bool) -> &'static Self {
-        static SURFACES: [OnceLock<Surface>; 2] = [const { OnceLock::new() }; 2];
-        let make = if experimental { Self::whole } else { Self::stable };
-        SURFACES[usize::from(experimental)].get_or_init(make)
-    }
-
-    /// The whole protocol as data.
-    pub(crate) fn whole_document() -> Document {
-        Self::cached(true).document()
-    }
-
-    fn document(&self) -> Document {
+    /// The protocol as data.
+    pub(crate) fn document(&self) -> Document {
         let definitions = self.definitions.clone();
         Document { experimental: true, messages: self.table(), definitions }
     }

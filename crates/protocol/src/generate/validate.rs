@@ -1,20 +1,23 @@
-//! Checks a message against the generated schema, for tests. It supports the keywords that the
-//! generated schema uses and returns an error for any other, so that no constraint is skipped.
+//! Checks a message against the committed schema, for tests. It supports the keywords that the
+//! schema uses and returns an error for any other, so that no constraint is skipped.
 
 use serde_json::{Map, Value};
 
-use super::surface::Surface;
-use crate::message_schema::{MessageSchema, Part, SchemaError};
+use super::document::Message;
+use crate::artifacts;
+use crate::message_schema::SchemaError;
 
 /// Checks values against the definitions of one surface.
+#[derive(Clone, Copy)]
 pub struct Validator {
-    surface: &'static Surface,
+    experimental: bool,
 }
 
-/// Creates a validator for the stable or the experimental surface.
+/// Creates a validator for the stable or the experimental surface. The schema is read at the first check: it takes
+/// milliseconds.
 #[must_use]
-pub fn validator(experimental: bool) -> Validator {
-    Validator { surface: Surface::cached(experimental) }
+pub const fn validator(experimental: bool) -> Validator {
+    Validator { experimental }
 }
 
 /// Keywords that constrain nothing.
@@ -27,7 +30,7 @@ impl Validator {
     /// # Errors
     /// If a member does not fit, with its path, or the name is unknown.
     pub fn check_params(&self, method: &str, params: &Value) -> Result<(), SchemaError> {
-        self.check(&self.message(method)?.params.schema, params, "params")
+        self.check(self.definition(&self.message(method)?.params)?, params, "params")
     }
 
     /// Checks the result of a method of either side.
@@ -35,23 +38,7 @@ impl Validator {
     /// # Errors
     /// As for [`Self::check_params`].
     pub fn check_result(&self, method: &str, result: &Value) -> Result<(), SchemaError> {
-        self.check(&self.result(method)?.schema, result, "result")
-    }
-
-    /// Decodes parameters into their type and encodes them again.
-    ///
-    /// # Errors
-    /// If they do not fit the type, or the name is unknown.
-    pub fn recode_params(&self, method: &str, params: &Value) -> Result<Value, SchemaError> {
-        (self.message(method)?.params.recode)(&params.to_string())
-    }
-
-    /// Decodes a result into its type and encodes it again.
-    ///
-    /// # Errors
-    /// As for [`Self::recode_params`].
-    pub fn recode_result(&self, method: &str, result: &Value) -> Result<Value, SchemaError> {
-        (self.result(method)?.recode)(&result.to_string())
+        self.check(self.definition(self.result(method)?)?, result, "result")
     }
 
     /// Checks a value against the named definition.
@@ -62,21 +49,37 @@ impl Validator {
         self.check(self.definition(definition)?, value, definition)
     }
 
-    fn message(&self, method: &str) -> Result<&MessageSchema, SchemaError> {
-        let message = self.surface.messages().find(|message| message.method == method);
+    /// Name of the type of a message's parameters.
+    #[must_use]
+    pub fn params_type(&self, method: &str) -> Option<&'static str> {
+        self.message(method).ok().map(|message| message.params.as_str())
+    }
+
+    /// Name of the type of a method's result.
+    #[must_use]
+    pub fn result_type(&self, method: &str) -> Option<&'static str> {
+        self.result(method).ok()
+    }
+
+    /// The schema of a type.
+    ///
+    /// # Errors
+    /// If the surface has no type of that name.
+    pub fn definition(&self, name: &str) -> Result<&'static Value, SchemaError> {
+        let definition = artifacts::document(self.experimental).definitions.get(name);
+        definition.ok_or_else(|| SchemaError::unknown_name(format!("no type is named `{name}`")))
+    }
+
+    fn message(&self, method: &str) -> Result<&'static Message, SchemaError> {
+        let message = artifacts::document(self.experimental).messages.row(method);
         message.ok_or_else(|| SchemaError::unknown_name(format!("no message is named `{method}`")))
     }
 
-    fn result(&self, method: &str) -> Result<&Part, SchemaError> {
-        let result = self.message(method)?.result.as_ref();
+    fn result(&self, method: &str) -> Result<&'static str, SchemaError> {
+        let result = self.message(method)?.result.as_deref();
         result.ok_or_else(|| {
             SchemaError::unknown_name(format!("`{method}` is a notification: it has no result"))
         })
-    }
-
-    fn definition(&self, name: &str) -> Result<&Value, SchemaError> {
-        let definition = self.surface.definitions.get(name);
-        definition.ok_or_else(|| SchemaError::unknown_name(format!("no type is named `{name}`")))
     }
 
     fn check(&self, schema: &Value, value: &Value, path: &str) -> Result<(), SchemaError> {

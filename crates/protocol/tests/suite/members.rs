@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
-use protocol::generate::{self, SchemaError, Validator, example_of};
+use protocol::generate::{self, SchemaError, example_of};
 use protocol::{METHODS, SERVER_REQUESTS};
 use serde_json::{Map, Value, json};
 
@@ -190,12 +190,11 @@ fn is_strict(schema: &Map<String, Value>) -> bool {
 fn run(cases: &MakeCases<'_>, check: &dyn Fn(&str, &Case, &Read<'_>)) -> usize {
     let definitions = definitions();
     let walk = Walk { definitions: &definitions, cases };
-    let validator: Validator = generate::validator(true);
     let mut number = 0;
     for (method, is_result, name) in sent_by_client() {
         let read = |value: &Value| match is_result {
-            false => validator.recode_params(&method, value),
-            true => validator.recode_result(&method, value),
+            false => generate::recode_params(&method, value),
+            true => generate::recode_result(&method, value),
         };
         let reference = json!({ "$ref": format!("#/$defs/{name}") });
         for case in walk.walk(&reference, &mut Vec::new()) {
