@@ -21,7 +21,7 @@ const SDK: &str = "sdk/typescript";
 /// Where the SDK is compiled, below the target folder: a checkout stays as it was.
 const COMPILED: &str = "typescript-package";
 
-/// What follows the processor in the name of a package with a static program.
+/// Follows the processor in the name of a package with a static program.
 const MUSL: &str = "-musl";
 
 /// The launcher, the program for glibc, and the SDK.
