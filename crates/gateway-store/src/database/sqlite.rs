@@ -70,8 +70,10 @@ impl Sqlite {
             return Err(Error::failed(format!("SQLite {found} is too old")));
         }
         let path = file.to_owned();
-        let migrated =
-            tokio::task::spawn_blocking(move || migrations::sqlite(&mut connect(&path)?));
+        let migrated = tokio::task::spawn_blocking(move || {
+            make_private(&path).map_err(|error| Error::failed(error.to_string()).at(&path))?;
+            migrations::sqlite(&mut connect(&path)?)
+        });
         migrated.await.map_err(|error| Error::new(ErrorKind::Failed).caused_by(error))??;
         Ok(Self {
             read: Worker::start(file, Lane::Read)?,
@@ -174,6 +176,37 @@ fn connect(file: &Path) -> Result<Connection, Error> {
         Ok(connection)
     };
     open().map_err(|error| sqlite_error(error).at(file))
+}
+
+/// Creates the file so that only its owner can read it, and takes an existing one from others: it has the files of
+/// batches, and whoever may write could add keys. SQLite gives the files next to it the same permissions.
+fn make_private(file: &Path) -> std::io::Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    options.read(true).write(true).create(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+        let opened = options.mode(0o600).open(file)?;
+        let found = opened.metadata()?.permissions().mode();
+        if found & 0o077 != 0 {
+            let closed = opened.set_permissions(PermissionsExt::from_mode(found & 0o700));
+            match closed {
+                Ok(()) => {
+                    tracing::warn!(
+                        "{} was accessible to other users, and no longer is",
+                        file.display()
+                    );
+                }
+                // It belongs to another user.
+                Err(error) => {
+                    tracing::warn!("{} is accessible to other users: {error}", file.display());
+                }
+            }
+        }
+    }
+    #[cfg(not(unix))]
+    options.open(file)?;
+    Ok(())
 }
 
 /// Waits before the next attempt to take a lock, after `attempts` failed ones; gives up after [`BUSY`], however long
