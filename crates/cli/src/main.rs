@@ -245,7 +245,7 @@ fn run(arguments: Arguments, given: InheritedSockets) -> anyhow::Result<ExitCode
         Command::Fork(arguments) => runtime.block_on(terminal::fork(arguments, environment()?)),
         Command::Resume(arguments) => runtime.block_on(terminal::resume(arguments, environment()?)),
         Command::Gateway(arguments) => {
-            runtime.block_on(gateway_command::run(arguments, environment))
+            runtime.block_on(gateway_command::run(arguments, environment, given))
         }
         Command::Login(arguments) => runtime.block_on(login::login(arguments, environment()?)),
         Command::Logout(arguments) => runtime.block_on(login::logout(arguments, environment()?)),

@@ -31,7 +31,7 @@ use crate::tenants::Tier;
 /// The resolved configuration.
 #[derive(Debug)]
 pub struct Settings {
-    /// `host:port`; port 0 selects a free one.
+    /// `host:port`; port 0 selects a free one. `systemd://` is the socket that a service manager passed.
     pub listen: String,
     /// The bearer token of the administration API; without it, that API is closed.
     pub admin_token: Option<Secret>,

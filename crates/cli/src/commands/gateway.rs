@@ -1,5 +1,7 @@
 //! `agentd gateway`: the hosted API in front of model servers.
 
+mod init;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock, Weak};
@@ -11,6 +13,7 @@ use gateway_policy::settings::{LoadContext, Settings};
 use rand::TryRngCore;
 use tokio::net::TcpListener;
 
+use crate::commands::listen::{self, InheritedSockets};
 use crate::commands::{asked_to_end, eprint, print};
 use crate::environment::Environment;
 use crate::log;
@@ -18,8 +21,14 @@ use crate::log;
 /// The folder in the home that holds the store of a gateway without a configuration file.
 const FOLDER: &str = "gateway";
 
+/// In place of an address: the socket that a service manager passed.
+const SYSTEMD: &str = "systemd://";
+
 #[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Arguments {
+    #[command(subcommand)]
+    action: Option<Action>,
     // The id is that of the option which all other subcommands have under this name: it takes the
     // place of that one.
     /// The configuration file; without one, the offline model responds and a key is created and shown
@@ -28,6 +37,12 @@ pub(crate) struct Arguments {
     /// Check the configuration and exit
     #[arg(long, requires = "overrides")]
     check: bool,
+}
+
+#[derive(clap::Subcommand)]
+enum Action {
+    /// Write a configuration and a token for the administration into a folder
+    Init(init::Arguments),
 }
 
 /// A thread for each processor that this process may use; on a single one nothing is handed from
@@ -47,8 +62,12 @@ pub(crate) fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
 pub(crate) async fn run(
     arguments: Arguments,
     environment: impl FnOnce() -> anyhow::Result<Environment>,
+    given: InheritedSockets,
 ) -> anyhow::Result<ExitCode> {
     let environment = environment()?;
+    if let Some(Action::Init(arguments)) = &arguments.action {
+        return init::run(arguments, &environment);
+    }
     let offline = Offline::start()?;
     let config = arguments.config.map(PathBuf::from);
     let source = Source { environment, config, offline: offline.base_url.clone() };
@@ -64,9 +83,7 @@ pub(crate) async fn run(
         print(format_args!("the configuration is valid"))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let listener = TcpListener::bind(&settings.listen).await.with_context(|| {
-        format!("cannot listen on {}; set `listen` to another address", settings.listen)
-    })?;
+    let listener = listen(&settings.listen, given).await?;
     let address = listener.local_addr()?;
     let machine = gateway_environment::Environment {
         clock: Arc::new(SteadyClock::start()),
@@ -108,6 +125,16 @@ pub(crate) async fn run(
         eprint(format_args!("agentd: some requests were cut off by the shutdown"));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Listens on an address, or on the socket that the service manager passed: that one stays open while the gateway
+/// is restarted, so that no connection is refused.
+async fn listen(at: &str, given: InheritedSockets) -> anyhow::Result<TcpListener> {
+    if at == SYSTEMD {
+        return listen::inherited_tcp(given).with_context(|| format!("`listen = \"{SYSTEMD}\"`"));
+    }
+    let bound = TcpListener::bind(at).await;
+    bound.with_context(|| format!("cannot listen on {at}; set `listen` to another address"))
 }
 
 fn warn(settings: &Settings) {

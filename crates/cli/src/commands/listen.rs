@@ -226,6 +226,35 @@ pub(crate) type InheritedSockets = listenfd::ListenFd;
 #[cfg(not(unix))]
 pub(crate) type InheritedSockets = ();
 
+/// The only socket that was passed, which listens on an address.
+///
+/// # Errors
+/// There is none, there are several, or it is of another kind.
+#[cfg(unix)]
+pub(crate) fn inherited_tcp(
+    mut given: InheritedSockets,
+) -> anyhow::Result<tokio::net::TcpListener> {
+    if given.len() != 1 {
+        bail!(
+            "{} sockets were passed to this process (see LISTEN_FDS and LISTEN_PID); let a socket unit with one \
+             address start this program",
+            given.len()
+        );
+    }
+    let taken = given.take_tcp_listener(0).context("the socket that was passed cannot be used")?;
+    let socket = taken.context("the socket that was passed is in use already")?;
+    match Listener::given_tcp(socket) {
+        Ok(Listener::Tcp(listener)) => Ok(listener),
+        Ok(_) => bail!("the socket that was passed is not for TCP"),
+        Err(error) => Err(error).context("the socket that was passed cannot be used"),
+    }
+}
+
+#[cfg(not(unix))]
+pub(crate) fn inherited_tcp((): InheritedSockets) -> anyhow::Result<tokio::net::TcpListener> {
+    bail!("this system passes no sockets; give an address")
+}
+
 #[cfg(unix)]
 fn inherited_sockets(given: &mut InheritedSockets) -> anyhow::Result<Vec<Listener>> {
     if given.len() == 0 {

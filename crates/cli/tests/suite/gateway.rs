@@ -262,3 +262,53 @@ fn a_store_of_the_limits_that_cannot_be_used_ends_the_start() {
     }
     assert!(!errors.contains("secret-word"), "{errors}");
 }
+
+#[test]
+fn init_writes_what_a_gateway_begins_with() {
+    let env = TestEnvironment::new();
+    let run = |arguments: &[&str]| env.run(&[&["gateway", "init"][..], arguments].concat());
+    let output = run(&["new/place"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let folder = env.work().join("new/place");
+    for name in ["gateway.toml", "admin.token"] {
+        let mode = std::fs::metadata(folder.join(name)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{name}");
+    }
+    let config = folder.join("gateway.toml");
+    let text = std::fs::read_to_string(&config).unwrap();
+    std::fs::write(&config, text.replace("127.0.0.1:8080", "127.0.0.1:0")).unwrap();
+    let check = env.run(&["gateway", "--config", config.to_str().unwrap(), "--check"]);
+    assert!(check.status.success() && stderr(&check).is_empty(), "{}", stderr(&check));
+    let (gateway, _) = Gateway::start(&env, &["--config", config.to_str().unwrap()]);
+    let token = std::fs::read_to_string(folder.join("admin.token")).unwrap();
+    let (head, body) = gateway.ask("GET /v1/organizations", token.trim(), "");
+    assert!(head.starts_with("HTTP/1.1 200") && body.contains("org-default"), "{head} {body}");
+    let mode = std::fs::metadata(folder.join("gateway.db")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "the store");
+    gateway.end();
+    let again = run(&["new/place"]);
+    assert_eq!(again.status.code(), Some(2));
+    assert!(
+        stderr(&again).contains("new/place/gateway.toml is there already"),
+        "{}",
+        stderr(&again)
+    );
+    let output = run(&["other", "--upstream", "https://m.test/v1", "--env-key", "MODELS_KEY"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let other = env.work().join("other/gateway.toml");
+    let check = env
+        .agentd(&["gateway", "--check", "--config", other.to_str().unwrap()])
+        .env("MODELS_KEY", "sk-of-the-upstream")
+        .output()
+        .unwrap();
+    assert!(check.status.success(), "{}", stderr(&check));
+    for (arguments, expected) in [
+        (&["third", "--upstream", "m.test"][..], "https://models.example/v1"),
+        (&["third", "--env-key", "K"], "--upstream"),
+    ] {
+        let output = run(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(stderr(&output).contains(expected), "{}", stderr(&output));
+    }
+    assert!(!env.work().join("third").exists());
+}

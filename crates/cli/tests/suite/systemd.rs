@@ -1,4 +1,5 @@
-//! `agentd app-server --listen systemd://`: sockets passed on by a service manager.
+//! `agentd app-server --listen systemd://` and a gateway with `listen = "systemd://"`: sockets passed on by a service
+//! manager.
 
 use std::fs::{self, File};
 use std::net::{TcpListener, UdpSocket};
@@ -6,6 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::{Command, Stdio};
 
+use crate::common::gateway::configured;
 use crate::common::socket::{Socket, get};
 use crate::common::{Running, TestEnvironment, stderr, stdout};
 use serde_json::json;
@@ -15,6 +17,15 @@ const ELSEWHERE: i32 = 100;
 
 /// Starts the server with these descriptors passed on; `count` is the announced number.
 fn passed_sockets(
+    env: &TestEnvironment,
+    sockets: &[BorrowedFd<'_>],
+    count: usize,
+    arguments: &[&str],
+) -> PassedSockets {
+    passed_to(env, sockets, count, &[&["app-server", "--listen", "systemd://"], arguments].concat())
+}
+
+fn passed_to(
     env: &TestEnvironment,
     sockets: &[BorrowedFd<'_>],
     count: usize,
@@ -38,7 +49,6 @@ fn passed_sockets(
     command
         .args(["-c", &script])
         .arg(agentd.get_program())
-        .args(["app-server", "--listen", "systemd://"])
         .args(arguments)
         .env_clear()
         .envs(agentd.get_envs().filter_map(|(name, value)| Some((name, value?))))
@@ -146,5 +156,46 @@ fn wrong_socket_counts_are_refused() {
     refuse(passed_sockets(&env, &[good.as_fd()], 1000, &[]), UNUSABLE);
     for count in [0, usize::MAX] {
         refuse(passed_sockets(&env, &[good.as_fd()], count, &[]), NONE);
+    }
+}
+
+#[test]
+fn a_gateway_is_restarted_without_a_refused_connection() {
+    let env = TestEnvironment::new();
+    let config = configured(&env, "");
+    let text = fs::read_to_string(&config).unwrap();
+    fs::write(&config, text.replace("127.0.0.1:0", "systemd://")).unwrap();
+    let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = tcp.local_addr().unwrap().to_string();
+    let start = || {
+        let arguments = ["gateway", "--config", &config];
+        let server = start(&env, passed_to(&env, &[tcp.as_fd()], 1, &arguments));
+        assert_eq!(server.line_with(""), format!("listening on http://{address}"));
+        server
+    };
+    let first = start();
+    assert_eq!(get(&address, "/healthz"), 200);
+    first.signal("TERM");
+    assert!(first.end_with_input_open().0.success());
+    // It waits in the queue of the socket.
+    let waiting = std::thread::spawn({
+        let address = address.clone();
+        move || get(&address, "/healthz")
+    });
+    let second = start();
+    assert_eq!(waiting.join().unwrap(), 200);
+    second.signal("TERM");
+    assert!(second.end_with_input_open().0.success());
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    for (sockets, expected) in [
+        (&[][..], "0 sockets were passed"),
+        (&[tcp.as_fd(), other.as_fd()], "2 sockets were passed"),
+        (&[File::open("/dev/null").unwrap().as_fd()], "cannot be used"),
+    ] {
+        let arguments = ["gateway", "--config", &config];
+        let output = passed_to(&env, sockets, sockets.len(), &arguments).command.output().unwrap();
+        let said = stderr(&output);
+        assert!(!output.status.success() && said.contains(expected), "{said}");
+        assert!(said.contains("`listen = \"systemd://\"`"), "{said}");
     }
 }
