@@ -32,6 +32,8 @@
 //! - **Identity** (`identity.rs`): before and after each write the writer checks that the database
 //!   and its log are still at their paths and have not become shorter. If not, nothing further is
 //!   stored or reported as stored, and the log is kept for the next start.
+//! - **The log** (`log_writes.rs`): what a commit appends to the write-ahead log is written in one
+//!   piece, not frame by frame.
 //! - **Salvage** (`salvage/`) reads the pages of a damaged database itself, recognizes rows by
 //!   their shape and keys, and fills a new database under the same keys, which replaces the
 //!   damaged one when complete. Lost rows of threads and turns are reconstructed from the rows
@@ -52,6 +54,7 @@ mod joined;
 mod keys;
 mod lease;
 mod lineage;
+mod log_writes;
 mod opening;
 mod owner;
 mod paths;

@@ -15,7 +15,7 @@ use rusqlite::{Connection, OpenFlags};
 use crate::sqlite::failure::Failure;
 use crate::sqlite::identity::Identity;
 use crate::sqlite::paths::{OWNERS, note_damage, restrict};
-use crate::sqlite::{owner, schema};
+use crate::sqlite::{log_writes, owner, schema};
 use crate::{StoreError, Synchronous};
 
 /// The first version that does not lose committed pages when a write-ahead log is reset during a
@@ -62,7 +62,7 @@ impl Target {
     pub(crate) fn connect(&self, role: Role) -> Result<Connection, StoreError> {
         self.check_files()?;
         let open = || -> Result<Connection, Failure> {
-            let mut conn = self.open(false)?;
+            let mut conn = self.open(role, false)?;
             self.configure(&mut conn, role)?;
             Ok(conn)
         };
@@ -79,7 +79,7 @@ impl Target {
     pub(crate) fn prepare(&self) -> Result<Connection, StoreError> {
         check_linked_version()?;
         let open = || -> Result<Connection, Failure> {
-            let mut conn = self.open(true)?;
+            let mut conn = self.open(Role::Writer, true)?;
             // By path, because closing another file handle would release SQLite's locks on the
             // file. Until here only the folder is private; the log files copy this mode.
             restrict(&self.path, 0o600)?;
@@ -96,12 +96,16 @@ impl Target {
         open().map_err(|failure| failure.at(&self.path))
     }
 
-    fn open(&self, create: bool) -> Result<Connection, Failure> {
+    fn open(&self, role: Role, create: bool) -> Result<Connection, Failure> {
         let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         if create {
             flags |= OpenFlags::SQLITE_OPEN_CREATE;
         }
-        let conn = Connection::open_with_flags(&self.path, flags)?;
+        let file_system = if role == Role::Writer { log_writes::file_system() } else { None };
+        let conn = match file_system {
+            Some(name) => Connection::open_with_flags_and_vfs(&self.path, flags, name)?,
+            None => Connection::open_with_flags(&self.path, flags)?,
+        };
         conn.busy_timeout(BUSY_TIMEOUT)?;
         Ok(conn)
     }

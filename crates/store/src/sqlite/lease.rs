@@ -6,7 +6,7 @@ use std::path::Path;
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
 use crate::sqlite::failure::Failure;
-use crate::sqlite::{apply, owner, read, recovery};
+use crate::sqlite::{apply, log_writes, owner, read, recovery};
 use crate::{OpenedThread, StoreError, Write};
 
 /// A thread whose lease `me` has just taken.
@@ -58,7 +58,7 @@ pub(crate) fn open_thread(
     let stored = read::thread(&transaction, thread)?
         .ok_or_else(|| StoreError::ThreadNotFound { thread: thread.to_owned() })?;
     let last_turn = read::last_turn(&transaction, thread)?;
-    transaction.commit()?;
+    log_writes::in_one_piece(|| transaction.commit())?;
     Ok(OpenedThread { stored, last_turn, orphans })
 }
 
@@ -75,14 +75,21 @@ pub(crate) fn write_unloaded(
     let taken = take(&transaction, owners, me, thread)?;
     writes.iter().try_for_each(|write| apply::apply(&transaction, me, write))?;
     if !taken.held_before {
-        release(&transaction, me, thread)?;
+        release_one(&transaction, me, thread)?;
     }
-    transaction.commit()?;
+    log_writes::in_one_piece(|| transaction.commit())?;
     Ok(())
 }
 
-/// Releases the lease of a thread.
-pub(crate) fn release(conn: &Connection, me: &str, thread: &str) -> Result<(), Failure> {
+/// Releases the leases of threads.
+pub(crate) fn release(conn: &mut Connection, me: &str, threads: &[String]) -> Result<(), Failure> {
+    let transaction = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    threads.iter().try_for_each(|thread| release_one(&transaction, me, thread))?;
+    log_writes::in_one_piece(|| transaction.commit())?;
+    Ok(())
+}
+
+fn release_one(conn: &Connection, me: &str, thread: &str) -> Result<(), Failure> {
     conn.prepare_cached("UPDATE thread SET lease = NULL WHERE id = ?1 AND lease = ?2")?
         .execute([thread, me])?;
     Ok(())

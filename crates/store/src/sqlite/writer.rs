@@ -1,5 +1,6 @@
 //! The thread that writes. Commits that are queued during a transaction share the next one, each
-//! with its own savepoint, and complete when it is committed. `apply` applies the writes.
+//! with its own savepoint, and complete when it is committed. `apply` applies the writes. Releases of
+//! leases share one, too: a server that ends releases those of all of its threads.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,13 +18,13 @@ use crate::sqlite::failure::Failure;
 use crate::sqlite::opening::Opening;
 use crate::sqlite::owner::OwnerLock;
 use crate::sqlite::pool::Pool;
-use crate::sqlite::{apply, joined, lease, recovery};
+use crate::sqlite::{apply, joined, lease, log_writes, recovery};
 use crate::{OpenedThread, OrphanedTurn, StoreError, Write};
 
 /// Jobs in the queue; further ones wait in their callers.
 pub(crate) const QUEUE: usize = 256;
 
-/// Commits per transaction, to bound the latency of the first one.
+/// Commits or releases per transaction, to bound the latency of the first one.
 const GROUP: usize = 256;
 
 /// Log size, in pages of 4 KiB, from which a reader thread copies it into the database.
@@ -55,6 +56,9 @@ pub(crate) enum Job {
     /// Finishes the queue, then ends the thread.
     Close(oneshot::Sender<Result<(), StoreError>>),
 }
+
+/// A thread whose lease is released, and the channel for the result.
+type Released = (String, oneshot::Sender<Result<(), StoreError>>);
 
 /// A job, and its permit of the queue, which is released when the writer takes the job.
 pub(crate) type Queued = (Job, OwnedSemaphorePermit);
@@ -99,7 +103,10 @@ impl Writer {
                 match job {
                     Job::Commit(commit) => {
                         let group;
-                        (group, next) = self.gather(commit);
+                        (group, next) = self.gather(commit, |job| match job {
+                            Job::Commit(commit) => Ok(commit),
+                            other => Err(other),
+                        });
                         self.commit(group);
                         self.bound_log();
                     }
@@ -119,8 +126,12 @@ impl Writer {
                         self.bound_log();
                     }
                     Job::Release(thread, reply) => {
-                        let me = self.owner.clone();
-                        let _ = reply.send(self.write(|conn| lease::release(conn, &me, &thread)));
+                        let group;
+                        (group, next) = self.gather((thread, reply), |job| match job {
+                            Job::Release(thread, reply) => Ok((thread, reply)),
+                            other => Err(other),
+                        });
+                        self.release(group);
                     }
                     // A failure is ignored: the rows have the same content, and reading them is
                     // only slower.
@@ -153,14 +164,18 @@ impl Writer {
         self.jobs.recv().ok().map(|(job, _)| job)
     }
 
-    /// Adds queued commits to the group, up to the first job of another kind.
-    fn gather(&mut self, first: Commit) -> (Vec<Commit>, Option<Job>) {
+    /// Adds queued jobs of the same kind to the group, up to the first of another kind.
+    fn gather<T>(
+        &mut self,
+        first: T,
+        same: impl Fn(Job) -> Result<T, Job>,
+    ) -> (Vec<T>, Option<Job>) {
         let mut group = vec![first];
         while group.len() < GROUP {
-            match self.jobs.try_recv() {
-                Ok((Job::Commit(commit), _)) => group.push(commit),
-                Ok((other, _)) => return (group, Some(other)),
-                Err(_) => break,
+            let Ok((job, _)) = self.jobs.try_recv() else { break };
+            match same(job) {
+                Ok(job) => group.push(job),
+                Err(other) => return (group, Some(other)),
             }
         }
         (group, None)
@@ -200,6 +215,16 @@ impl Writer {
     fn open_thread(&mut self, thread: &str) -> Result<OpenedThread, StoreError> {
         let (owners, me) = (self.lock.0.clone(), self.owner.clone());
         self.write(|conn| lease::open_thread(conn, &owners, &me, thread))
+    }
+
+    /// Releases leases in one transaction, and sends each result.
+    fn release(&mut self, group: Vec<Released>) {
+        let me = self.owner.clone();
+        let (threads, replies): (Vec<_>, Vec<_>) = group.into_iter().unzip();
+        let outcome = self.write(|conn| lease::release(conn, &me, &threads));
+        for reply in replies {
+            let _ = reply.send(outcome.clone());
+        }
     }
 
     fn write_unloaded(&mut self, thread: &str, writes: &[Write]) -> Result<(), StoreError> {
@@ -340,7 +365,7 @@ fn transact(
     execute(conn, "BEGIN IMMEDIATE")?;
     *started = true;
     let outcome = apply_group(conn, owner, group).and_then(|results| {
-        execute(conn, "COMMIT")?;
+        log_writes::in_one_piece(|| execute(conn, "COMMIT"))?;
         Ok(results)
     });
     if outcome.is_err() && !conn.is_autocommit() {

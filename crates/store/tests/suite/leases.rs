@@ -243,3 +243,31 @@ async fn only_own_turns_are_in_progress() {
     one.commit(vec![finish("a", "t")]).await.unwrap();
     assert_eq!(one.turns_in_progress("a").await.unwrap(), []);
 }
+
+#[tokio::test]
+async fn releases_that_wait_together_free_their_own_threads_only() {
+    for backend in Backend::ALL {
+        let store = backend.empty();
+        let ids: Vec<String> = (0..20).map(|number| format!("t{number}")).collect();
+        for id in &ids {
+            store.commit(vec![create(record(id, 1))]).await.unwrap();
+        }
+        let (released, kept) = ids.split_at(15);
+        // A thread that does not exist has no lease to release.
+        let names = released.iter().cloned().chain(["nothing".to_owned()]);
+        let waiting: Vec<_> = names
+            .map(|id| {
+                let store = store.clone();
+                tokio::spawn(async move { store.release(&id).await })
+            })
+            .collect();
+        for release in waiting {
+            release.await.unwrap().unwrap();
+        }
+        for id in &ids {
+            let write = start(id, "t", 1);
+            let is_lost = store.commit(vec![write]).await.is_err();
+            assert_eq!(is_lost, !kept.contains(id), "{backend:?}: {id}");
+        }
+    }
+}
