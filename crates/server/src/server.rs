@@ -36,6 +36,7 @@ use services::memories::Memories;
 use services::models::{Listings, Models};
 use services::notify::Notifier;
 use services::options::Options;
+use services::prompt_history::PromptHistory;
 use services::rules::CommandRules;
 use services::skills::{Skills, ThreadSkills};
 use services::snapshots::ShellSnapshots;
@@ -258,6 +259,7 @@ fn services(options: Arc<Options>, sandbox: Arc<Sandbox>) -> Services {
         defaults: defaults.clone(),
         notifier: Arc::new(Notifier::new(runner.clone(), options.clone())),
         idle_sleep: Arc::new(idle_sleep),
+        prompts: Arc::new(PromptHistory::new(&options.home)),
         mcp: mcp.clone(),
         skills: skills.clone(),
         undo: undo.clone(),
@@ -414,6 +416,7 @@ struct ActorServices {
     defaults: Arc<ThreadDefaults>,
     notifier: Arc<Notifier>,
     idle_sleep: Arc<IdleSleep>,
+    prompts: Arc<PromptHistory>,
     mcp: Arc<McpServers>,
     skills: Arc<Skills>,
     undo: Arc<UndoRecords>,
@@ -452,9 +455,10 @@ fn start_actor(
         let options = commands.options.clone();
         let mailbox = Mailbox::new(id.to_string(), machine.status(), services.threads.clone());
         let sender = mailbox.sender();
-        let beside = (services.notifier.clone(), services.idle_sleep.clone());
+        let shared =
+            (services.notifier.clone(), services.idle_sleep.clone(), services.prompts.clone());
         let hooks =
-            TurnHooks::new(id.clone(), (ephemeral, extra.agent.is_some()), options.clone(), beside);
+            TurnHooks::new(id.clone(), (ephemeral, extra.agent.is_some()), options.clone(), shared);
         let agent = extra.agent.clone();
         let call_senders =
             CallSenders { answers: mailbox.agent_answers(), commands: mailbox.sender() };

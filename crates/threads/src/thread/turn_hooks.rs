@@ -12,7 +12,7 @@ use tracing::Span;
 use services::idle_sleep::{Awake, IdleSleep};
 use services::notify::{Notifier, TurnPayload};
 use services::options::Options;
-use services::prompt_history::{self, HistoryEntry};
+use services::prompt_history::{self, HistoryEntry, PromptHistory};
 
 /// The side effects of a turn.
 pub struct TurnHooks {
@@ -24,6 +24,7 @@ pub struct TurnHooks {
     options: Arc<Options>,
     notifier: Arc<Notifier>,
     idle_sleep: Arc<IdleSleep>,
+    prompts: Arc<PromptHistory>,
     /// While a turn runs that wants it.
     awake: Option<Awake>,
     /// Of the running turn, for the user's program.
@@ -38,7 +39,7 @@ impl TurnHooks {
         thread: Id,
         (ephemeral, is_agent): (bool, bool),
         options: Arc<Options>,
-        (notifier, idle_sleep): (Arc<Notifier>, Arc<IdleSleep>),
+        (notifier, idle_sleep, prompts): (Arc<Notifier>, Arc<IdleSleep>, Arc<PromptHistory>),
     ) -> Self {
         Self {
             thread,
@@ -47,6 +48,7 @@ impl TurnHooks {
             options,
             notifier,
             idle_sleep,
+            prompts,
             awake: None,
             inputs: Vec::new(),
             answer: None,
@@ -124,13 +126,13 @@ impl TurnHooks {
         {
             return;
         }
-        let options = self.options.clone();
+        let prompts = self.prompts.clone();
         let (thread, text) = (self.thread.clone(), text.to_owned());
         let max_bytes = history.max_bytes.map(|bytes| *bytes);
-        let ts = options.clock.now_ms() / 1000;
+        let ts = self.options.clock.now_ms() / 1000;
         tokio::task::spawn_blocking(move || {
             let entry = HistoryEntry { session_id: &thread, ts, text: &text };
-            if let Err(error) = prompt_history::append(&options.home, &entry, max_bytes) {
+            if let Err(error) = prompts.append(&entry, max_bytes) {
                 tracing::warn!(target: "server::history", "{}: {error}", prompt_history::FILE);
             }
         });
