@@ -76,6 +76,11 @@ impl CommandRunner {
         self.sandbox.degradation().await
     }
 
+    /// See [`Sandbox::is_known_whole`].
+    pub fn is_known_whole(&self) -> bool {
+        self.sandbox.is_known_whole()
+    }
+
     /// Finds out what works on this machine, before the first command would.
     pub async fn prepare(&self) {
         self.sandbox.prepare().await;

@@ -1,7 +1,7 @@
 //! Folders that clients name, checked off the runtime's threads: a file system that does not answer
 //! costs one request an error.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use files::Pool;
 
@@ -53,5 +53,10 @@ pub async fn check_cwd(files: &Pool, path: PathBuf) -> Result<PathBuf, Error> {
     if files.run(&path, move || candidate.is_dir()).await? {
         return Ok(path);
     }
-    Err(Error::invalid_params(format!("`cwd`: {} is not a folder", path.display())))
+    Err(not_a_folder(&path))
+}
+
+/// The error about a `cwd` that is not a folder.
+pub fn not_a_folder(path: &Path) -> Error {
+    Error::invalid_params(format!("`cwd`: {} is not a folder", path.display()))
 }

@@ -29,7 +29,7 @@ use services::thread_defaults::{Parts, ThreadDefaults};
 use services::thread_port::{Extra, ThreadHandle};
 use services::thread_store::{NewThread, ThreadStore};
 use services::updates::Updates;
-use services::{convert, git, stored, warnings};
+use services::{convert, folders, git, stored, warnings};
 
 pub use fork::Fork;
 pub use overrides::ClientOverrides;
@@ -68,7 +68,8 @@ pub struct LoadedThread {
 }
 
 impl ThreadLoader {
-    /// Makes a new thread: stored before a client can see it, unless it is ephemeral.
+    /// Makes a new thread: stored before a client can see it, unless it is ephemeral. The folder that the
+    /// client names need not have been looked at.
     pub async fn new_thread(
         &self,
         clients: Clients<'_>,
@@ -100,8 +101,8 @@ impl ThreadLoader {
         }
         let origin = origin(&loaded, &cwd, overrides, None);
         let config = Arc::new(loaded.resolved.config);
-        self.mcp.require(&cwd, &config).await?;
         let Start { new, extra, parts, replacements } = start_of.map_err(Error::from)?;
+        self.mcp.require(&cwd, &config).await?;
         for (peer, problem) in to_each(clients, &replacements) {
             warnings::send_plain(peer, problem.clone());
         }
@@ -383,6 +384,9 @@ impl Start {
         cwd: PathBuf,
         extra: Extra,
     ) -> Result<Self, NotStarted> {
+        if client.cwd.is_some() && !cwd.is_dir() {
+            return Err(folders::not_a_folder(&cwd).into());
+        }
         let mut settings = defaults.settings(config, &cwd);
         let overrides = client.checked(config, defaults, &cwd)?;
         let is_chosen = overrides.model.is_some() || config.model.is_some();

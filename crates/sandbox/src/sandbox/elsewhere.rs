@@ -28,6 +28,10 @@ impl Sandbox {
         Some(WHY.to_owned())
     }
 
+    pub fn is_known_whole(&self) -> bool {
+        false
+    }
+
     #[allow(clippy::unused_async, reason = "as on Linux")]
     pub async fn report(&self) -> Vec<LayerStatus> {
         vec![LayerStatus { layer: "bubblewrap", usable: false, detail: WHY.to_owned() }]

@@ -132,6 +132,12 @@ impl Sandbox {
         })
     }
 
+    /// Returns whether all parts of the sandbox are known to work, which a first look finds out.
+    pub fn is_known_whole(&self) -> bool {
+        let detected = self.detected.get();
+        detected.is_some_and(|detected| layers(self.config.layer, detected).0.is_ok())
+    }
+
     async fn detected(&self) -> &Arc<Detected> {
         self.detected.get_or_init(|| async { Arc::new(self.detect().await) }).await
     }

@@ -10,6 +10,7 @@ mod reconnect;
 mod tools;
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 
 use protocol::permission::{ActivePermissionProfile, PermissionProfileModification};
 use protocol::*;
@@ -64,7 +65,9 @@ impl ThreadMethods<Caller> for Server {
             dynamic_tools: tools::checked(params.dynamic_tools.unwrap_or_default())?,
             ..Extra::default()
         };
-        let overrides = self.client_overrides(given, params.personality).await?;
+        // The loader looks at the folder, together with what it reads there.
+        let cwd = given.cwd.as_deref().map(|cwd| folders::absolute("cwd", cwd)).transpose()?;
+        let overrides = opening_overrides(given, cwd, params.personality);
         let ephemeral = params.ephemeral.unwrap_or(false);
         let handle =
             self.services.loader.new_thread(caller.clients(), overrides, ephemeral, extra).await?;
@@ -366,21 +369,8 @@ impl Server {
         given: OpeningOverrides,
         personality: Option<Personality>,
     ) -> Result<ClientOverrides, Error> {
-        Ok(ClientOverrides {
-            model: given.model,
-            model_provider: given.model_provider,
-            service_tier: given.service_tier,
-            cwd: folders::optional_cwd(&self.services.files, given.cwd.as_deref()).await?,
-            approval_policy: given.approval_policy,
-            approvals_reviewer: given.approvals_reviewer,
-            sandbox: given.sandbox,
-            permissions: given.permissions,
-            personality,
-            base_instructions: given.base_instructions,
-            developer_instructions: given.developer_instructions,
-            config: given.config.map(|config| config.into_iter().collect()),
-            ..ClientOverrides::default()
-        })
+        let cwd = folders::optional_cwd(&self.services.files, given.cwd.as_deref()).await?;
+        Ok(opening_overrides(given, cwd, personality))
     }
 
     /// The loaded thread of that id.
@@ -450,6 +440,9 @@ impl Server {
     /// the first look runs a program.
     fn warn_of_sandbox(&self, caller: &Caller) {
         let (runner, peer) = (self.services.runner.clone(), caller.peer.clone());
+        if runner.is_known_whole() {
+            return;
+        }
         let gate = caller.gate();
         tokio::spawn(async move {
             gate.opened().await;
@@ -464,6 +457,29 @@ impl Server {
         let found = self.services.store.get().await?.thread(id).await?;
         let found = found.ok_or_else(|| Error::unknown_thread(id))?;
         Ok(wire::stored(&found, ThreadStatus::NotLoaded, turns))
+    }
+}
+
+/// The client's settings for opening a thread in `cwd`.
+fn opening_overrides(
+    given: OpeningOverrides,
+    cwd: Option<PathBuf>,
+    personality: Option<Personality>,
+) -> ClientOverrides {
+    ClientOverrides {
+        model: given.model,
+        model_provider: given.model_provider,
+        service_tier: given.service_tier,
+        cwd,
+        approval_policy: given.approval_policy,
+        approvals_reviewer: given.approvals_reviewer,
+        sandbox: given.sandbox,
+        permissions: given.permissions,
+        personality,
+        base_instructions: given.base_instructions,
+        developer_instructions: given.developer_instructions,
+        config: given.config.map(|config| config.into_iter().collect()),
+        ..ClientOverrides::default()
     }
 }
 
