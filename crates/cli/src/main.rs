@@ -179,6 +179,17 @@ fn main() -> ExitCode {
     }
 }
 
+/// The number of threads that run tasks. A second one would be woken for most events of a single client,
+/// and find nothing to do. The terminal program has a thread of its own, and its server one client.
+fn workers(command: Option<&Command>) -> usize {
+    let has_one_client = match command {
+        None | Some(Command::Resume(_) | Command::Fork(_)) => true,
+        Some(Command::AppServer(arguments)) => arguments.serves_one_client(),
+        Some(_) => false,
+    };
+    if has_one_client { 1 } else { 2 }
+}
+
 fn run(arguments: Arguments, given: InheritedSockets) -> anyhow::Result<ExitCode> {
     let mut overrides = arguments.config.overrides;
     if let Some(profile) = arguments.config.profile {
@@ -186,16 +197,10 @@ fn run(arguments: Arguments, given: InheritedSockets) -> anyhow::Result<ExitCode
     }
     let runtime = match &arguments.command {
         Some(Command::Gateway(_)) => gateway_command::runtime()?,
-        command => {
-            // The terminal program has a thread of its own, and its server one client: a second worker
-            // would be woken for most events of a stream, and find nothing to do.
-            let is_terminal = matches!(command, None | Some(Command::Resume(_) | Command::Fork(_)));
-            let workers = if is_terminal { 1 } else { 2 };
-            tokio::runtime::Builder::new_multi_thread()
-                .worker_threads(workers)
-                .enable_all()
-                .build()?
-        }
+        command => tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(workers(command.as_ref()))
+            .enable_all()
+            .build()?,
     };
     for (names, on) in [(&arguments.config.enable, true), (&arguments.config.disable, false)] {
         for name in names {
@@ -324,5 +329,22 @@ mod tests {
             &[],
             &[],
         );
+    }
+
+    #[test]
+    fn programs_with_one_client_have_one_worker() {
+        for (given, expected) in [
+            ("agentd", 1),
+            ("agentd resume", 1),
+            ("agentd app-server", 1),
+            ("agentd app-server --listen stdio://", 1),
+            ("agentd app-server --listen ws://127.0.0.1:0", 2),
+            ("agentd app-server --listen stdio:// --listen unix://", 2),
+            ("agentd app-server --listen off", 2),
+            ("agentd mcp-server", 2),
+        ] {
+            let arguments = Arguments::try_parse_from(given.split(' ')).unwrap();
+            assert_eq!(workers(arguments.command.as_ref()), expected, "{given}");
+        }
     }
 }

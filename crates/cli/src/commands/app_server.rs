@@ -69,6 +69,11 @@ impl Arguments {
     pub(crate) fn dialect(&self) -> Option<Dialect> {
         Dialect::named(self.dialect.as_deref()?)
     }
+
+    /// Returns whether standard input and output are the only way to connect.
+    pub(crate) fn serves_one_client(&self) -> bool {
+        self.listen == [Address::Stdio]
+    }
 }
 
 #[derive(Subcommand)]
