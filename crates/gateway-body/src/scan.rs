@@ -91,6 +91,11 @@ impl<'a> Scan<'a> {
                 (self.found.prompt_cache_retention, self.found.prompt_cache_retention_member) =
                     text;
             }
+            b"prompt_cache_key" => match cursor.peek() {
+                Some(b'"') => self.found.prompt_cache_key = Some(text_of(cursor.string()?)),
+                // The model server says what is wrong with another type.
+                _ => self.skip(cursor)?,
+            },
             b"previous_response_id" => {
                 self.found.previous_response_id = self.text(cursor, "previous_response_id")?;
             }

@@ -197,6 +197,8 @@ pub struct Scanned {
     pub output_format: Option<Text>,
     /// `service_tier`.
     pub service_tier: Option<Text>,
+    /// `prompt_cache_key`, if it is a string.
+    pub prompt_cache_key: Option<Text>,
     /// `prompt_cache_retention`.
     pub prompt_cache_retention: Option<Text>,
     /// The range of that field.

@@ -3,6 +3,7 @@
 //! configuration file these are pure functions that never wait.
 
 pub mod announce;
+pub mod backends;
 pub mod dates;
 pub mod duration;
 pub mod environment;

@@ -9,6 +9,7 @@ mod models;
 mod pass_through;
 mod price;
 mod resolve;
+mod upstreams;
 mod wire;
 
 use std::fmt;
@@ -24,6 +25,7 @@ use hyper::header::HeaderValue;
 pub use pass_through::PassThrough;
 pub use price::{Price, Quantities};
 pub use resolve::LoadContext;
+pub use upstreams::{Backend, BackendNetwork, HealthCheck, KeySource, Upstream};
 pub use wire::{DropMembers, KeyHeader};
 
 use crate::tenants::Tier;
@@ -120,36 +122,6 @@ pub struct Server {
     pub drain: Duration,
     /// Time from a request in the background until its answer is settled, even if its end was not seen.
     pub background_expiry: Duration,
-}
-
-/// An upstream.
-#[derive(Debug)]
-pub struct Upstream {
-    /// Its name in the configuration.
-    pub name: Box<str>,
-    /// `https://host/v1`, without a trailing slash.
-    pub base: Base,
-    /// The bases of its regions.
-    pub regions: Vec<(Box<str>, Base)>,
-    /// Our credential for it.
-    pub key: Option<Secret>,
-    /// The header that has it.
-    pub key_header: KeyHeader,
-    /// Members that are removed from bodies.
-    pub drop_members: DropMembers,
-    /// Longest wait for the first byte of its response.
-    pub timeout: Duration,
-    /// Longest silence within its response.
-    pub idle_timeout: Duration,
-}
-
-impl Upstream {
-    /// Its base in a region, or outside of regions; `None` if it has none there.
-    #[must_use]
-    pub fn base_in(&self, region: Option<&str>) -> Option<&Base> {
-        let Some(region) = region else { return Some(&self.base) };
-        self.regions.iter().find(|(name, _)| **name == *region).map(|(_, base)| base)
-    }
 }
 
 /// The base URL of an upstream.

@@ -13,7 +13,7 @@ use crate::state::Gateway;
 use crate::traces;
 use gateway_body::Usage;
 use gateway_policy::plan::{Demand, Plan};
-use gateway_policy::settings::{Model, Price};
+use gateway_policy::settings::{Backend, Model, Price};
 use gateway_policy::tenants::Caller;
 use gateway_store::ledger::{Endpoint, Entry};
 
@@ -52,6 +52,8 @@ pub(crate) struct Facts {
     pub(crate) price: Option<Price>,
     /// True if it is a line of a batch.
     pub(crate) batch: bool,
+    /// The backend that got it last.
+    pub(crate) backend: Option<Arc<Backend>>,
     /// Its span, if it is traced.
     pub(crate) trace: Option<Traced>,
 }
@@ -86,6 +88,11 @@ impl Account {
     /// Settles the account.
     pub(crate) fn close(mut self, end: End) {
         self.settle(end);
+    }
+
+    /// Notes the backend that gets the request.
+    pub(crate) fn is_sent_to(&mut self, backend: &Arc<Backend>) {
+        self.facts.backend = Some(Arc::clone(backend));
     }
 
     /// Notes that the output does not show in the answer's text: without a usage, this much is charged.
@@ -237,6 +244,7 @@ impl Facts {
             project: self.caller.project.id.clone(),
             key: self.caller.key.clone(),
             model: self.model.name.clone(),
+            backend: self.backend.as_ref().map(|backend| backend.label.clone()).unwrap_or_default(),
             endpoint: self.endpoint,
             batch: self.batch,
         }

@@ -11,11 +11,13 @@
 mod account;
 mod answer;
 mod api;
+mod backends;
 mod batch;
 mod batch_runner;
 mod bill;
 mod calibration;
 mod day_use;
+mod dispatch;
 mod intake;
 mod later;
 mod later_kind;

@@ -26,8 +26,10 @@ pub(crate) struct Metrics {
     pub(crate) spend_alerts: Counter,
     /// `gateway_usage_invalid_total`.
     pub(crate) usage_invalid: Counter,
-    /// `gateway_upstream_seconds`, to the first byte of a response.
-    pub(crate) upstream_seconds: Histogram,
+    /// `gateway_upstream_seconds{backend}`, to the first byte of a response.
+    pub(crate) upstream_seconds: Family<OfBackend, Histogram, fn() -> Histogram>,
+    /// `gateway_upstream_failures_total{backend,reason}`.
+    pub(crate) upstream_failures: Family<FailedAt, Counter>,
     /// `gateway_open_requests`.
     pub(crate) open: Gauge,
     now: Now,
@@ -42,6 +44,7 @@ struct Now {
     spans_dropped: Gauge,
     limits_available: Gauge,
     store_in_touch: Gauge,
+    backend_available: Family<OfBackend, Gauge>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -56,6 +59,19 @@ pub(crate) struct Answered {
 pub(crate) struct Rejected {
     pub(crate) dimension: &'static str,
     pub(crate) scope: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+#[allow(missing_docs, reason = "the names of labels")]
+pub(crate) struct OfBackend {
+    pub(crate) backend: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+#[allow(missing_docs, reason = "the names of labels")]
+pub(crate) struct FailedAt {
+    pub(crate) backend: String,
+    pub(crate) reason: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -75,7 +91,8 @@ impl Default for Metrics {
             spend: Counter::default(),
             spend_alerts: Counter::default(),
             usage_invalid: Counter::default(),
-            upstream_seconds: Histogram::new(exponential_buckets(0.001, 2.0, 18)),
+            upstream_seconds: Family::new_with_constructor(seconds),
+            upstream_failures: Family::default(),
             open: Gauge::default(),
             now: Now::default(),
             registry: Registry::default(),
@@ -93,6 +110,8 @@ impl Default for Metrics {
         registry.register("usage_invalid", help, metrics.usage_invalid.clone());
         let help = "Time to the first byte of a model server's answer";
         registry.register("upstream_seconds", help, metrics.upstream_seconds.clone());
+        let help = "Requests that a model server failed";
+        registry.register("upstream_failures", help, metrics.upstream_failures.clone());
         registry.register("open_requests", "Requests under way", metrics.open.clone());
         let now = &metrics.now;
         for (name, help, gauge) in [
@@ -105,8 +124,14 @@ impl Default for Metrics {
         ] {
             registry.register(name, help, gauge.clone());
         }
+        let help = "Whether a model server gets requests";
+        registry.register("backend_available", help, now.backend_available.clone());
         Self { registry, ..metrics }
     }
+}
+
+fn seconds() -> Histogram {
+    Histogram::new(exponential_buckets(0.001, 2.0, 18))
 }
 
 impl Metrics {
@@ -120,6 +145,12 @@ impl Metrics {
         self.now.spans_dropped.set(shown(now.spans_dropped));
         self.now.limits_available.set(now.limits_available.into());
         self.now.store_in_touch.set(now.store_in_touch.into());
+        // Those that were removed from the configuration have no value.
+        self.now.backend_available.clear();
+        for (label, is_available) in &now.backends {
+            let backend = OfBackend { backend: label.clone() };
+            self.now.backend_available.get_or_create(&backend).set((*is_available).into());
+        }
         let mut page = String::new();
         // Writing to a string cannot fail.
         let _ = text::encode(&mut page, &self.registry);
@@ -138,4 +169,6 @@ pub(crate) struct Readings {
     pub(crate) limits_available: bool,
     /// True if the last call to the store succeeded.
     pub(crate) store_in_touch: bool,
+    /// The backends, with whether each is available.
+    pub(crate) backends: Vec<(String, bool)>,
 }

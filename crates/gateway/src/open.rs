@@ -8,6 +8,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use ratelimit::{ErrorKind, Limits, Memory, Redis, RedisOptions};
 
+use crate::backends::{self, Backends};
 use crate::batch;
 use crate::batch_runner::Runner;
 use crate::later;
@@ -48,9 +49,12 @@ pub enum OpenError {
     /// The limits: their state file, or their shared store.
     #[error("limits: {0}")]
     Limits(ratelimit::Error),
-    /// TLS to upstreams.
+    /// TLS to the collector of traces.
     #[error("TLS cannot be set up: {0}")]
     Tls(http_client::TlsError),
+    /// The network to upstreams.
+    #[error("the network to model servers cannot be set up: {0}")]
+    Network(http_client::NetworkError),
 }
 
 impl OpenError {
@@ -76,6 +80,12 @@ impl From<ratelimit::Error> for OpenError {
 impl From<http_client::TlsError> for OpenError {
     fn from(error: http_client::TlsError) -> Self {
         Self::Tls(error)
+    }
+}
+
+impl From<http_client::NetworkError> for OpenError {
+    fn from(error: http_client::NetworkError) -> Self {
+        Self::Network(error)
     }
 }
 
@@ -105,6 +115,7 @@ impl Gateway {
         let directory =
             Directory::open(Arc::clone(&database), Arc::clone(&clock), capacity).await?;
         let lines = settings.batches.lines_per_node;
+        let backends = Backends::open(&settings, &clock, &random)?;
         let metrics = Metrics::default();
         let ledger = Ledger::start(Arc::clone(&database), writer.clone().into());
         let spend = Spend::new(&database, &limits, &ledger, &clock, metrics.spend_alerts.clone());
@@ -119,7 +130,8 @@ impl Gateway {
             limits,
             spend,
             body_memory: Default::default(),
-            upstreams: upstream::Client::new()?,
+            backends: Arc::new(backends),
+            collector: upstream::Client::new()?,
             traces: Default::default(),
             metrics,
             clock,
@@ -130,6 +142,7 @@ impl Gateway {
         });
         batch::start(&gateway);
         later::start(&gateway);
+        tokio::spawn(backends::watch(Arc::downgrade(&gateway.backends)));
         tokio::spawn(sync(Arc::downgrade(&gateway)));
         tokio::spawn(report_problems(Arc::downgrade(&gateway)));
         tokio::spawn(trace_export::send(Arc::downgrade(&gateway)));
@@ -153,6 +166,10 @@ impl Gateway {
         for (key, _) in fixed.into_iter().filter(|(_, changed)| *changed) {
             tracing::warn!("{key} has changed; restart the gateway for it to take effect");
         }
+        if let Err(error) = self.backends.reload(&settings) {
+            tracing::error!("{error}; the previous configuration stays in force");
+            return;
+        }
         self.settings.store(Arc::new(settings));
         tracing::info!("the configuration was reloaded");
     }
@@ -161,7 +178,7 @@ impl Gateway {
     /// libraries may also log what they send.
     #[must_use]
     pub fn redact(&self, line: &[u8]) -> Vec<u8> {
-        SecretMask::keys(&self.settings.load()).replace(line)
+        SecretMask::keys(self.backends.secrets()).replace(line)
     }
 
     /// Writes everything that is still in memory. Call it when no request is open.

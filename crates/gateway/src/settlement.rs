@@ -17,6 +17,8 @@ pub(crate) struct Origin {
     pub(crate) key: Box<str>,
     /// The model.
     pub(crate) model: Box<str>,
+    /// The label of the backend.
+    pub(crate) backend: Box<str>,
     /// The usage page that counts it.
     pub(crate) endpoint: Endpoint,
     /// True if it is a line of a batch.
@@ -34,6 +36,7 @@ impl Origin {
             project: self.project,
             key: self.key,
             model: self.model,
+            backend: self.backend,
             endpoint: self.endpoint,
             status: end.status,
             ended: end.ended,
@@ -70,9 +73,10 @@ pub(crate) fn count(metrics: &Metrics, entry: &Entry, bill: &Bill) {
     }
 }
 
-/// One line for each request that ended badly.
+/// One line for each request that ended badly. The upstream is named where no backend got the request.
 pub(crate) fn log(entry: &Entry, upstream: &str, end: &End) {
     let cause = end.cause.as_deref().unwrap_or("it refused the request");
+    let upstream = if entry.backend.is_empty() { upstream } else { &entry.backend };
     let cause = match end.ended {
         Ended::ClientGone | Ended::Drained => format!("{cause} while upstream {upstream} answered"),
         _ => format!("upstream {upstream}: {cause}"),

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use arc_swap::ArcSwap;
 use ratelimit::{Limits, RequestId};
 
+use crate::backends::Backends;
 use crate::batch_runner::Runner;
 use crate::bill::End;
 use crate::calibration::Calibration;
@@ -43,8 +44,10 @@ pub struct Gateway {
     pub(crate) batches: Runner,
     /// Asks upstreams for answers that come later.
     pub(crate) poller: Poller,
-    /// The client for upstreams.
-    pub(crate) upstreams: upstream::Client,
+    /// The backends of upstreams.
+    pub(crate) backends: Arc<Backends>,
+    /// The client for the collector of traces.
+    pub(crate) collector: upstream::Client,
     /// Spans to export.
     pub(crate) traces: Arc<Traces>,
     /// The metrics.

@@ -45,7 +45,7 @@ pub(crate) async fn send_waiting(gateway: &Gateway, failing: &mut bool) {
             return;
         }
         let body = serde_json::to_vec(&message(&spans)).unwrap_or_default();
-        let posted = gateway.upstreams.post_json(&url, body.into(), PATIENCE).await;
+        let posted = gateway.collector.post_json(&url, body.into(), PATIENCE).await;
         if let Err(error) = &posted {
             gateway.traces.count_dropped(spans.len());
             if !*failing {

@@ -17,11 +17,11 @@ use hyper::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 
 pub(crate) use body::OutBody;
 pub(crate) use failure::{Failure, SecretMask, too_large, too_slow};
-pub(crate) use headers::{for_client, for_upstream};
+pub(crate) use headers::{for_client, for_upstream, waits};
 pub(crate) use http_client::DecodedBody;
 pub(crate) use redactor::Redactor;
 
-use gateway_policy::settings::{Base, KeyHeader, Upstream};
+use gateway_policy::settings::{Base, KeyHeader};
 
 const POOL: PoolOptions = PoolOptions {
     connect_timeout: Duration::from_secs(10),
@@ -31,19 +31,13 @@ const POOL: PoolOptions = PoolOptions {
     versions: HttpVersions::Http1,
 };
 
-/// The client for upstreams.
-#[derive(Clone, Debug)]
-pub(crate) struct Client {
-    http: HttpClient,
-}
-
 /// A request to forward.
 #[derive(Debug)]
 pub(crate) struct Outgoing<'a> {
-    /// The upstream.
-    pub(crate) upstream: &'a Upstream,
-    /// The upstream's own base, or that of a region.
+    /// The base of the backend in the region of the request.
     pub(crate) base: &'a Base,
+    /// Our key, and the header that has it.
+    pub(crate) key: (Option<&'a str>, KeyHeader),
     /// The method.
     pub(crate) method: Method,
     /// The client's path and query, `/v1/…`.
@@ -54,55 +48,53 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) body: OutBody,
 }
 
-impl Client {
-    /// Creates a client, which connects at the first request.
-    ///
-    /// # Errors
-    /// TLS cannot be set up.
-    pub(crate) fn new() -> Result<Self, TlsError> {
-        let http = http_client::http_client(http_client::tls_config(None)?, &POOL);
-        Ok(Self { http })
-    }
+/// The options of a client for upstreams.
+#[must_use]
+pub(crate) fn pool(connect_timeout: Duration) -> PoolOptions {
+    PoolOptions { connect_timeout, ..POOL }
+}
 
-    /// Sends a request, and waits for the response's head and for the first piece of its body, so
-    /// that an earlier failure can still be reported to the client. The piece is `None` for a
-    /// response without a body.
-    ///
-    /// # Errors
-    /// No connection is available, or it ends or stays silent before that.
-    pub(crate) async fn send(
-        &self,
-        outgoing: Outgoing<'_>,
-    ) -> Result<(Response<DecodedBody>, Option<bytes::Bytes>), Failure> {
-        let timeout = outgoing.upstream.timeout;
-        let request = request(outgoing)?;
-        let answered = async {
-            let response = self
-                .http
-                .request(request)
-                .await
-                .map_err(|error| Failure::from_http_error(&error))?;
-            let mut response = http_client::decoded(response)
-                .map_err(|error| Failure::Coding(error.to_string()))?;
-            let first = loop {
-                match response.body_mut().frame().await {
-                    None => break None,
-                    Some(Err(BodyError::Cut(error))) => {
-                        return Err(Failure::Cut(error.to_string()));
-                    }
-                    Some(Err(BodyError::Coding(error))) => {
-                        return Err(Failure::Coding(error.to_string()));
-                    }
-                    Some(Ok(frame)) => match frame.into_data() {
-                        Ok(data) if !data.is_empty() => break Some(data),
-                        _ => {}
-                    },
+/// Sends a request, and waits for the response's head and for the first piece of its body, so
+/// that an earlier failure can still be reported to the client. The piece is `None` for a
+/// response without a body.
+///
+/// # Errors
+/// No connection is available, or it ends or stays silent before that.
+pub(crate) async fn send(
+    http: &HttpClient,
+    outgoing: Outgoing<'_>,
+    patience: Duration,
+) -> Result<(Response<DecodedBody>, Option<bytes::Bytes>), Failure> {
+    let request = request(outgoing)?;
+    let answered = async {
+        let response =
+            http.request(request).await.map_err(|error| Failure::from_http_error(&error))?;
+        let mut response =
+            http_client::decoded(response).map_err(|error| Failure::Coding(error.to_string()))?;
+        let first = loop {
+            match response.body_mut().frame().await {
+                None => break None,
+                Some(Err(BodyError::Cut(error))) => {
+                    return Err(Failure::Cut(error.to_string()));
                 }
-            };
-            Ok((response, first))
+                Some(Err(BodyError::Coding(error))) => {
+                    return Err(Failure::Coding(error.to_string()));
+                }
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(data) if !data.is_empty() => break Some(data),
+                    _ => {}
+                },
+            }
         };
-        tokio::time::timeout(timeout, answered).await.unwrap_or(Err(Failure::Silent))
-    }
+        Ok((response, first))
+    };
+    tokio::time::timeout(patience, answered).await.unwrap_or(Err(Failure::Silent))
+}
+
+/// The client for servers that are no upstreams.
+#[derive(Clone, Debug)]
+pub(crate) struct Client {
+    http: HttpClient,
 }
 
 /// Why a server did not accept posted JSON.
@@ -126,6 +118,15 @@ impl From<hyper::http::Error> for PostError {
 }
 
 impl Client {
+    /// Creates a client, which connects at the first request.
+    ///
+    /// # Errors
+    /// TLS cannot be set up.
+    pub(crate) fn new() -> Result<Self, TlsError> {
+        let http = http_client::http_client(http_client::tls_config(None)?, &POOL);
+        Ok(Self { http })
+    }
+
     /// Posts JSON to a server that is not an upstream: a collector of traces.
     ///
     /// # Errors
@@ -153,7 +154,7 @@ impl Client {
 }
 
 fn request(outgoing: Outgoing<'_>) -> Result<Request<OutBody>, Failure> {
-    let Outgoing { upstream, base, method, path, headers, body } = outgoing;
+    let Outgoing { base, key: (key, key_header), method, path, headers, body } = outgoing;
     let mut request = Request::new(body);
     *request.method_mut() = method;
     *request.uri_mut() = uri(base, path).map_err(|error| Failure::Unsendable(error.to_string()))?;
@@ -162,9 +163,8 @@ fn request(outgoing: Outgoing<'_>) -> Result<Request<OutBody>, Failure> {
     // The gateway reads the usage in the response. Without this header the upstream may choose a coding.
     let identity = HeaderValue::from_static("identity");
     request.headers_mut().insert(header::ACCEPT_ENCODING, identity);
-    if let Some(key) = &upstream.key {
-        let key = key.reveal();
-        let (name, text) = match upstream.key_header {
+    if let Some(key) = key {
+        let (name, text) = match key_header {
             KeyHeader::Authorization => {
                 (header::AUTHORIZATION, Cow::Owned(format!("Bearer {key}")))
             }

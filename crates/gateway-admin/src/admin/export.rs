@@ -22,7 +22,7 @@ use gateway_store::ledger::{self, Cursor, Exported};
 
 const HEADER: &str = "time,request_id,project_id,api_key_id,model,endpoint,status,batch,requests,\
     input_tokens,cached_tokens,output_tokens,images,audio_seconds,cost_usd,ended,cache_write_tokens,\
-    cache_write_1h_tokens,web_searches\n";
+    cache_write_1h_tokens,web_searches,backend\n";
 
 #[derive(Clone, Copy)]
 enum Format {
@@ -97,7 +97,7 @@ fn push_csv(text: &mut String, Exported { entry, requests }: &Exported) {
     // Writing to a string cannot fail.
     let _ = writeln!(
         text,
-        "{},{},{},{},{},{requests},{},{},{},{},{},{},{},{},{},{}",
+        "{},{},{},{},{},{requests},{},{},{},{},{},{},{},{},{},{},{}",
         time(entry.at),
         texts.join(","),
         entry.endpoint.name(),
@@ -113,6 +113,7 @@ fn push_csv(text: &mut String, Exported { entry, requests }: &Exported) {
         entry.cache_write_tokens,
         entry.cache_write_1h_tokens,
         entry.web_searches,
+        quote(&entry.backend),
     );
 }
 
@@ -137,6 +138,7 @@ fn push_json(text: &mut String, Exported { entry, requests }: &Exported) {
         "cache_write_tokens": entry.cache_write_tokens,
         "cache_write_1h_tokens": entry.cache_write_1h_tokens,
         "web_searches": entry.web_searches,
+        "backend": entry.backend,
     });
     let _ = writeln!(text, "{line}");
 }

@@ -55,17 +55,50 @@ pub(super) struct Server {
     pub(super) pass_through: Vec<String>,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// Members of [`Backend`] are those of its only backend, or apply to all that do not have them.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub(super) struct Upstream {
-    pub(super) base_url: String,
+    pub(super) base_url: Option<String>,
+    pub(super) base_urls: BTreeMap<String, String>,
     pub(super) env_key: Option<String>,
+    pub(super) env_keys: Option<Vec<String>>,
+    pub(super) key_file: Option<PathBuf>,
+    pub(super) key_files: Option<Vec<PathBuf>>,
+    pub(super) max_concurrency: Option<u64>,
+    pub(super) prompt_cache_retention: Option<bool>,
+    pub(super) ca_file: Option<PathBuf>,
+    pub(super) proxy: Option<String>,
+    pub(super) health_path: Option<String>,
+    pub(super) health_interval_ms: Option<u64>,
     pub(super) key_header: Option<String>,
     pub(super) drop_members: Option<Vec<String>>,
     pub(super) timeout_ms: Option<u64>,
     pub(super) idle_timeout_ms: Option<u64>,
-    #[serde(default)]
+    pub(super) connect_timeout_ms: Option<u64>,
+    pub(super) retry_unanswered: Option<bool>,
+    pub(super) backends: Option<Vec<Backend>>,
+}
+
+/// `[[upstreams.X.backends]]`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Backend {
+    pub(super) name: Option<String>,
+    pub(super) base_url: Option<String>,
     pub(super) base_urls: BTreeMap<String, String>,
+    pub(super) weight: Option<u64>,
+    pub(super) priority: Option<u64>,
+    pub(super) env_key: Option<String>,
+    pub(super) env_keys: Option<Vec<String>>,
+    pub(super) key_file: Option<PathBuf>,
+    pub(super) key_files: Option<Vec<PathBuf>>,
+    pub(super) max_concurrency: Option<u64>,
+    pub(super) prompt_cache_retention: Option<bool>,
+    pub(super) ca_file: Option<PathBuf>,
+    pub(super) proxy: Option<String>,
+    pub(super) health_path: Option<String>,
+    pub(super) health_interval_ms: Option<u64>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -1,6 +1,5 @@
 //! Resolves the parsed file to [`Settings`]: applies defaults, validates, and looks names up.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +12,7 @@ use hyper::header::{HeaderValue, InvalidHeaderValue};
 use super::error::{Error, Fault};
 use super::file::{self, File};
 use super::models;
-use super::wire;
+use super::upstreams;
 use super::{Base, LimitsUrl, Secret, Server, Settings, StoreUrl, Upstream};
 
 /// Largest configuration file, in bytes; far above any hand-written one.
@@ -62,13 +61,20 @@ fn first_upstream(text: &str) -> Option<String> {
 
 fn resolve(file: File, first: Option<&str>, around: LoadContext<'_>) -> Result<Settings, Fault> {
     static VERSIONS: AtomicU64 = AtomicU64::new(1);
+    let network = http_client::Network::from_variables(around.environment);
+    if let Some(mistake) = network.mistakes().first() {
+        return Err(Fault::new(&["upstreams"], mistake.to_string()));
+    }
+    let mut warnings = Vec::new();
     let mut upstreams = Vec::new();
     for (name, upstream) in &file.upstreams {
-        upstreams.push(Arc::new(resolve_upstream(name, upstream, around)?));
+        upstreams.push(Arc::new(upstreams::resolve(name, upstream, around, &mut warnings)?));
     }
     let mut named_models = file.models;
     if upstreams.is_empty() {
-        upstreams.push(Arc::new(offline(around)?));
+        let base_url = Some(around.offline.to_owned());
+        let offline = file::Upstream { base_url, ..file::Upstream::default() };
+        upstreams.push(Arc::new(upstreams::resolve(OFFLINE, &offline, around, &mut warnings)?));
         if named_models.is_empty() {
             named_models.insert(OFFLINE.to_owned(), file::Model::default());
         }
@@ -90,10 +96,11 @@ fn resolve(file: File, first: Option<&str>, around: LoadContext<'_>) -> Result<S
     let token_file = file.admin.token_file;
     let (admin_token, warning) =
         token_file.map(|path| token(&around.folder.join(path))).transpose()?.unzip();
+    warnings.extend(warning.flatten());
     Ok(Settings {
         listen: file.listen.unwrap_or_else(|| "127.0.0.1:8080".to_owned()),
         admin_token,
-        warnings: warning.flatten().into_iter().collect(),
+        warnings,
         store: store_url(file.store.url.as_deref(), around.folder)?,
         limits: limits_url(&file.limits)?,
         server: server(&file.server)?,
@@ -121,68 +128,7 @@ pub(super) fn upstream_named(
     })
 }
 
-fn resolve_upstream(
-    name: &str,
-    upstream: &file::Upstream,
-    around: LoadContext<'_>,
-) -> Result<Upstream, Fault> {
-    let key = |last| ["upstreams", name, last];
-    let secret = match &upstream.env_key {
-        None => None,
-        Some(variable) => {
-            let value = (around.environment)(variable).filter(|value| !value.is_empty());
-            let is_sendable =
-                |value: &String| value.bytes().all(|byte| (0x21..0x7f).contains(&byte));
-            let value = value.ok_or_else(|| {
-                let message = format!(
-                    "the environment variable {variable} is not set; set it to the upstream's key"
-                );
-                Fault::new(&key("env_key"), message)
-            })?;
-            if !is_sendable(&value) {
-                let message = format!(
-                    "the value of {variable} cannot be sent in a header: only visible ASCII can"
-                );
-                return Err(Fault::new(&key("env_key"), message));
-            }
-            Some(Secret::new(value))
-        }
-    };
-    let mut regions = Vec::new();
-    for (region, url) in &upstream.base_urls {
-        let key = ["upstreams", name, "base_urls", region];
-        regions.push((region.to_lowercase().into(), base(url, &key)?));
-    }
-    let milliseconds = |value: Option<u64>, default, last: &'static str| match value {
-        Some(0) => Err(Fault::new(&key(last), "must be at least 1")),
-        value => Ok(Duration::from_millis(value.unwrap_or(default))),
-    };
-    Ok(Upstream {
-        name: name.into(),
-        base: base(&upstream.base_url, &key("base_url"))?,
-        regions,
-        key: secret,
-        key_header: wire::key_header(upstream.key_header.as_deref(), &key("key_header"))?,
-        drop_members: wire::drop_members(upstream.drop_members.as_deref(), &key("drop_members"))?,
-        timeout: milliseconds(upstream.timeout_ms, 600_000, "timeout_ms")?,
-        idle_timeout: milliseconds(upstream.idle_timeout_ms, 300_000, "idle_timeout_ms")?,
-    })
-}
-
-fn offline(around: LoadContext<'_>) -> Result<Upstream, Fault> {
-    let file = file::Upstream {
-        base_url: around.offline.to_owned(),
-        env_key: None,
-        key_header: None,
-        drop_members: None,
-        timeout_ms: None,
-        idle_timeout_ms: None,
-        base_urls: BTreeMap::new(),
-    };
-    resolve_upstream(OFFLINE, &file, around)
-}
-
-fn base(url: &str, key: &[&str]) -> Result<Base, Fault> {
+pub(super) fn base(url: &str, key: &[&str]) -> Result<Base, Fault> {
     let fault = |message: String| Fault::new(key, message);
     let uri: Uri = url.parse().map_err(|error| fault(format!("`{url}` is no URL: {error}")))?;
     let has_scheme = matches!(uri.scheme_str(), Some("http" | "https"));

@@ -71,7 +71,7 @@ fn a_whole_file() {
     let model = settings.catalog.find("big").unwrap();
     assert_eq!(&*model.name, "big-2026-08-01");
     assert_eq!(&*model.upstream.name, "main");
-    assert_eq!(model.upstream.key.as_ref().unwrap().reveal(), "secret-key");
+    assert_eq!(model.upstream.backends[0].keys[0].key().reveal(), "secret-key");
     assert!(!format!("{settings:?}").contains("secret-key"));
     assert_eq!(model.limits(Tier::Free).rpm, Some(3));
     assert_eq!(model.limits(Tier::Five).tpm, Some(40_000), "the nearest lower tier's");
@@ -88,7 +88,7 @@ fn a_whole_file() {
     assert_eq!(price.cost_of(&cached), 3, "1.25 + 1 micro-dollars, rounded up");
     let other = settings.catalog.find("big-2026-01-01").unwrap();
     assert_eq!(
-        (&*other.upstream.base.path, other.upstream.base.origin.host()),
+        (&*other.upstream.backends[0].base.path, other.upstream.backends[0].base.origin.host()),
         ("/api/v1", Some("other"))
     );
     assert_eq!(settings.tier_for(5_999), Tier::One);
@@ -109,7 +109,7 @@ fn an_empty_file_answers_from_the_offline_model() {
     let settings = read("").unwrap();
     assert_eq!(settings.store, StoreUrl::Sqlite("/etc/gateway/gateway.db".into()));
     let model = settings.catalog.find("offline").unwrap();
-    assert_eq!(model.upstream.base.origin.authority().unwrap().as_str(), "127.0.0.1:9");
+    assert_eq!(model.upstream.backends[0].base.origin.authority().unwrap().as_str(), "127.0.0.1:9");
     assert_eq!(settings.tier(Tier::Free).monthly_limit, 100_000_000);
 }
 
@@ -131,7 +131,7 @@ fn the_host_contains_a_non_default_port() {
         ("http://[::1]:8000/v1", "[::1]:8000"),
     ] {
         let settings = read(&format!("[upstreams.z]\nbase_url='{url}'")).unwrap();
-        assert_eq!(settings.default_upstream.unwrap().base.host, host, "{url}");
+        assert_eq!(settings.default_upstream.unwrap().backends[0].base.host, host, "{url}");
     }
 }
 

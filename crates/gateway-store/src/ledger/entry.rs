@@ -19,6 +19,8 @@ pub struct Entry {
     pub key: Box<str>,
     /// The snapshot that served it; `*` for requests without a model.
     pub model: Box<str>,
+    /// `upstream/backend`, or the name of both; empty: the gateway itself, or those of a folded row differ.
+    pub backend: Box<str>,
     /// The usage page that counts it.
     pub endpoint: Endpoint,
     /// The status of the response: that of its end, if it ended other than it began.

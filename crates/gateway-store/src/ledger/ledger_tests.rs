@@ -14,6 +14,7 @@ pub(super) fn entry(key: u64) -> Entry {
         project: "proj_1".into(),
         key: format!("key_{key}").into(),
         model: "big".into(),
+        backend: "main".into(),
         endpoint: Endpoint::Completions,
         status: 200,
         ended: Ended::Complete,

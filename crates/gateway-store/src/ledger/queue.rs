@@ -121,6 +121,9 @@ impl Row {
     fn add(&mut self, other: &Entry) {
         let entry = &mut self.entry;
         self.requests += 1;
+        if entry.backend != other.backend {
+            entry.backend = Box::default();
+        }
         entry.input_tokens = entry.input_tokens.saturating_add(other.input_tokens);
         entry.cached_tokens = entry.cached_tokens.saturating_add(other.cached_tokens);
         entry.cache_write_tokens =

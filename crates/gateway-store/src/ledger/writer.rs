@@ -21,7 +21,7 @@ const GATHER: Duration = Duration::from_millis(50);
 const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 /// Rows per statement.
 const ROWS: usize = 64;
-const COLUMNS: usize = 20;
+const COLUMNS: usize = 21;
 
 static INSERT_ONE: LazyLock<String> = LazyLock::new(|| insert(1));
 static INSERT_MANY: LazyLock<String> = LazyLock::new(|| insert(ROWS));
@@ -165,8 +165,8 @@ fn insert(rows: usize) -> String {
     format!(
         "INSERT INTO ledger (at, organization, project, api_key, request, model, endpoint, \
          status, batch, requests, input_tokens, cached_tokens, output_tokens, images, \
-         audio_milliseconds, cost, ended, cache_write_tokens, cache_write_1h_tokens, web_searches) \
-         VALUES {}",
+         audio_milliseconds, cost, ended, cache_write_tokens, cache_write_1h_tokens, web_searches, \
+         backend) VALUES {}",
         rows.join(", ")
     )
 }
@@ -193,5 +193,6 @@ fn push(values: &mut Vec<Value>, Row { entry, requests }: &Row) {
         entry.cache_write_tokens.into(),
         entry.cache_write_1h_tokens.into(),
         entry.web_searches.into(),
+        (&entry.backend).into(),
     ]);
 }

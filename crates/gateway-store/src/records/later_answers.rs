@@ -33,6 +33,8 @@ pub struct LaterAnswer {
     pub model: Box<str>,
     /// The name of the upstream that has it.
     pub upstream: Box<str>,
+    /// The name of the backend that has it; empty: the first one.
+    pub backend: Box<str>,
     /// The region of that upstream, if the request named one.
     pub region: Option<Box<str>>,
     /// The usage page that counts it.
@@ -73,7 +75,7 @@ impl LaterAnswer {
     }
 }
 
-const COLUMNS: [&str; 29] = [
+const COLUMNS: [&str; 30] = [
     "id",
     "kind",
     "request",
@@ -103,6 +105,7 @@ const COLUMNS: [&str; 29] = [
     "expires_at",
     "poll_at",
     "polls",
+    "backend",
 ];
 
 static INSERT: LazyLock<String> = LazyLock::new(|| {
@@ -233,6 +236,7 @@ fn values(answer: &LaterAnswer) -> Vec<Value> {
         answer.expires_at.into(),
         answer.poll_at.into(),
         answer.polls.into(),
+        (&answer.backend).into(),
     ]
 }
 
@@ -272,5 +276,6 @@ fn read(row: &Row) -> Result<LaterAnswer, Error> {
         expires_at: row.count(26)?,
         poll_at: row.count(27)?,
         polls: u32::try_from(row.count(28)?).unwrap_or(u32::MAX),
+        backend: row.text(29)?,
     })
 }

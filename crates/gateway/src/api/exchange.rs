@@ -15,7 +15,7 @@ use crate::state::Gateway;
 use gateway_policy::error::ApiError;
 use gateway_policy::headers::LimitHeaders;
 use gateway_policy::plan::{Demand, Dimension, Plan, Scope};
-use gateway_policy::settings::{Base, Model, Price, Settings, Upstream};
+use gateway_policy::settings::{Model, Price, Settings, Upstream};
 use gateway_policy::tenants::Caller;
 use gateway_policy::{announce, refusal};
 use gateway_store::ledger::Endpoint;
@@ -144,6 +144,7 @@ impl Exchange {
                 later: None,
                 price: *price,
                 batch: self.batch,
+                backend: None,
                 trace: self.trace.take(),
             },
         ))
@@ -247,16 +248,17 @@ impl Exchange {
         self.region.as_deref().or(self.caller.project.geography.as_deref())
     }
 
-    /// The base URL for requests of this caller to `upstream`.
+    /// Checks that an upstream serves the region of the request.
     ///
     /// # Errors
-    /// 400 when the requested region has no such upstream.
-    pub(crate) fn base<'a>(&self, upstream: &'a Upstream) -> Result<&'a Base, ApiError> {
+    /// 400 when it has no backend there.
+    pub(crate) fn check_region(&self, upstream: &Upstream) -> Result<(), ApiError> {
         let region = self.data_region();
-        upstream.base_in(region).ok_or_else(|| {
-            let region = region.unwrap_or_default();
-            let message = format!("This model is not served in the region `{region}`.");
-            ApiError::bad_request("region_not_available", message)
-        })
+        if upstream.serves(region) {
+            return Ok(());
+        }
+        let region = region.unwrap_or_default();
+        let message = format!("This model is not served in the region `{region}`.");
+        Err(ApiError::bad_request("region_not_available", message))
     }
 }

@@ -81,6 +81,14 @@ impl RequestBody {
         matches!(self, Self::Json(_, scanned) if scanned.background == Background::Mode(true))
     }
 
+    /// The key of the prompt cache.
+    pub(super) fn prompt_cache_key<'a>(&self, body: &'a Bytes) -> Option<Cow<'a, str>> {
+        match self {
+            Self::Json(_, scanned) => scanned.prompt_cache_key.map(|key| key.read(body)),
+            Self::Form(_) => None,
+        }
+    }
+
     /// Estimated input tokens from the number of characters, at least 1.
     pub(super) fn input_estimate(&self) -> u64 {
         let chars = match self {

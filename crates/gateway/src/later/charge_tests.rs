@@ -16,6 +16,7 @@ fn answer(seen_eighths: u64) -> LaterAnswer {
         key: "key_1".into(),
         model: "big".into(),
         upstream: "main".into(),
+        backend: "main".into(),
         region: None,
         endpoint: Endpoint::Completions,
         batch: false,

@@ -76,6 +76,7 @@ fn answer(
         key: facts.caller.key.clone(),
         model: facts.model.name.clone(),
         upstream: facts.model.upstream.name.clone(),
+        backend: facts.backend.as_ref().map(|backend| backend.name.clone()).unwrap_or_default(),
         region: later.region.clone(),
         endpoint: facts.endpoint,
         batch: facts.batch,

@@ -218,6 +218,12 @@ fn metrics(gateway: &Gateway) -> Response<AnswerBody> {
         spans_dropped: gateway.traces.dropped(),
         limits_available: gateway.limits.is_available(),
         store_in_touch: gateway.directory.is_in_touch(),
+        backends: gateway
+            .backends
+            .all()
+            .iter()
+            .map(|live| (live.label().to_owned(), live.is_available()))
+            .collect(),
     });
     let mut response = Response::new(AnswerBody::from(bytes::Bytes::from(page)));
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";

@@ -318,6 +318,7 @@ fn entry(
         project: project.as_str().into(),
         key: key.as_str().into(),
         model: "big-2026-08-01".into(),
+        backend: "main".into(),
         endpoint: gateway_store::ledger::Endpoint::Completions,
         status: 200,
         ended: gateway_store::ledger::Ended::Complete,

@@ -255,7 +255,11 @@ async fn lines_of_a_dead_node_are_taken_over(node: &Node) {
 
 async fn ids_belong_to_who_made_them(node: &Node) {
     let database = &node.database;
-    let place = |project: &str| ObjectOwner { project: project.into(), upstream: "main".into() };
+    let place = |project: &str| ObjectOwner {
+        project: project.into(),
+        upstream: "main".into(),
+        backend: "b".into(),
+    };
     for project in ["proj_1", "proj_2"] {
         responses::insert(database, "resp_1", &place(project), AT).await.unwrap();
         owned_objects::insert(database, "vs_1", &place(project), AT).await.unwrap();
@@ -298,6 +302,7 @@ async fn the_gateway_survives_a_restart_of_postgres() {
         project: project.as_str().into(),
         key: "key_1".into(),
         model: "big".into(),
+        backend: "main".into(),
         endpoint: Endpoint::Completions,
         status: 200,
         ended: Ended::Complete,
@@ -379,6 +384,7 @@ fn later(id: &str, request: &str, project: &str) -> LaterAnswer {
         project: project.into(),
         key: "key_1".into(),
         model: "big".into(),
+        backend: "b".into(),
         upstream: "main".into(),
         region: Some("eu".into()),
         endpoint: Endpoint::Completions,
@@ -447,6 +453,7 @@ async fn an_answer_that_comes_later_is_claimed_and_settled_once(node: &Node) {
         project: answer.project.clone(),
         key: answer.key.clone(),
         model: answer.model.clone(),
+        backend: "main".into(),
         endpoint: answer.endpoint,
         status: 200,
         ended: Ended::Complete,

@@ -289,6 +289,7 @@ impl Fixture {
                     project: caller.project.id.clone(),
                     key: caller.key.clone(),
                     model: model.into(),
+                    backend: "main".into(),
                     endpoint: Endpoint::Completions,
                     status: 200,
                     ended: gateway_store::ledger::Ended::Complete,
