@@ -500,5 +500,6 @@ fn health_check(
 }
 
 #[cfg(test)]
+#[cfg(unix)]
 #[path = "upstreams_tests.rs"]
 mod tests;

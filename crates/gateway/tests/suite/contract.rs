@@ -62,6 +62,12 @@
 //! | a compressed answer is decoded, counted and passed on | `upstreams::compressed_responses_are_decoded_and_counted`, `::compressed_errors_are_decoded`, `::a_compressed_stream_that_breaks_is_counted_and_cut_off` |
 //! | an upstream that hangs, disconnects, returns HTML, redirects | `upstreams::upstream_failures_map_to_client_errors`, `usage::a_silent_upstream_stream_times_out` |
 //! | its errors pass without our key and host; 401 and 403 become 502; its 429 has a code | `upstreams::forwarded_errors_contain_neither_key_nor_host`, `::errors_within_streams_are_redacted`, `::an_upstream_429_has_its_own_code` |
+//! | a killed backend costs no request that has no answer yet; what must not happen twice is not repeated | `backends::a_backend_killed_under_load_costs_no_client_an_error`, `::only_what_is_safe_is_repeated` |
+//! | the choice of a backend: priorities, prompt cache keys, concurrency, objects, regions | `backends::*` |
+//! | a backend that fails is put aside and tried again; pauses; probes; a reload | `backend_health::*` |
+//! | keys of a backend take turns, are put aside and read again; `prompt_cache_retention` only where it is taken | `backend_keys::*` |
+//! | private authorities and proxies | `backend_network::*` |
+//! | `Retry-After` of an upstream, whatever the status | `backend_health::the_wait_that_an_upstream_asks_for_passes_with_every_status` |
 //! | 413, 408, malformed JSON, duplicate keys | `bad_input::a_body_of_two_hundred_megabytes_is_refused`, `::a_slow_body_is_refused`, `::malformed_json_bodies_are_refused` |
 //! | a `POST` without a body where none is needed | `bad_input::an_optional_body_may_be_empty_but_not_malformed` |
 //! | no over-admission with 64 clients; the ledger equals the meters | `limits::one_gateway_admits_exactly_its_limits`, `::token_and_spend_limits_hold_and_the_ledger_equals_the_meters` |
@@ -71,6 +77,10 @@
 //! | its faults are named at the start, in the log and by `/readyz` | `limits_lost::a_misconfigured_redis_is_an_error_of_the_configuration`, `::a_fault_of_redis_is_reported_once_and_by_readyz` |
 //! | shutdown drains; a reload drops no request | `limits::a_gateway_that_shuts_down_finishes_its_streams`, `::a_reload_drops_no_request` |
 
+mod backend_health;
+mod backend_keys;
+mod backend_network;
+mod backends;
 mod edits;
 mod ends;
 mod estimates;
