@@ -16,11 +16,11 @@ use gateway_policy::backends::{Choice, Order, choose};
 use gateway_policy::environment::{Clock, Random};
 use gateway_policy::settings::{Backend, Settings, Upstream};
 use http_client::{HttpClient, NetworkError};
-use tokio::sync::Notify;
 
 pub(crate) use keys::PickedKey;
 pub(crate) use lease::Lease;
 pub(crate) use live::LiveBackend;
+use live::Shared;
 pub(crate) use probe::watch;
 
 use crate::upstream;
@@ -35,8 +35,7 @@ pub(crate) struct Backends {
     known: ArcSwap<Known>,
     /// Clients by the fingerprint of their network.
     clients: Mutex<HashMap<u64, HttpClient>>,
-    /// Signals that a request has ended.
-    freed: Arc<Notify>,
+    shared: Arc<Shared>,
     waiting: AtomicUsize,
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
@@ -93,7 +92,7 @@ impl Backends {
         let backends = Self {
             known: ArcSwap::default(),
             clients: Mutex::default(),
-            freed: Arc::default(),
+            shared: Arc::default(),
             waiting: AtomicUsize::new(0),
             clock: Arc::clone(clock),
             random: Arc::clone(random),
@@ -122,7 +121,7 @@ impl Backends {
             };
             in_use.insert(network.fingerprint, http.clone());
             let before = old.by_id.get(&backend.id).map(|live| &**live);
-            let live = LiveBackend::new(backend, http, before, &self.clock, &self.freed);
+            let live = LiveBackend::new(backend, http, before, &self.clock, &self.shared);
             current.push(Arc::new(live));
         }
         *clients = in_use;
@@ -163,7 +162,7 @@ impl Backends {
         let _place = Waiting::enter(&self.waiting).ok_or(NoBackend)?;
         let found = async {
             loop {
-                let freed = self.freed.notified();
+                let freed = self.shared.freed.notified();
                 tokio::pin!(freed);
                 // From here on no place that becomes free is missed.
                 freed.as_mut().enable();

@@ -219,7 +219,7 @@ impl Run<'_> {
             }
             let answer = errors::read(&live, response, first).await;
             let is_refused = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
-            if let Some(tried) = key.take().filter(|_| is_refused) {
+            if is_refused && let Some(tried) = key.take() {
                 if status == StatusCode::UNAUTHORIZED {
                     self.refuse_key(&live, &tried).await;
                 }
@@ -234,7 +234,6 @@ impl Run<'_> {
                 live.refuses_retention();
                 retention = false;
                 if let Some(again) = self.forward.body.next(retention) {
-                    key = live.keys().pick(&refused, self.gateway.clock.now());
                     body = again;
                     continue;
                 }
@@ -359,7 +358,7 @@ impl Run<'_> {
     /// Puts an invalid key aside, and reads files again: it may have been replaced.
     async fn refuse_key(&self, live: &LiveBackend, key: &PickedKey) {
         self.put_aside(live, std::slice::from_ref(key));
-        live.keys().read_again(live.label()).await;
+        live.read_keys_again().await;
     }
 
     /// Backends that forbid a model to our account get no requests for it for a while, since another one serves it.

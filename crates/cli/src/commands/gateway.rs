@@ -189,8 +189,9 @@ impl Offline {
     fn serve_when_needed(self, gateway: &Gateway) {
         let settings = gateway.settings();
         let is_ours = |upstream: &Arc<gateway_policy::settings::Upstream>| {
-            let authority = upstream.base.origin.authority();
-            authority.is_some_and(|authority| self.base_url.contains(authority.as_str()))
+            let mut authorities =
+                upstream.backends.iter().filter_map(|backend| backend.base.origin.authority());
+            authorities.any(|authority| self.base_url.contains(authority.as_str()))
         };
         if !settings.upstreams.iter().any(is_ours) {
             return;

@@ -2,12 +2,17 @@
 //! again.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use files::Pool;
 use gateway_policy::settings::{KeySource, Secret};
 use ratelimit::Micros;
 
 /// How long a refused key is put aside. After it, one request finds out whether it is valid again.
 const ASIDE: Micros = 60_000_000;
+
+/// Longest wait for a file.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The keys of a backend.
 pub(crate) struct KeyRing {
@@ -107,12 +112,12 @@ impl KeyRing {
     }
 
     /// Reads the files again. What cannot be read is logged once, and the key before stays.
-    pub(crate) async fn read_again(&self, label: &str) {
+    pub(super) async fn read_again(&self, files: &Pool, label: &str) {
         for (at, source) in self.sources.iter().enumerate() {
             let KeySource::File { path, .. } = source else { continue };
             let file = path.clone();
-            let read = tokio::task::spawn_blocking(move || KeySource::read_file(&file)).await;
-            let Ok(read) = read else { continue };
+            let read = files.run_within(PATIENCE, path, move || KeySource::read_file(&file)).await;
+            let read = read.unwrap_or_else(|error| Err(error.to_string()));
             // Nothing is logged under the lock: each line of the log is searched for the keys.
             match (self.replace(at, &read), &read) {
                 (Replaced::New, Ok((_, warning))) => {
@@ -146,7 +151,7 @@ impl KeyRing {
     }
 
     /// Returns whether any key is in a file.
-    pub(crate) fn has_files(&self) -> bool {
+    pub(super) fn has_files(&self) -> bool {
         self.sources.iter().any(|source| matches!(source, KeySource::File { .. }))
     }
 

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use files::Pool;
 use gateway_policy::backends::{Breaker, Candidate, Health, Pass, Pauses};
 use gateway_policy::environment::Clock;
 use gateway_policy::settings::Backend;
@@ -23,7 +24,16 @@ pub(crate) struct LiveBackend {
     keys: KeyRing,
     state: Arc<Mutex<State>>,
     clock: Arc<dyn Clock>,
-    freed: Arc<Notify>,
+    shared: Arc<Shared>,
+}
+
+/// What all backends share.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    /// Signals that a request has ended.
+    pub(super) freed: Notify,
+    /// Reads files of keys.
+    files: Pool,
 }
 
 /// What is known of a backend.
@@ -43,7 +53,7 @@ impl LiveBackend {
         http: HttpClient,
         before: Option<&Self>,
         clock: &Arc<dyn Clock>,
-        freed: &Arc<Notify>,
+        shared: &Arc<Shared>,
     ) -> Self {
         Self {
             backend: Arc::clone(backend),
@@ -51,7 +61,7 @@ impl LiveBackend {
             keys: KeyRing::new(&backend.keys),
             state: before.map_or_else(Arc::default, |before| Arc::clone(&before.state)),
             clock: Arc::clone(clock),
-            freed: Arc::clone(freed),
+            shared: Arc::clone(shared),
         }
     }
 
@@ -78,6 +88,13 @@ impl LiveBackend {
     /// Its keys.
     pub(crate) fn keys(&self) -> &KeyRing {
         &self.keys
+    }
+
+    /// Reads the files of its keys again.
+    pub(crate) async fn read_keys_again(&self) {
+        if self.keys.has_files() {
+            self.keys.read_again(&self.shared.files, self.label()).await;
+        }
     }
 
     /// The mask of its keys and hosts.
@@ -171,7 +188,7 @@ impl LiveBackend {
         state.in_flight = state.in_flight.saturating_sub(1);
         drop(state);
         if self.backend.max_concurrency.is_some() {
-            self.freed.notify_waiters();
+            self.shared.freed.notify_waiters();
         }
     }
 

@@ -43,8 +43,8 @@ pub(crate) async fn watch(backends: Weak<Backends>) {
         }
         if keys_due <= now {
             keys_due = now + KEYS_INTERVAL;
-            for live in all.iter().filter(|live| live.keys().has_files()) {
-                live.keys().read_again(live.label()).await;
+            for live in &all {
+                live.read_keys_again().await;
             }
         }
         tokio::select! {
