@@ -9,6 +9,7 @@ mod models;
 mod pass_through;
 mod price;
 mod resolve;
+mod resolve_upstreams;
 mod upstreams;
 mod wire;
 

@@ -243,3 +243,7 @@ impl Drop for Waiting<'_> {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+#[path = "backends/backends_tests.rs"]
+mod tests;

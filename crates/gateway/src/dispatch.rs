@@ -28,6 +28,9 @@ use crate::traces::{Span, TraceContext};
 use crate::upstream::{self, DecodedBody, Failure, OutBody, Outgoing};
 use gateway_policy::error::ApiError;
 
+/// The code of the error when all backends are full.
+pub(crate) const BUSY: &str = "upstream_busy";
+
 /// A request to an upstream.
 pub(crate) struct Forward<'a> {
     /// Where it may go.
@@ -386,7 +389,7 @@ impl Content<'_> {
 /// 503 `upstream_busy`.
 fn busy(forward: &Forward<'_>) -> Refused {
     let message = "All model servers are busy with as many requests as they take. Please try again in a moment.";
-    let error = ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "upstream_busy", message)
+    let error = ApiError::new(StatusCode::SERVICE_UNAVAILABLE, BUSY, message)
         .header(hyper::header::RETRY_AFTER, hyper::header::HeaderValue::from_static("1"));
     let cause = format!("no backend of {} has room", forward.query.upstream.name);
     Refused { error, cause, is_answer: false }

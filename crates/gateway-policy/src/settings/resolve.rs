@@ -12,7 +12,7 @@ use hyper::header::{HeaderValue, InvalidHeaderValue};
 use super::error::{Error, Fault};
 use super::file::{self, File};
 use super::models;
-use super::upstreams;
+use super::resolve_upstreams;
 use super::{Base, LimitsUrl, Secret, Server, Settings, StoreUrl, Upstream};
 
 /// Largest configuration file, in bytes; far above any hand-written one.
@@ -68,13 +68,23 @@ fn resolve(file: File, first: Option<&str>, around: LoadContext<'_>) -> Result<S
     let mut warnings = Vec::new();
     let mut upstreams = Vec::new();
     for (name, upstream) in &file.upstreams {
-        upstreams.push(Arc::new(upstreams::resolve(name, upstream, around, &mut warnings)?));
+        upstreams.push(Arc::new(resolve_upstreams::resolve(
+            name,
+            upstream,
+            around,
+            &mut warnings,
+        )?));
     }
     let mut named_models = file.models;
     if upstreams.is_empty() {
         let base_url = Some(around.offline.to_owned());
         let offline = file::Upstream { base_url, ..file::Upstream::default() };
-        upstreams.push(Arc::new(upstreams::resolve(OFFLINE, &offline, around, &mut warnings)?));
+        upstreams.push(Arc::new(resolve_upstreams::resolve(
+            OFFLINE,
+            &offline,
+            around,
+            &mut warnings,
+        )?));
         if named_models.is_empty() {
             named_models.insert(OFFLINE.to_owned(), file::Model::default());
         }

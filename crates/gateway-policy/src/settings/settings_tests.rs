@@ -188,11 +188,15 @@ fn errors_name_the_line_and_the_key() {
 /// The configuration in the documentation is valid.
 #[test]
 fn the_documented_example_is_valid() {
-    let page = include_str!("../../../../docs/gateway.md");
-    let blocks: Vec<&str> = page.split("```toml\n").skip(1).collect();
-    assert!(!blocks.is_empty());
-    for block in blocks {
-        read(block.split("```").next().unwrap()).unwrap();
+    for page in [
+        include_str!("../../../../docs/gateway.md"),
+        include_str!("../../../../docs/gateway-backends.md"),
+    ] {
+        let blocks: Vec<&str> = page.split("```toml\n").skip(1).collect();
+        assert!(!blocks.is_empty());
+        for block in blocks {
+            read(block.split("```").next().unwrap()).unwrap();
+        }
     }
 }
 

@@ -248,13 +248,21 @@ impl Exchange {
         self.region.as_deref().or(self.caller.project.geography.as_deref())
     }
 
-    /// Checks that an upstream serves the region of the request.
+    /// Checks that an upstream serves the region of the request, or that the backend does which has an object of it.
     ///
     /// # Errors
-    /// 400 when it has no backend there.
-    pub(crate) fn check_region(&self, upstream: &Upstream) -> Result<(), ApiError> {
+    /// 400 when it has no address there.
+    pub(crate) fn check_region(
+        &self,
+        upstream: &Upstream,
+        pinned: Option<&str>,
+    ) -> Result<(), ApiError> {
         let region = self.data_region();
-        if upstream.serves(region) {
+        let is_served = match pinned {
+            Some(name) => upstream.backend(name).base_in(region).is_some(),
+            None => upstream.serves(region),
+        };
+        if is_served {
             return Ok(());
         }
         let region = region.unwrap_or_default();

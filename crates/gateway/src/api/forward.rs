@@ -212,7 +212,7 @@ async fn checked<'a>(
     {
         touched.backend = Some(place.backend);
     }
-    exchange.check_region(&resolved.model.upstream)?;
+    exchange.check_region(&resolved.model.upstream, touched.backend.as_deref())?;
     Ok((touched, body))
 }
 

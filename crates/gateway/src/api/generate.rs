@@ -91,7 +91,9 @@ async fn relayed(
         resolved.plan = resolved.plan.without_money().into();
     }
     let demand = demand(generation.kind, asked, &resolved);
-    if let Err(error) = exchange.check_region(&resolved.model.upstream) {
+    if let Err(error) =
+        exchange.check_region(&resolved.model.upstream, place.as_ref().map(|place| &*place.backend))
+    {
         return Err(shown(exchange, error, Some(&resolved.name)).await);
     }
     let input = if counts_tokens(generation.kind) { 0 } else { asked.input_estimate() };

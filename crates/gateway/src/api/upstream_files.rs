@@ -16,7 +16,7 @@ use crate::dispatch::{Content, Forward, Repeat};
 use crate::object_owners::ObjectKind;
 use crate::upstream::OutBody;
 use gateway_policy::error::ApiError;
-use gateway_policy::settings::{NO_MODEL, Upstream};
+use gateway_policy::settings::{Backend, NO_MODEL, Upstream};
 use gateway_store::records::owned_objects;
 
 /// Entries per page of the upstream.
@@ -47,8 +47,10 @@ pub(super) async fn list(
     if room == 0 {
         return Ok((Vec::new(), true));
     }
-    exchange.check_region(&upstream)?;
-    let mut backends = upstream.backends.iter().peekable();
+    exchange.check_region(&upstream, None)?;
+    let region = exchange.data_region();
+    let is_there = |backend: &&Arc<Backend>| backend.base_in(region).is_some();
+    let mut backends = upstream.backends.iter().filter(is_there).peekable();
     if let Some(after) = &after
         && let Some(owner) = exchange.owner(ObjectKind::Object, after).await?
     {

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use super::outcome;
 use crate::account::request_id;
 use crate::api::{self, Exchange, Whole};
+use crate::dispatch;
 use crate::state::Gateway;
 use gateway_policy::error::ApiError;
 use gateway_policy::headers::LimitHeaders;
@@ -23,7 +24,7 @@ use gateway_store::records::ids;
 
 /// Longest delay between two attempts, whatever the upstream asks for.
 const MAX_PAUSE: Duration = Duration::from_secs(60);
-/// Delay while our own limits or store are unreachable; such attempts do not count.
+/// Delay while our own limits or store are unreachable, or all backends are full; such attempts do not count.
 const OUR_PAUSE: Duration = Duration::from_secs(1);
 /// Attempts to write a result while the store is unreachable, after the batch was abandoned.
 const LAST_WRITES: u32 = 5;
@@ -110,10 +111,15 @@ async fn ask(job: &Job) -> Attempted {
         if error.kind_name() == "insufficient_quota" {
             return Attempted::NoMoney(error);
         }
-        // Reservations of other requests hold up a line; only money that is gone ends it.
+        // Reservations of other requests and full backends hold up a line; only money that is gone ends it.
         if matches!(
             error.code(),
-            Some("limits_unavailable" | "store_unavailable" | refusal::SPEND_RESERVED)
+            Some(
+                "limits_unavailable"
+                    | "store_unavailable"
+                    | dispatch::BUSY
+                    | refusal::SPEND_RESERVED
+            )
         ) {
             tokio::time::sleep(OUR_PAUSE).await;
             continue;
