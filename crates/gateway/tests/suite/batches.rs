@@ -337,6 +337,30 @@ async fn upstream_failures_are_retried() {
     node.end().await;
 }
 
+/// A backend that takes one request at a time holds lines up, and fails none.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn full_backends_fail_no_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let upstream = Upstream::start(chat).await;
+    let config = "max_concurrency = 1\n[models.m]\n[batches]\nattempts = 1\n";
+    let kept = ("", "off:");
+    let node = Node::start(folder.path(), &ManualClock::new(), &upstream, kept, config).await;
+    let client = Client::new(&node.base, &node.key().await.0);
+    upstream.close();
+    let batch = client.batch("/v1/chat/completions", &chats("m", 3)).await;
+    while upstream.received().is_empty() {
+        pause().await;
+    }
+    // This one is refused after a second, as the other lines are by then.
+    let body = json!({ "model": "m", "messages": [] });
+    let (status, refused) = client.post("/v1/chat/completions", &body).await;
+    assert_eq!((status, &refused["error"]["code"]), (503, &json!("upstream_busy")));
+    upstream.open();
+    let ended = client.ended(&batch).await;
+    assert_eq!(ended["request_counts"], json!({ "total": 3, "completed": 3, "failed": 0 }));
+    node.end().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_nodes_run_each_line_once() {
     let fixture = Fixture::new(chat).await;

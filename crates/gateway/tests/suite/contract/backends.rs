@@ -234,6 +234,31 @@ async fn a_stream_that_has_begun_is_not_repeated() {
     assert_eq!(two.gateway.metric(line).await, 1);
 }
 
+/// A host that takes no connections costs the time to connect, until it is put aside.
+#[tokio::test]
+async fn a_host_that_takes_no_connection_costs_the_time_to_connect() {
+    // The second connection is never accepted: the kernel drops its packets, as those of a host that is away.
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+    let listener = socket.listen(0).unwrap();
+    let address = listener.local_addr().unwrap();
+    let _waiting = tokio::net::TcpStream::connect(address).await.unwrap();
+    let b = Upstream::start().await;
+    let (away, there) = (format!("http://{address}/v1"), b.url());
+    let config = format!(
+        "[admin]\ntoken_file = \"token\"\n[upstreams.main]\nconnect_timeout_ms = 100\nbackends = [\
+         {{ name = \"a\", base_url = \"{away}\" }},\
+         {{ name = \"b\", base_url = \"{there}\", priority = 1 }}]\n{BIG}"
+    );
+    let gateway = TestGateway::start(&config).await;
+    let tenant = gateway.tenant("free").await;
+    for count in 1..6 {
+        assert_eq!((gateway.chat(&tenant).await.status.as_u16(), b.count()), (200, count));
+    }
+    let failed = "gateway_upstream_failures_total{backend=\"main/a\",reason=\"unreachable\"}";
+    assert_eq!(gateway.metric(failed).await, 3);
+}
+
 /// If all backends fail, the client gets an answer of one that gave any.
 #[tokio::test]
 async fn the_last_answer_reaches_the_client() {
