@@ -47,7 +47,6 @@ pub(super) fn resolve(
     let connect = if several { CONNECT_TIMEOUT_MS.1 } else { CONNECT_TIMEOUT_MS.0 };
     let common = Common {
         upstream: name,
-        key_header: wire::key_header(upstream.key_header.as_deref(), &key("key_header"))?,
         connect_timeout: milliseconds(upstream.connect_timeout_ms, connect, "connect_timeout_ms")?,
         around,
     };
@@ -93,6 +92,7 @@ impl file::Upstream {
             env_keys: self.env_keys.clone(),
             key_file: self.key_file.clone(),
             key_files: self.key_files.clone(),
+            key_header: self.key_header.clone(),
             max_concurrency: self.max_concurrency,
             prompt_cache_retention: self.prompt_cache_retention,
             ca_file: self.ca_file.clone(),
@@ -168,7 +168,6 @@ fn check_address(others: &[Backend], backend: &Backend, key: &[&str]) -> Result<
 /// What the backends of an upstream have in common.
 struct Common<'a> {
     upstream: &'a str,
-    key_header: KeyHeader,
     connect_timeout: Duration,
     around: LoadContext<'a>,
 }
@@ -216,7 +215,7 @@ impl Common<'_> {
             id: hasher.finish(),
             regions,
             keys,
-            key_header: self.key_header,
+            key_header: self.key_header(own, shared, at)?,
             weight: number(own.weight, 1, 1, MAX_WEIGHT, "weight")?,
             priority: number(own.priority, 0, 0, MAX_PRIORITY, "priority")?,
             max_concurrency,
@@ -229,6 +228,21 @@ impl Common<'_> {
             base: address,
             name,
         })
+    }
+
+    fn key_header(
+        &self,
+        own: &file::Backend,
+        shared: &file::Backend,
+        at: &[&str],
+    ) -> Result<KeyHeader, Fault> {
+        match &own.key_header {
+            Some(named) => wire::key_header(Some(named), &[at, &["key_header"]].concat()),
+            None => {
+                let key = ["upstreams", self.upstream, "key_header"];
+                wire::key_header(shared.key_header.as_deref(), &key)
+            }
+        }
     }
 
     fn keys(

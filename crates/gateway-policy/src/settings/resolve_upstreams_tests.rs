@@ -38,6 +38,7 @@ fn backends_inherit_what_they_do_not_set() {
         r#"
 [upstreams.main]
 env_key = "KEY_A"
+key_header = "api-key"
 max_concurrency = 9
 prompt_cache_retention = false
 health_path = "/health"
@@ -45,7 +46,7 @@ timeout_ms = 5000
 backends = [
     { name = "a", base_url = "https://a.example/v1", base_urls = { eu = "https://eu.a.example/v1" } },
     { name = "b", base_url = "https://b.example/api/v1", weight = 3, priority = 1, max_concurrency = 2,
-      env_keys = ["KEY_B", "KEY_A"], key_file = "key", prompt_cache_retention = true,
+      env_keys = ["KEY_B", "KEY_A"], key_file = "key", prompt_cache_retention = true, key_header = "x-api-key",
       health_path = "/up?x=1", health_interval_ms = 500, proxy = "http://proxy:3128" },
 ]
 "#,
@@ -62,6 +63,7 @@ backends = [
     );
     assert_eq!((&*a.label, &*b.label), ("main/a", "main/b"));
     assert_eq!((a.weight, a.priority, b.weight, b.priority), (1, 0, 3, 1));
+    assert_eq!((a.key_header, b.key_header), (KeyHeader::ApiKey, KeyHeader::XApiKey));
     assert_eq!((a.max_concurrency, b.max_concurrency), (Some(9), Some(2)));
     assert_eq!((a.prompt_cache_retention, b.prompt_cache_retention), (false, true));
     let check =
@@ -149,6 +151,7 @@ fn mistakes_name_the_line_and_the_key() {
     check(&list("name = 'b'\nbase_url = 'http://b'\ntimeout_ms = 5"), "unknown field");
     let b = |more: &str| list(&format!("name = 'b'\nbase_url = 'http://b'\n{more}"));
     for (setting, expected) in [
+        ("key_header = 'cookie'", "key_header"),
         ("weight = 0", "must be 1 to 1000"),
         ("weight = 1001", "must be 1 to 1000"),
         ("weight = -1", "invalid value"),

@@ -476,6 +476,14 @@ async fn a_region_is_served_by_backends_that_are_there() {
     eu.kill();
     assert_eq!(from("eu.gateway.example").await.error().1, "upstream_error");
     assert_eq!((a.count(), b.count()), (0, 0), "the data stays in its region");
+    // An object of a backend that is not there cannot be reached from there.
+    let response = json!({ "model": "big", "input": "x" });
+    let id = gateway.post(&tenant, RESPONSES, &response).await.json()["id"].clone();
+    let path = format!("/v1/responses/{}", id.as_str().unwrap());
+    let headers = [("host", "eu.gateway.example")];
+    let answer = gateway.with(&tenant, Method::GET, &path, &headers, "").await;
+    assert_eq!((answer.error().1, a.count()), ("region_not_available".into(), 1));
+    assert_eq!((gateway.get(&tenant, &path).await.status.as_u16(), a.count()), (200, 2));
 }
 
 /// The files of a project are those of all backends, one after the other.
