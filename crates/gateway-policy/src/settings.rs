@@ -1,8 +1,10 @@
 //! The gateway's configuration: one validated and resolved TOML file. All values that requests need
 //! are computed in advance; a reload creates new [`Settings`] and replaces the old ones as a whole.
 
+mod address;
 mod batches;
 mod catalog;
+mod context;
 mod error;
 mod file;
 mod models;
@@ -20,12 +22,12 @@ use std::time::Duration;
 
 pub use batches::Batches;
 pub use catalog::{Catalog, LimitSet, Model, NO_MODEL, Shutdown, TierSettings};
+pub use context::LoadContext;
 pub use error::{Error, ErrorKind};
 use hyper::Uri;
 use hyper::header::HeaderValue;
 pub use pass_through::PassThrough;
 pub use price::{Price, Quantities};
-pub use resolve::LoadContext;
 pub use upstreams::{Backend, BackendNetwork, HealthCheck, KeySource, Upstream};
 pub use wire::{DropMembers, KeyHeader};
 

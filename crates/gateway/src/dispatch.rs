@@ -43,7 +43,7 @@ pub(crate) struct Forward<'a> {
     pub(crate) headers: HeaderMap,
     /// The body.
     pub(crate) body: Content<'a>,
-    /// How far an attempt may have come that is repeated.
+    /// The attempts that are repeated.
     pub(crate) repeat: Repeat,
 }
 
@@ -55,7 +55,7 @@ pub(crate) enum Content<'a> {
     Edited(&'a (dyn Fn(bool) -> OutBody + Send + Sync)),
 }
 
-/// How far an attempt may have come that is repeated at another backend.
+/// The attempts that are repeated at another backend, by how far they came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Repeat {
     /// The backend has not begun with it.

@@ -9,11 +9,11 @@ use ratelimit::Micros;
 const FAILURES: u32 = 3;
 /// Failed probes in a row that open it.
 const PROBES: u32 = 2;
-/// How long it is open for the first time. Doubles with each trial that fails.
+/// The time for which it is open at first. Doubles with each trial that fails.
 const FIRST: Micros = 1_000_000;
-/// How long it is open at most.
+/// The longest time for which it is open.
 const LONGEST: Micros = 60_000_000;
-/// How long a trial keeps further ones away: an answer that takes minutes does not keep the backend out of use.
+/// Time for which a trial keeps further ones away: an answer that takes minutes does not keep the backend out of use.
 const TRIAL: Micros = 10_000_000;
 
 /// The circuit breaker of a backend.

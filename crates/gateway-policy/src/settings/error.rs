@@ -113,7 +113,7 @@ fn find(text: &str, key: &[String]) -> Option<usize> {
     at.map(|span| line_of(text, span.start))
 }
 
-/// What a part of a key may lead into.
+/// A place that a part of a key may lead to.
 enum Place<'d> {
     Table(&'d dyn toml_edit::TableLike),
     Tables(&'d toml_edit::ArrayOfTables),

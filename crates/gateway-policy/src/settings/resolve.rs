@@ -6,30 +6,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use files::{SecretFile, read_secret};
-use hyper::Uri;
-use hyper::header::{HeaderValue, InvalidHeaderValue};
 
+use super::context::LoadContext;
 use super::error::{Error, Fault};
 use super::file::{self, File};
 use super::models;
 use super::resolve_upstreams;
-use super::{Base, LimitsUrl, Secret, Server, Settings, StoreUrl, Upstream};
+use super::{LimitsUrl, Secret, Server, Settings, StoreUrl, Upstream};
 
 /// Largest configuration file, in bytes; far above any hand-written one.
 const MAX_FILE_BYTES: u64 = 4 << 20;
 /// The upstream and the model that exist when the file has no upstream.
 const OFFLINE: &str = "offline";
-
-/// Values from outside of the file.
-#[derive(Clone, Copy)]
-pub struct LoadContext<'a> {
-    /// Looks up an environment variable.
-    pub environment: &'a dyn Fn(&str) -> Option<String>,
-    /// The base of relative paths in the file, and the default folder of the store.
-    pub folder: &'a Path,
-    /// The base URL of the offline model, which serves requests when the file has no upstream.
-    pub offline: &'a str,
-}
 
 impl Settings {
     /// Reads and validates a file.
@@ -136,36 +124,6 @@ pub(super) fn upstream_named(
     found.cloned().ok_or_else(|| {
         Fault::new(key, format!("there is no upstream `{name}`; add [upstreams.{name}]"))
     })
-}
-
-pub(super) fn base(url: &str, key: &[&str]) -> Result<Base, Fault> {
-    let fault = |message: String| Fault::new(key, message);
-    let uri: Uri = url.parse().map_err(|error| fault(format!("`{url}` is no URL: {error}")))?;
-    let has_scheme = matches!(uri.scheme_str(), Some("http" | "https"));
-    let Some(authority) = uri.authority().filter(|_| has_scheme && uri.query().is_none()) else {
-        return Err(fault(format!("`{url}` must look like https://host/v1")));
-    };
-    if authority.as_str().contains('@') {
-        return Err(fault("must not contain a user or a password; use env_key".to_owned()));
-    }
-    let path = uri.path().trim_end_matches('/').into();
-    let origin = format!("{}://{authority}/", uri.scheme_str().unwrap_or("http"));
-    let origin: Uri =
-        origin.parse().map_err(|error| fault(format!("`{url}` is no URL: {error}")))?;
-    let host = host_header(&origin);
-    let host = host.map_err(|error| fault(format!("`{url}` has an invalid host: {error}")))?;
-    Ok(Base { origin, host, path })
-}
-
-/// The host, with its port unless that is the scheme's default.
-fn host_header(origin: &Uri) -> Result<HeaderValue, InvalidHeaderValue> {
-    let host = origin.host().unwrap_or_default();
-    match (origin.scheme_str(), origin.port_u16()) {
-        (_, None) | (Some("http"), Some(80)) | (Some("https"), Some(443)) => {
-            HeaderValue::from_str(host)
-        }
-        (_, Some(port)) => HeaderValue::from_str(&format!("{host}:{port}")),
-    }
 }
 
 fn token(path: &Path) -> Result<(Secret, Option<String>), Fault> {

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use http_client::{Network, Roots, TlsFiles};
 
+use super::address::base;
+use super::context::LoadContext;
 use super::error::Fault;
-use super::resolve::{LoadContext, base};
 use super::upstreams::{Backend, BackendNetwork, HealthCheck, KeySource, Upstream, is_sendable};
 use super::wire::{self, KeyHeader};
 use super::{Secret, file};
@@ -165,7 +166,7 @@ fn check_address(others: &[Backend], backend: &Backend, key: &[&str]) -> Result<
     Err(Fault::new(key, message))
 }
 
-/// What the backends of an upstream have in common.
+/// The properties that the backends of an upstream have in common.
 struct Common<'a> {
     upstream: &'a str,
     connect_timeout: Duration,

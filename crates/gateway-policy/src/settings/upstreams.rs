@@ -55,7 +55,7 @@ pub struct Backend {
     pub prompt_cache_retention: bool,
     /// The probe of its health.
     pub health_check: Option<HealthCheck>,
-    /// How it is reached.
+    /// The way to it.
     pub network: BackendNetwork,
 }
 

@@ -8,7 +8,7 @@ use files::Pool;
 use gateway_policy::settings::{KeySource, Secret};
 use ratelimit::Micros;
 
-/// How long a refused key is put aside. After it, one request finds out whether it is valid again.
+/// Time for which a refused key is put aside. After it, one request finds out whether it is valid again.
 const ASIDE: Micros = 60_000_000;
 
 /// Longest wait for a file.

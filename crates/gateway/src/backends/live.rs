@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 use super::keys::KeyRing;
 use crate::upstream::SecretMask;
 
-/// How long a backend that refused the member `prompt_cache_retention` does not get it.
+/// Time for which a backend that refused the member `prompt_cache_retention` does not get it.
 const RETENTION_PAUSE: Micros = 600_000_000;
 
 /// A backend while the gateway runs.
@@ -27,7 +27,7 @@ pub(crate) struct LiveBackend {
     shared: Arc<Shared>,
 }
 
-/// What all backends share.
+/// The parts that all backends share.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     /// Signals that a request has ended.
@@ -36,7 +36,7 @@ pub(super) struct Shared {
     files: Pool,
 }
 
-/// What is known of a backend.
+/// The health and the load of a backend.
 #[derive(Debug, Default)]
 struct State {
     breaker: Breaker,

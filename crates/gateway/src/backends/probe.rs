@@ -1,4 +1,4 @@
-//! What is done for backends without a request: probes of their health, and files of keys that are read again.
+//! The work for backends that no request causes: probes of their health, and files of keys that are read again.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
