@@ -1,7 +1,10 @@
 //! Typed functions over statements, one file per resource. A change that caches must see adds its
-//! row to `changes` in the same transaction. This module neither caches nor decides about requests.
+//! row to `changes` in the same transaction, and one by an administrator its row to the audit log. This module neither caches nor decides about requests.
 
 pub mod admin_keys;
+pub mod audit;
+mod audit_events;
+pub mod audit_logs;
 pub mod batch_lines;
 pub mod batch_queue;
 pub mod batches;

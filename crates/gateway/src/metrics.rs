@@ -1,8 +1,10 @@
 //! The metrics of `/metrics`, in Prometheus' text format. Model names come from the configuration,
 //! so that clients cannot create series.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use gateway_admin::SignIns;
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -24,6 +26,8 @@ pub(crate) struct Metrics {
     pub(crate) spend: Counter<u64, AtomicU64>,
     /// `gateway_spend_alerts_total`.
     pub(crate) spend_alerts: Counter,
+    /// `gateway_failed_sign_ins_total{surface,reason}`.
+    failed_sign_ins: Family<FailedSignIn, Counter>,
     /// `gateway_usage_invalid_total`.
     pub(crate) usage_invalid: Counter,
     /// `gateway_upstream_seconds`, to the first byte of a response.
@@ -65,6 +69,12 @@ pub(crate) struct Tokens {
     pub(crate) kind: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct FailedSignIn {
+    surface: &'static str,
+    reason: &'static str,
+}
+
 impl Default for Metrics {
     fn default() -> Self {
         let mut registry = Registry::with_prefix("gateway");
@@ -74,6 +84,7 @@ impl Default for Metrics {
             tokens: Family::default(),
             spend: Counter::default(),
             spend_alerts: Counter::default(),
+            failed_sign_ins: Family::default(),
             usage_invalid: Counter::default(),
             upstream_seconds: Histogram::new(exponential_buckets(0.001, 2.0, 18)),
             open: Gauge::default(),
@@ -89,6 +100,8 @@ impl Default for Metrics {
         registry.register("tokens", "Tokens used", metrics.tokens.clone());
         registry.register("spend_microdollars", "Money spent", metrics.spend.clone());
         registry.register("spend_alerts", "Soft limits exceeded", metrics.spend_alerts.clone());
+        let help = "Requests with a wrong credential or none, and failed sign-ins to the dashboard";
+        registry.register("failed_sign_ins", help, metrics.failed_sign_ins.clone());
         let help = "Answers whose usage was not a valid number of tokens";
         registry.register("usage_invalid", help, metrics.usage_invalid.clone());
         let help = "Time to the first byte of a model server's answer";
@@ -110,6 +123,15 @@ impl Default for Metrics {
 }
 
 impl Metrics {
+    /// What counts and logs failed sign-ins.
+    pub(crate) fn sign_ins(&self) -> Arc<SignIns> {
+        let counts = self.failed_sign_ins.clone();
+        Arc::new(SignIns::new(move |surface, reason| {
+            let surface = surface.name();
+            counts.get_or_create(&FailedSignIn { surface, reason }).inc();
+        }))
+    }
+
     /// The page, with current values.
     #[must_use]
     pub(crate) fn page(&self, now: &Readings) -> String {

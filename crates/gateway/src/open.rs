@@ -24,6 +24,7 @@ use gateway_policy::settings::{LimitsUrl, Settings, StoreUrl};
 use gateway_store::database::Database;
 use gateway_store::directory::{self, Directory};
 use gateway_store::ledger::Ledger;
+use gateway_store::records::audit::Act;
 use gateway_store::records::{DEFAULT_ORGANIZATION, Page, facts, keys, organizations, projects};
 
 /// Interval of flushing the limits' state to the disk.
@@ -97,7 +98,7 @@ impl Gateway {
             make_private(folder)?;
         }
         let database = Arc::new(Database::open(&settings.store).await?);
-        organizations::ensure_default(&database, clock.now()).await?;
+        organizations::ensure_default(&database, Act::of_gateway(clock.now(), &*random)).await?;
         let ids = Ids::new(&*random);
         let limits = Arc::new(open_limits(&settings, folder, &*clock, &database, &ids).await?);
         let writer = format!("{:016x}", ids.process());
@@ -121,6 +122,7 @@ impl Gateway {
             body_memory: Default::default(),
             upstreams: upstream::Client::new()?,
             traces: Default::default(),
+            sign_ins: metrics.sign_ins(),
             metrics,
             clock,
             random,
@@ -188,18 +190,19 @@ impl Gateway {
     /// The store's.
     pub async fn first_key(&self) -> Result<Option<String>, gateway_store::Error> {
         let (database, random) = (&self.database, &*self.random);
-        let now = self.clock.now();
+        let act = || Act::of_gateway(self.clock.now(), random);
         let organization = DEFAULT_ORGANIZATION;
         let known = projects::list(database, organization, true, &Page::first(1)).await?;
         if !known.items.is_empty() {
             return Ok(None);
         }
-        let made = projects::create(database, organization, "Default project", None, now, random);
+        let name = "Default project";
+        let made = projects::create(database, organization, name, None, act(), random);
         let Some(project) = made.await? else { return Ok(None) };
         let (project, name) = (&*project.project.id, "First key");
         let new =
             keys::NewKey { project, service_account: None, name, expires_at: None, models: None };
-        let made = keys::create(database, new, now, random).await?;
+        let made = keys::create(database, new, act(), random).await?;
         Ok(made.map(|(_, text)| text.reveal().to_owned()))
     }
 }

@@ -16,6 +16,7 @@ use crate::object_owners::ObjectOwners;
 use crate::spend::Spend;
 use crate::traces::Traces;
 use crate::upstream;
+use gateway_admin::SignIns;
 use gateway_body::Outcome;
 use gateway_policy::environment::{Clock, Random};
 use gateway_policy::settings::Settings;
@@ -49,6 +50,8 @@ pub struct Gateway {
     pub(crate) traces: Arc<Traces>,
     /// The metrics.
     pub(crate) metrics: Metrics,
+    /// Failed sign-ins.
+    pub(crate) sign_ins: Arc<SignIns>,
     /// The clock.
     pub(crate) clock: Arc<dyn Clock>,
     /// Randomness.

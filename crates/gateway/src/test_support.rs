@@ -6,6 +6,7 @@ use gateway_policy::environment::{Clock, Random};
 use gateway_store::database::Database;
 use gateway_store::directory::Directory;
 use gateway_store::ledger::Ledger;
+use gateway_store::records::audit::Act;
 use ratelimit::{Limits, RequestId};
 
 use crate::state::Gateway;
@@ -34,6 +35,11 @@ impl Gateway {
 
     pub fn random(&self) -> &dyn Random {
         &*self.random
+    }
+
+    /// An act of the gateway itself, for changes of records.
+    pub fn act(&self) -> Act {
+        Act::of_gateway(self.clock.now(), &*self.random)
     }
 
     /// An unused request id.

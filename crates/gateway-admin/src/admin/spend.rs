@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use serde_json::{Value, json};
 
-use super::authority::Subject;
+use super::authority::{By, Subject};
 use super::input::{Fields, Parameters, invalid};
 use super::output::{self, JsonResult, Shared};
 use super::projects;
@@ -16,6 +16,7 @@ use gateway_policy::dates::month;
 use gateway_policy::error::ApiError;
 use gateway_policy::tenants::{MicroDollars, Organization};
 use gateway_store::ledger::month_commitment_of;
+use gateway_store::records::audit::Act;
 use gateway_store::records::spend::{self, Alert, MAX_ALERTS, Scope};
 
 /// Largest threshold: ten billion dollars.
@@ -83,24 +84,26 @@ pub(super) async fn limit(
 pub(super) async fn set_limit(
     State(context): Shared,
     Subject(organization): Subject,
+    By(act): By,
     Path(names): Names,
     mut fields: Fields,
 ) -> JsonResult {
     let cents = threshold(&mut fields)?;
     fields.end()?;
     let target = Target::find(&context, organization, &names, true).await?;
-    set(&context, &target, Some(cents)).await?;
+    set(&context, &target, Some(cents), act).await?;
     show_limit(&context, &target, spend::from_cents(cents)).await
 }
 
 pub(super) async fn delete_limit(
     State(context): Shared,
     Subject(organization): Subject,
+    By(act): By,
     Path(names): Names,
 ) -> JsonResult {
     let target = Target::find(&context, organization, &names, true).await?;
     target.hard.ok_or_else(no_limit)?;
-    set(&context, &target, None).await?;
+    set(&context, &target, None, act).await?;
     Ok(Json(json!({ "object": target.object("spend_limit.deleted"), "deleted": true })))
 }
 
@@ -131,6 +134,7 @@ pub(super) async fn alert(
 pub(super) async fn create_alert(
     State(context): Shared,
     Subject(organization): Subject,
+    By(act): By,
     Path(names): Names,
     mut fields: Fields,
 ) -> JsonResult {
@@ -138,9 +142,8 @@ pub(super) async fn create_alert(
     let channel = channel(&mut fields)?.unwrap_or(Value::Null).to_string();
     fields.end()?;
     let target = Target::find(&context, organization, &names, true).await?;
-    let (now, random) = (context.clock.now(), &*context.random);
-    let (database, scope) = (&context.database, target.scope());
-    let made = spend::add_alert(database, scope, cents, &channel, now, random).await?;
+    let (database, scope, random) = (&context.database, target.scope(), &*context.random);
+    let made = spend::add_alert(database, scope, cents, &channel, act, random).await?;
     let alert = made.ok_or_else(|| {
         let message = format!("There can be at most {MAX_ALERTS} spend alerts: delete one first.");
         ApiError::bad_request("too_many_spend_alerts", message)
@@ -152,6 +155,7 @@ pub(super) async fn create_alert(
 pub(super) async fn update_alert(
     State(context): Shared,
     Subject(organization): Subject,
+    By(act): By,
     Path(names): Names,
     mut fields: Fields,
 ) -> JsonResult {
@@ -161,8 +165,7 @@ pub(super) async fn update_alert(
     let target = Target::find(&context, organization, &names, true).await?;
     let id = &names["id"];
     let alert = Alert { id: id.as_str().into(), threshold_cents, channel };
-    let now = context.clock.now();
-    let done = spend::set_alert(&context.database, target.scope(), &alert, now).await?;
+    let done = spend::set_alert(&context.database, target.scope(), &alert, act).await?;
     done.ok_or_else(|| no_alert(id))?;
     context.apply_changes().await;
     Ok(Json(show_alert(&target, &alert)))
@@ -171,19 +174,23 @@ pub(super) async fn update_alert(
 pub(super) async fn delete_alert(
     State(context): Shared,
     Subject(organization): Subject,
+    By(act): By,
     Path(names): Names,
 ) -> JsonResult {
     let target = Target::find(&context, organization, &names, true).await?;
     let id = &names["id"];
-    let now = context.clock.now();
-    let done = spend::delete_alert(&context.database, target.scope(), id, now).await?;
+    let done = spend::delete_alert(&context.database, target.scope(), id, act).await?;
     let object = target.object("spend_alert.deleted");
     output::finish_deletion(&context, done, no_alert, &object, id).await
 }
 
-async fn set(context: &Services, target: &Target, cents: Option<u64>) -> Result<(), ApiError> {
-    let now = context.clock.now();
-    let done = spend::set_hard(&context.database, target.scope(), cents, now).await?;
+async fn set(
+    context: &Services,
+    target: &Target,
+    cents: Option<u64>,
+    act: Act,
+) -> Result<(), ApiError> {
+    let done = spend::set_hard(&context.database, target.scope(), cents, act).await?;
     done.ok_or_else(|| output::not_found("organization or project", target.id()))?;
     context.apply_changes().await;
     Ok(())

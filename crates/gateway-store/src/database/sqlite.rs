@@ -217,14 +217,16 @@ fn run(
     statements: &[Statement],
 ) -> Result<Vec<StatementResult>, Error> {
     if lane != Lane::Write {
-        let read = |statement| execute(connection, texts, statement).map_err(sqlite_error);
-        return statements.iter().map(read).collect();
+        let mut read =
+            |statement: &Statement| execute(connection, texts, statement, &statement.values(&[]));
+        return statements.iter().map(|one| read(one).map_err(sqlite_error)).collect();
     }
     let behavior = rusqlite::TransactionBehavior::Immediate;
     let transaction = connection.transaction_with_behavior(behavior).map_err(sqlite_error)?;
     let mut results = Vec::with_capacity(statements.len());
     for (index, statement) in statements.iter().enumerate() {
-        let done = execute(&transaction, texts, statement).map_err(sqlite_error)?;
+        let values = statement.values(&results);
+        let done = execute(&transaction, texts, statement, &values).map_err(sqlite_error)?;
         if !statement.is_met(&done) {
             return Err(Error::unmet(index));
         }
@@ -238,13 +240,14 @@ fn execute(
     connection: &Connection,
     texts: &mut Texts,
     statement: &Statement,
+    values: &[Value],
 ) -> rusqlite::Result<StatementResult> {
     let mut prepared = match &statement.sql {
         Cow::Borrowed(sql) => connection.prepare_cached(texts.numbered(sql))?,
         Cow::Owned(sql) => connection.prepare_cached(&numbered(sql))?,
     };
     for index in 1..=prepared.parameter_count() {
-        let value = statement.values.get(index - 1);
+        let value = values.get(index - 1);
         let value = value.ok_or(rusqlite::Error::InvalidParameterCount(index, 0))?;
         prepared.raw_bind_parameter(index, value)?;
     }

@@ -16,6 +16,7 @@ use crate::metrics::{Answered, Readings};
 use crate::router::{self, Api, Page, Route};
 use crate::state::Gateway;
 use crate::traces;
+use gateway_admin::Surface;
 use gateway_policy::error::ApiError;
 use gateway_policy::headers::LimitHeaders;
 use gateway_store::database::Statement;
@@ -113,7 +114,12 @@ async fn dispatch(
     let Route::Api(api) = route? else { return Ok(pages.answer(request).await) };
     let settings = gateway.settings.load_full();
     let (head, body) = request.into_parts();
-    let caller = authenticate::caller(gateway, &head.headers).await?;
+    let caller = authenticate::caller(gateway, &head.headers).await.inspect_err(|error| {
+        if error.status() == StatusCode::UNAUTHORIZED {
+            let reason = error.code().unwrap_or("unauthorized");
+            gateway.sign_ins.failed(Surface::Api, reason, pages.client(), now);
+        }
+    })?;
     // Without this header the upstream would take it for a usual request. An offer of another version of HTTP
     // (`h2c`), which some clients make with each request, is one.
     if asks_for_websocket(&head.headers) {

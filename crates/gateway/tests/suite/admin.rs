@@ -454,7 +454,6 @@ async fn what_is_not_here_says_so(node: &Node) {
     for what in [
         "GET /v1/organization/users",
         "GET /v1/organization/invites",
-        "GET /v1/organization/audit_logs",
         "POST /v1/organization/certificates",
         "GET /v1/organization/usage/web_search_calls?start_time=0",
         "GET /v1/organization/projects/p/users",

@@ -222,9 +222,9 @@ async fn the_queue_is_bounded() {
     let fourth = client.batch("/v1/chat/completions", &chats("m", 5)).await;
     assert_eq!(client.ended(&fourth).await["status"], "completed");
     // A project's daily limit also counts batches that have ended.
-    let (database, now) = (node.gateway.database(), node.gateway.clock().now());
+    let database = node.gateway.database();
     let day = ProjectLimits { batch_1_day_max_input_tokens: Some(21), ..ProjectLimits::default() };
-    project_limits::set(database, &project, "m", &day, now).await.unwrap().unwrap();
+    project_limits::set(database, &project, "m", &day, node.gateway.act()).await.unwrap().unwrap();
     node.gateway.directory().catch_up().await.unwrap();
     let fifth = client.batch("/v1/chat/completions", &chats("m", 1)).await;
     assert_eq!(fifth["errors"]["data"][0]["code"], "token_limit_exceeded", "{fifth}");
@@ -295,9 +295,12 @@ async fn batch_lines_beyond_the_budget_fail() {
     .await;
     let node = fixture.node("memory:", "").await;
     let (key, project) = node.key().await;
-    let (database, now) = (node.gateway.database(), node.gateway.clock().now());
+    let database = node.gateway.database();
     // 1 cent is 10,000 micro-dollars; a line reserves 2 + 1000 and takes 950 + 50.
-    spend::set_hard(database, Scope::Project(&project), Some(1), now).await.unwrap().unwrap();
+    spend::set_hard(database, Scope::Project(&project), Some(1), node.gateway.act())
+        .await
+        .unwrap()
+        .unwrap();
     node.gateway.directory().catch_up().await.unwrap();
     let client = Client::new(&node.base, &key);
     let batch = client.batch("/v1/chat/completions", &chats("m", 20)).await;

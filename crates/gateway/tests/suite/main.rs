@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::print_stdout)]
 
 mod admin;
+mod audit;
 mod bad_input;
 mod batch_models;
 mod batches;

@@ -34,16 +34,16 @@ on_both_stores!(
 );
 
 async fn lists_of_models_come_back_as_they_went_in(node: &Node) {
-    let (database, now) = (&node.database, NOW * SECOND);
+    let database = &node.database;
     let project = node.project().await;
     let (key, _) = node.key(&project).await;
     let organization = projects::get(database, &project).await.unwrap().unwrap().organization;
     let names = vec!["*".into(), "a \"quoted\" na\u{ef}ve name\n".into()];
     let list = ModelPermissions::new(PermissionMode::Allow, names);
     for list in [Some(&list), None] {
-        let set = projects::set_models(database, &organization, &project, list, now).await;
+        let set = projects::set_models(database, &organization, &project, list, node.act()).await;
         set.unwrap().unwrap();
-        keys::set_models(database, &project, &key, list, now).await.unwrap().unwrap();
+        keys::set_models(database, &project, &key, list, node.act()).await.unwrap().unwrap();
         let stored = projects::get(database, &project).await.unwrap().unwrap();
         assert_eq!(stored.project.models.as_ref(), list);
         let stored = keys::get(database, &project, &key).await.unwrap().unwrap();
@@ -53,7 +53,8 @@ async fn lists_of_models_come_back_as_they_went_in(node: &Node) {
             service_accounts::list_keys(database, &project, &Page::first(5)).await.unwrap();
         assert_eq!(listed.items[0].0.models.as_ref(), list);
     }
-    let other = projects::set_models(database, "org-other", &project, Some(&list), now).await;
+    let other =
+        projects::set_models(database, "org-other", &project, Some(&list), node.act()).await;
     assert_eq!(other.unwrap(), None);
 }
 
