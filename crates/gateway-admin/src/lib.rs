@@ -8,6 +8,7 @@ mod sign_ins;
 
 use std::sync::Arc;
 
+pub use admin::authority::is_secret;
 use axum::Router;
 use hyper::Method;
 pub use services::{Peer, Services};

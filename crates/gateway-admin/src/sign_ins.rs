@@ -22,6 +22,8 @@ pub enum Surface {
     Administration,
     /// The dashboard.
     Dashboard,
+    /// The metrics.
+    Metrics,
 }
 
 impl Surface {
@@ -32,6 +34,7 @@ impl Surface {
             Self::Api => "api",
             Self::Administration => "administration",
             Self::Dashboard => "dashboard",
+            Self::Metrics => "metrics",
         }
     }
 }

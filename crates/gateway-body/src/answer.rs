@@ -153,6 +153,11 @@ impl Reader {
         matches!(self.source, Source::Events(_))
     }
 
+    /// Returns whether events so far have output of the model.
+    pub fn has_output(&self) -> bool {
+        self.outcome.output_eighths > 0 || self.item_eighths > 0
+    }
+
     /// The progress of the answer by the events so far; `None` for one JSON body, which tells it at its end.
     pub fn progress(&self) -> Option<Progress> {
         self.outcome.progress

@@ -73,6 +73,11 @@ impl UsageFilter {
         push(out, bytes.slice(kept..));
     }
 
+    /// See [`Reader::has_output`].
+    pub fn has_output(&self) -> bool {
+        self.reader.has_output()
+    }
+
     /// See [`Reader::usage_so_far`].
     pub fn usage_so_far(&self) -> Option<Usage> {
         self.reader.usage_so_far()

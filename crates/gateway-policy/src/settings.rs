@@ -5,10 +5,12 @@ mod batches;
 mod catalog;
 mod error;
 mod file;
+mod metrics;
 mod models;
 mod pass_through;
 mod price;
 mod resolve;
+mod secret_file;
 mod wire;
 
 use std::fmt;
@@ -21,6 +23,7 @@ pub use catalog::{Catalog, LimitSet, Model, NO_MODEL, Shutdown, TierSettings};
 pub use error::{Error, ErrorKind};
 use hyper::Uri;
 use hyper::header::HeaderValue;
+pub use metrics::Metrics;
 pub use pass_through::PassThrough;
 pub use price::{Price, Quantities};
 pub use resolve::LoadContext;
@@ -47,6 +50,8 @@ pub struct Settings {
     pub pass_through: Vec<PassThrough>,
     /// Settings of batches.
     pub batches: Batches,
+    /// Settings of the metrics.
+    pub metrics: Metrics,
     /// The upstreams.
     pub upstreams: Vec<Arc<Upstream>>,
     /// The upstream of requests without a model; `None`: there are several and none is the default.

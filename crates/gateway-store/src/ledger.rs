@@ -21,7 +21,9 @@ pub use entry::{Ended, Endpoint, Entry};
 pub use export::{Cursor, Exported, export};
 use queue::Queue;
 pub use queue::{MAX_FOLDED, MAX_ROWS};
-pub use spend::{MonthSpend, month_commitment_of, month_spend, month_spend_by, month_spend_of};
+pub use spend::{
+    MonthSpend, busiest_projects, month_commitment_of, month_spend, month_spend_by, month_spend_of,
+};
 use tokio::sync::{Notify, watch};
 pub use usage::{GroupBy, MAX_SUMS, ModelUse, Sum, TooMany, UsageQuery, sums, users_of};
 pub use writer::recording;

@@ -2,12 +2,16 @@
 //! usage or when the account is dropped (specification: What the service does).
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::histogram::Histogram;
 use ratelimit::RequestId;
 
 use crate::bill::{Bill, End, Terms};
 use crate::calibration::Ratio;
 use crate::later_kind::LaterKind;
+use crate::metrics::OfModel;
 use crate::settlement::{self, Origin};
 use crate::state::Gateway;
 use crate::traces;
@@ -24,6 +28,8 @@ pub(crate) struct Account {
     /// The reserved cost.
     reserved: u64,
     settled: bool,
+    /// True once output of the model was seen.
+    has_output: bool,
 }
 
 /// The properties of a reservation.
@@ -80,7 +86,7 @@ impl Account {
     pub(crate) fn open(gateway: &Arc<Gateway>, facts: Facts) -> Self {
         gateway.metrics.open.inc();
         let reserved = facts.demand.cost;
-        Self { gateway: Arc::clone(gateway), facts, reserved, settled: false }
+        Self { gateway: Arc::clone(gateway), facts, reserved, settled: false, has_output: false }
     }
 
     /// Settles the account.
@@ -91,6 +97,24 @@ impl Account {
     /// Notes that the output does not show in the answer's text: without a usage, this much is charged.
     pub(crate) fn hides_output(&mut self, most_output: u64) {
         self.facts.unseen_output = most_output;
+    }
+
+    /// Notes that the stream has output of the model: the first time, it is measured.
+    pub(crate) fn sees_output(&mut self) {
+        if !std::mem::replace(&mut self.has_output, true) {
+            self.measure(&self.gateway.metrics.first_token);
+        }
+    }
+
+    /// Adds the time since the request was received. A line of a batch waits for no client.
+    fn measure(&self, of: &Family<OfModel, Histogram>) {
+        if self.facts.batch {
+            return;
+        }
+        let took = self.gateway.clock.now().saturating_sub(self.facts.received);
+        let model = self.facts.model.name.to_string();
+        let seconds = Duration::from_micros(took).as_secs_f64();
+        of.get_or_create(&OfModel { model }).observe(seconds);
     }
 
     /// Lowers the reserved cost, now that the upstream has reported the input of an answer that goes on. Only for a
@@ -149,6 +173,7 @@ impl Account {
         }
         let (gateway, facts) = (&self.gateway, &self.facts);
         gateway.metrics.open.dec();
+        self.measure(&gateway.metrics.duration);
         let terms = facts.terms(match end.counts_text() {
             true => gateway.calibration.ratio(&facts.model.name),
             false => Ratio::default(),

@@ -1,5 +1,5 @@
 //! The metrics of `/metrics`, in Prometheus' text format. Model names come from the configuration,
-//! so that clients cannot create series.
+//! and the number of projects is bounded, so that clients cannot create series.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -11,6 +11,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
+
+use crate::project_metrics::ProjectMetrics;
 
 /// The metrics.
 #[derive(Debug)]
@@ -32,6 +34,12 @@ pub(crate) struct Metrics {
     pub(crate) usage_invalid: Counter,
     /// `gateway_upstream_seconds`, to the first byte of a response.
     pub(crate) upstream_seconds: Histogram,
+    /// `gateway_time_to_first_token_seconds{model}`.
+    pub(crate) first_token: Family<OfModel, Histogram>,
+    /// `gateway_request_seconds{model}`.
+    pub(crate) duration: Family<OfModel, Histogram>,
+    /// Those by project.
+    pub(crate) projects: ProjectMetrics,
     /// `gateway_open_requests`.
     pub(crate) open: Gauge,
     now: Now,
@@ -70,14 +78,22 @@ pub(crate) struct Tokens {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+#[allow(missing_docs, reason = "the names of labels")]
+pub(crate) struct OfModel {
+    pub(crate) model: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct FailedSignIn {
     surface: &'static str,
     reason: &'static str,
 }
 
-impl Default for Metrics {
-    fn default() -> Self {
+impl Metrics {
+    /// The metrics, with series of their own for so many projects.
+    pub(crate) fn new(top_projects: usize) -> Self {
         let mut registry = Registry::with_prefix("gateway");
+        let seconds: fn() -> Histogram = || Histogram::new(exponential_buckets(0.001, 2.0, 22));
         let metrics = Self {
             requests: Family::default(),
             rejected: Family::default(),
@@ -88,6 +104,9 @@ impl Default for Metrics {
             usage_invalid: Counter::default(),
             upstream_seconds: Histogram::new(exponential_buckets(0.001, 2.0, 18)),
             open: Gauge::default(),
+            first_token: Family::new_with_constructor(seconds),
+            duration: Family::new_with_constructor(seconds),
+            projects: ProjectMetrics::new(top_projects, &mut registry),
             now: Now::default(),
             registry: Registry::default(),
         };
@@ -106,6 +125,10 @@ impl Default for Metrics {
         registry.register("usage_invalid", help, metrics.usage_invalid.clone());
         let help = "Time to the first byte of a model server's answer";
         registry.register("upstream_seconds", help, metrics.upstream_seconds.clone());
+        let help = "Time from a request to the first output of a streamed answer";
+        registry.register("time_to_first_token_seconds", help, metrics.first_token.clone());
+        let help = "Time from a request to the end of its answer";
+        registry.register("request_seconds", help, metrics.duration.clone());
         registry.register("open_requests", "Requests under way", metrics.open.clone());
         let now = &metrics.now;
         for (name, help, gauge) in [
@@ -120,9 +143,7 @@ impl Default for Metrics {
         }
         Self { registry, ..metrics }
     }
-}
 
-impl Metrics {
     /// What counts and logs failed sign-ins.
     pub(crate) fn sign_ins(&self) -> Arc<SignIns> {
         let counts = self.failed_sign_ins.clone();

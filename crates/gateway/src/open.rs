@@ -1,18 +1,21 @@
 //! Opens a gateway: opens the parts that its configuration names, in order, and closes them without
 //! loss.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use ratelimit::{ErrorKind, Limits, Memory, Redis, RedisOptions};
+use tokio::net::TcpListener;
 
 use crate::batch;
 use crate::batch_runner::Runner;
 use crate::later;
 use crate::later_poller::Poller;
 use crate::metrics::Metrics;
+use crate::metrics_page;
 use crate::object_owners::ObjectOwners;
 use crate::spend::Spend;
 use crate::state::{Gateway, Ids};
@@ -43,6 +46,14 @@ pub enum OpenError {
     Folder {
         /// Its path.
         path: PathBuf,
+        /// The cause.
+        error: std::io::Error,
+    },
+    /// The port of the metrics.
+    #[error("cannot listen on {address}: {error}; set `listen` in [metrics] to another address")]
+    Metrics {
+        /// The configured address.
+        address: SocketAddr,
         /// The cause.
         error: std::io::Error,
     },
@@ -106,7 +117,13 @@ impl Gateway {
         let directory =
             Directory::open(Arc::clone(&database), Arc::clone(&clock), capacity).await?;
         let lines = settings.batches.lines_per_node;
-        let metrics = Metrics::default();
+        let metrics = Metrics::new(settings.metrics.top_projects);
+        if let Err(error) = metrics.projects.place_busiest(&database, clock.now()).await {
+            tracing::warn!("projects get series of metrics as they come: {error}");
+        }
+        let metrics_listener = listen_for_metrics(&settings).await?;
+        let metrics_address =
+            metrics_listener.as_ref().and_then(|listener| listener.local_addr().ok());
         let ledger = Ledger::start(Arc::clone(&database), writer.clone().into());
         let spend = Spend::new(&database, &limits, &ledger, &clock, metrics.spend_alerts.clone());
         let gateway = Arc::new(Self {
@@ -124,6 +141,7 @@ impl Gateway {
             traces: Default::default(),
             sign_ins: metrics.sign_ins(),
             metrics,
+            metrics_address,
             clock,
             random,
             ids,
@@ -132,6 +150,9 @@ impl Gateway {
         });
         batch::start(&gateway);
         later::start(&gateway);
+        if let Some(listener) = metrics_listener {
+            tokio::spawn(metrics_page::serve(listener, Arc::downgrade(&gateway)));
+        }
         tokio::spawn(sync(Arc::downgrade(&gateway)));
         tokio::spawn(report_problems(Arc::downgrade(&gateway)));
         tokio::spawn(trace_export::send(Arc::downgrade(&gateway)));
@@ -151,6 +172,8 @@ impl Gateway {
             ("listen", old.listen != settings.listen),
             ("store.url", old.store != settings.store),
             ("limits", old.limits != settings.limits),
+            ("metrics.listen", old.metrics.listen != settings.metrics.listen),
+            ("metrics.top_projects", old.metrics.top_projects != settings.metrics.top_projects),
         ];
         for (key, _) in fixed.into_iter().filter(|(_, changed)| *changed) {
             tracing::warn!("{key} has changed; restart the gateway for it to take effect");
@@ -257,6 +280,12 @@ async fn report_problems(gateway: std::sync::Weak<Gateway>) {
         }
         tokio::time::sleep(SYNC).await;
     }
+}
+
+async fn listen_for_metrics(settings: &Settings) -> Result<Option<TcpListener>, OpenError> {
+    let Some(address) = settings.metrics.listen else { return Ok(None) };
+    let bound = metrics_page::bind(address).await;
+    bound.map(Some).map_err(|error| OpenError::Metrics { address, error })
 }
 
 async fn open_limits(

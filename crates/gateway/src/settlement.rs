@@ -57,12 +57,14 @@ pub(crate) fn count(metrics: &Metrics, entry: &Entry, bill: &Bill) {
         metrics.usage_invalid.inc();
     }
     metrics.spend.inc_by(entry.cost);
-    for (kind, tokens) in [
+    let kinds = [
         ("input", entry.input_tokens),
         ("cached_input", entry.cached_tokens),
         ("cache_write", entry.cache_write_tokens + entry.cache_write_1h_tokens),
         ("output", entry.output_tokens),
-    ] {
+    ];
+    metrics.projects.count(entry, &kinds);
+    for (kind, tokens) in kinds {
         if tokens > 0 {
             let labels = metrics::Tokens { model: entry.model.to_string(), kind };
             metrics.tokens.get_or_create(&labels).inc_by(tokens);

@@ -1,5 +1,6 @@
 //! The state that all requests of a gateway share.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -50,6 +51,8 @@ pub struct Gateway {
     pub(crate) traces: Arc<Traces>,
     /// The metrics.
     pub(crate) metrics: Metrics,
+    /// The address of the listener for the metrics, if they have one of their own.
+    pub(crate) metrics_address: Option<SocketAddr>,
     /// Failed sign-ins.
     pub(crate) sign_ins: Arc<SignIns>,
     /// The clock.

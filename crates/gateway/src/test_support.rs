@@ -1,5 +1,6 @@
 //! Access to a gateway's internals for tests in the same process.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use gateway_policy::environment::{Clock, Random};
@@ -45,6 +46,11 @@ impl Gateway {
     /// An unused request id.
     pub fn next_request(&self) -> RequestId {
         self.ids.next()
+    }
+
+    /// The address of the listener for the metrics.
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics_address
     }
 
     /// Number of open requests.

@@ -13,7 +13,7 @@ use subtle::ConstantTimeEq;
 
 use crate::{Peer, Services, Surface};
 use gateway_policy::error::ApiError;
-use gateway_policy::settings::Settings;
+use gateway_policy::settings::{Secret, Settings};
 use gateway_policy::tenants::Organization;
 use gateway_store::records::audit::{ADMIN_TOKEN, Act, Actor};
 use gateway_store::records::{DEFAULT_ORGANIZATION, admin_keys, organizations};
@@ -182,10 +182,13 @@ fn bearer(header: &str) -> Option<&str> {
 
 /// Returns whether `presented` is the configured token.
 pub(crate) fn is_admin_token(settings: &Settings, presented: &str) -> bool {
-    settings.admin_token.as_ref().is_some_and(|known| is_same(known.reveal(), presented))
+    settings.admin_token.as_ref().is_some_and(|known| is_secret(known, presented))
 }
 
-/// Compares digests, so that the duration reveals nothing about the token, not even its length.
-fn is_same(known: &str, presented: &str) -> bool {
+/// Returns whether a client presented a secret. Compares digests, so that the duration reveals
+/// nothing about the secret, not even its length.
+#[must_use]
+pub fn is_secret(known: &Secret, presented: &str) -> bool {
+    let known = known.reveal();
     !known.is_empty() && Sha256::digest(known).ct_eq(&Sha256::digest(presented)).into()
 }

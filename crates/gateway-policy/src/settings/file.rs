@@ -21,6 +21,7 @@ pub(super) struct File {
     pub(super) batches: Batches,
     pub(super) defaults: Defaults,
     pub(super) telemetry: Telemetry,
+    pub(super) metrics: Metrics,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -124,6 +125,14 @@ pub(super) struct Regions {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Defaults {
     pub(super) moderation_model: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Metrics {
+    pub(super) listen: Option<String>,
+    pub(super) token_file: Option<PathBuf>,
+    pub(super) top_projects: Option<u64>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use files::{SecretFile, read_secret};
 use hyper::Uri;
 use hyper::header::{HeaderValue, InvalidHeaderValue};
 
 use super::error::{Error, Fault};
 use super::file::{self, File};
 use super::models;
+use super::secret_file;
 use super::wire;
 use super::{Base, LimitsUrl, Secret, Server, Settings, StoreUrl, Upstream};
 
@@ -88,12 +88,15 @@ fn resolve(file: File, first: Option<&str>, around: LoadContext<'_>) -> Result<S
         return Err(Fault::new(&["defaults", "moderation_model"], message));
     }
     let token_file = file.admin.token_file;
-    let (admin_token, warning) =
-        token_file.map(|path| token(&around.folder.join(path))).transpose()?.unzip();
+    let admin_token = token_file
+        .map(|path| secret_file::token(&around.folder.join(path), &["admin", "token_file"]));
+    let (admin_token, warning) = admin_token.transpose()?.unzip();
+    let (metrics, metrics_warning) = super::Metrics::resolve(&file.metrics, around)?;
     Ok(Settings {
         listen: file.listen.unwrap_or_else(|| "127.0.0.1:8080".to_owned()),
         admin_token,
-        warnings: warning.flatten().into_iter().collect(),
+        warnings: warning.flatten().into_iter().chain(metrics_warning).collect(),
+        metrics,
         store: store_url(file.store.url.as_deref(), around.folder)?,
         limits: limits_url(&file.limits)?,
         server: server(&file.server)?,
@@ -210,19 +213,6 @@ fn host_header(origin: &Uri) -> Result<HeaderValue, InvalidHeaderValue> {
         }
         (_, Some(port)) => HeaderValue::from_str(&format!("{host}:{port}")),
     }
-}
-
-fn token(path: &Path) -> Result<(Secret, Option<String>), Fault> {
-    const KEY: [&str; 2] = ["admin", "token_file"];
-    let fault = |message: String| Fault::new(&KEY, format!("{} {message}", path.display()));
-    let read = read_secret(path).map_err(|error| Fault::new(&KEY, error.to_string()))?;
-    let SecretFile { text: token, warning } = read;
-    if token.len() < 16 || !token.bytes().all(|byte| (0x21..0x7f).contains(&byte)) {
-        return Err(fault(
-            "must contain a token of at least 16 visible ASCII characters".to_owned(),
-        ));
-    }
-    Ok((Secret::new(token), warning))
 }
 
 fn store_url(url: Option<&str>, folder: &Path) -> Result<StoreUrl, Fault> {

@@ -181,6 +181,14 @@ fn errors_name_the_line_and_the_key() {
         check(&text, "2: server.background_expiry_seconds: must be 60 to 2592000");
     }
     check("[server]\nbackground_expiry_seconds = -1", "2: invalid value");
+    for wrong in ["9100", "localhost:9100", "127.0.0.1", "127.0.0.1:70000", ""] {
+        let text = format!("[metrics]\nlisten = '{wrong}'");
+        check(&text, &format!("2: metrics.listen: `{wrong}` must be an address and a port"));
+    }
+    check("[metrics]\ntop_projects = 1001", "2: metrics.top_projects: must be 0 to 1000");
+    check("[metrics]\ntop_projects = -1", "2: invalid value");
+    check("[metrics]\ntoken_file = '/nonexistent'", "2: metrics.token_file: /nonexistent: No such");
+    check("[metrics]\ntoken = 'x'", "2: unknown field `token`");
     check("[models.'*']", "models.\"*\": is reserved for");
     check("[tiers.1.limits.offline]\nrpm = -1", "2: invalid value");
 }

@@ -234,7 +234,9 @@ impl Exchange {
             Scope::Organization => "organization",
             Scope::Project => "project",
         };
-        self.gateway.metrics.rejected.get_or_create(&Rejected { dimension, scope }).inc();
+        let metrics = &self.gateway.metrics;
+        metrics.rejected.get_or_create(&Rejected { dimension, scope }).inc();
+        metrics.projects.reject(&self.caller.organization.id, &self.caller.project.id, dimension);
     }
 
     /// A reservation of memory for a large body of this caller.

@@ -7,6 +7,7 @@ use hyper::HeaderMap;
 use hyper::header;
 use hyper::http::request;
 
+use crate::bearer::bearer;
 use crate::state::Gateway;
 use gateway_policy::error::ApiError;
 use gateway_policy::settings::Settings;
@@ -63,18 +64,6 @@ fn key(headers: &HeaderMap) -> Result<&str, &'static str> {
         false => Err("The request has several different API keys. Please send one, in the header \
                       Authorization: `Authorization: Bearer YOUR_KEY`."),
     }
-}
-
-/// The token of `Authorization: Bearer …`; `None` for any other value, and for several headers.
-pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
-    let mut all = headers.get_all(header::AUTHORIZATION).iter();
-    let value = all.next()?.to_str().ok()?;
-    if all.next().is_some() {
-        return None;
-    }
-    let (scheme, token) = value.split_once(' ')?;
-    let token = token.trim();
-    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
 fn contradicts(

@@ -54,6 +54,7 @@
 //! | headers that contradict the key | `tenants::headers_must_not_contradict_the_key` |
 //! | regions and geography | `tenants::a_host_names_a_region` |
 //! | another project's object is 404, in any reference | `tenants::objects_are_invisible_to_other_projects`, `::objects_of_other_projects_cannot_be_referenced`, `::lists_show_only_objects_of_the_project` |
+//! | metrics: their port and token, bounded series of projects, times | `metrics` |
 //! | failed sign-ins are logged, counted and bounded | `sign_ins` |
 //! | paths with dots, encodings, empty segments | `tenants::path_traversal_is_refused` |
 //! | implausible usage is ignored and counted | `usage::implausible_upstream_usage_is_ignored` |
@@ -82,6 +83,7 @@ mod later_lost;
 mod later_nodes;
 mod members;
 mod messages;
+mod metrics;
 mod models;
 mod money;
 mod paths;
