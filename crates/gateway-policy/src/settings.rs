@@ -1,6 +1,7 @@
 //! The gateway's configuration: one validated and resolved TOML file. All values that requests need
 //! are computed in advance; a reload creates new [`Settings`] and replaces the old ones as a whole.
 
+mod alerts;
 mod batches;
 mod catalog;
 mod error;
@@ -18,6 +19,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use alerts::Webhook;
 pub use batches::Batches;
 pub use catalog::{Catalog, LimitSet, Model, NO_MODEL, Shutdown, TierSettings};
 pub use error::{Error, ErrorKind};
@@ -50,6 +52,8 @@ pub struct Settings {
     pub pass_through: Vec<PassThrough>,
     /// Settings of batches.
     pub batches: Batches,
+    /// The receiver of spend alerts.
+    pub webhook: Option<Webhook>,
     /// Settings of the metrics.
     pub metrics: Metrics,
     /// The upstreams.

@@ -9,6 +9,7 @@
 //! meters.
 
 mod account;
+mod alert_sender;
 mod answer;
 mod api;
 mod batch;
@@ -26,6 +27,7 @@ mod metrics_page;
 mod object_owners;
 mod open;
 mod project_metrics;
+mod raised_alert;
 mod router;
 mod serve;
 mod settlement;
@@ -36,6 +38,7 @@ mod test_support;
 mod trace_export;
 mod traces;
 mod upstream;
+mod webhook;
 
 pub use open::OpenError;
 pub use serve::{Ending, serve};

@@ -28,6 +28,8 @@ pub(crate) struct Metrics {
     pub(crate) spend: Counter<u64, AtomicU64>,
     /// `gateway_spend_alerts_total`.
     pub(crate) spend_alerts: Counter,
+    /// `gateway_webhook_messages_total{outcome}`.
+    pub(crate) webhook_messages: Family<Delivered, Counter>,
     /// `gateway_failed_sign_ins_total{surface,reason}`.
     failed_sign_ins: Family<FailedSignIn, Counter>,
     /// `gateway_usage_invalid_total`.
@@ -84,6 +86,12 @@ pub(crate) struct OfModel {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+#[allow(missing_docs, reason = "the names of labels")]
+pub(crate) struct Delivered {
+    pub(crate) outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct FailedSignIn {
     surface: &'static str,
     reason: &'static str,
@@ -100,6 +108,7 @@ impl Metrics {
             tokens: Family::default(),
             spend: Counter::default(),
             spend_alerts: Counter::default(),
+            webhook_messages: Family::default(),
             failed_sign_ins: Family::default(),
             usage_invalid: Counter::default(),
             upstream_seconds: Histogram::new(exponential_buckets(0.001, 2.0, 18)),
@@ -119,6 +128,8 @@ impl Metrics {
         registry.register("tokens", "Tokens used", metrics.tokens.clone());
         registry.register("spend_microdollars", "Money spent", metrics.spend.clone());
         registry.register("spend_alerts", "Soft limits exceeded", metrics.spend_alerts.clone());
+        let help = "Attempts to deliver alerts to the webhook, and alerts that were given up";
+        registry.register("webhook_messages", help, metrics.webhook_messages.clone());
         let help = "Requests with a wrong credential or none, and failed sign-ins to the dashboard";
         registry.register("failed_sign_ins", help, metrics.failed_sign_ins.clone());
         let help = "Answers whose usage was not a valid number of tokens";

@@ -3,13 +3,14 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use ratelimit::{ErrorKind, Limits, Memory, Redis, RedisOptions};
 use tokio::net::TcpListener;
 
+use crate::alert_sender;
 use crate::batch;
 use crate::batch_runner::Runner;
 use crate::later;
@@ -17,7 +18,7 @@ use crate::later_poller::Poller;
 use crate::metrics::Metrics;
 use crate::metrics_page;
 use crate::object_owners::ObjectOwners;
-use crate::spend::Spend;
+use crate::spend::{Spend, SpendServices};
 use crate::state::{Gateway, Ids};
 use crate::trace_export;
 use crate::upstream::{self, SecretMask};
@@ -125,11 +126,20 @@ impl Gateway {
         let metrics_address =
             metrics_listener.as_ref().and_then(|listener| listener.local_addr().ok());
         let ledger = Ledger::start(Arc::clone(&database), writer.clone().into());
-        let spend = Spend::new(&database, &limits, &ledger, &clock, metrics.spend_alerts.clone());
+        let settings = Arc::new(ArcSwap::from_pointee(settings));
+        let services = SpendServices {
+            database: Arc::clone(&database),
+            limits: Arc::clone(&limits),
+            ledger: ledger.clone(),
+            settings: Arc::clone(&settings),
+            clock: Arc::clone(&clock),
+            random: Arc::clone(&random),
+        };
+        let spend = Spend::new(services, metrics.spend_alerts.clone());
         let gateway = Arc::new(Self {
             batches: Runner::new(&writer, lines),
             poller: Poller::default(),
-            settings: Arc::new(ArcSwap::from_pointee(settings)),
+            settings,
             directory,
             ledger,
             object_owners: ObjectOwners::start(Arc::clone(&database)),
@@ -145,6 +155,7 @@ impl Gateway {
             clock,
             random,
             ids,
+            alert_sender: OnceLock::new(),
             calibration: Default::default(),
             is_cutting: Default::default(),
         });
@@ -153,6 +164,10 @@ impl Gateway {
         if let Some(listener) = metrics_listener {
             tokio::spawn(metrics_page::serve(listener, Arc::downgrade(&gateway)));
         }
+        let raised = gateway.spend.raised();
+        let sending = tokio::spawn(alert_sender::send(Arc::downgrade(&gateway), raised));
+        // It is set once.
+        let _ = gateway.alert_sender.set(sending.abort_handle());
         tokio::spawn(sync(Arc::downgrade(&gateway)));
         tokio::spawn(report_problems(Arc::downgrade(&gateway)));
         tokio::spawn(trace_export::send(Arc::downgrade(&gateway)));
@@ -194,6 +209,10 @@ impl Gateway {
         // Has no effect if serving has drained it already.
         self.batches.drain(Duration::ZERO).await;
         self.poller.stop().await;
+        // A message that is being sent stays in the store, and is sent again once its claim has lapsed.
+        if let Some(sending) = self.alert_sender.get() {
+            sending.abort();
+        }
         if let Err(left) = self.ledger.flush(FLUSH).await {
             tracing::error!("the end of the ledger was not written: {left:?}");
         }

@@ -1,11 +1,12 @@
 //! The state that all requests of a gateway share.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use ratelimit::{Limits, RequestId};
+use tokio::task::AbortHandle;
 
 use crate::batch_runner::Runner;
 use crate::bill::End;
@@ -41,6 +42,8 @@ pub struct Gateway {
     pub(crate) ledger: Ledger,
     /// Spend meters and alerts.
     pub(crate) spend: Arc<Spend>,
+    /// The task that sends alerts, once it has started.
+    pub(crate) alert_sender: OnceLock<AbortHandle>,
     /// Runs batches.
     pub(crate) batches: Runner,
     /// Asks upstreams for answers that come later.

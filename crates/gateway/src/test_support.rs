@@ -68,6 +68,11 @@ impl Gateway {
         self.poller.wake();
     }
 
+    /// Has it send the messages that are due now.
+    pub fn wake_alerts(&self) {
+        self.spend.raised().notify_one();
+    }
+
     /// Stops running batches as a crash does: other nodes continue once the leases have expired.
     pub fn crash_batches(&self) {
         self.batches.abort();

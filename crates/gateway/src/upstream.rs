@@ -14,6 +14,7 @@ use http_client::{BodyError, HttpClient, HttpVersions, PoolOptions, TlsError};
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::http::uri::PathAndQuery;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode, Uri};
+use tokio::time::Instant;
 
 pub(crate) use body::OutBody;
 pub(crate) use failure::{Failure, SecretMask, too_large, too_slow};
@@ -126,29 +127,31 @@ impl From<hyper::http::Error> for PostError {
 }
 
 impl Client {
-    /// Posts JSON to a server that is not an upstream: a collector of traces.
+    /// Posts JSON to a server that is not an upstream: a collector of traces, or a webhook. Redirections
+    /// are not followed.
     ///
     /// # Errors
     /// The server does not accept it.
     pub(crate) async fn post_json(
         &self,
         url: &str,
+        headers: HeaderMap,
         body: bytes::Bytes,
         patience: Duration,
     ) -> Result<(), PostError> {
         let json = HeaderValue::from_static("application/json");
-        let request =
+        let mut request =
             Request::post(url).header(header::CONTENT_TYPE, json).body(OutBody::whole(body))?;
-        let answered = async {
-            let answer = self.http.request(request).await;
-            let answer = answer.map_err(|error| Failure::from_http_error(&error))?;
-            let status = answer.status();
-            // Read to the end, so that the connection can be reused; the content does not matter.
-            let _ = http_body_util::Limited::new(answer.into_body(), 64 << 10).collect().await;
-            if status.is_success() { Ok(()) } else { Err(PostError::Refused(status)) }
-        };
-        let answered = tokio::time::timeout(patience, answered).await;
-        answered.unwrap_or(Err(PostError::Failed(Failure::Silent)))
+        request.headers_mut().extend(headers);
+        let until = Instant::now() + patience;
+        let answer = tokio::time::timeout_at(until, self.http.request(request)).await;
+        let answer = answer.map_err(|_| Failure::Silent)?;
+        let answer = answer.map_err(|error| Failure::from_http_error(&error))?;
+        let status = answer.status();
+        // Read to the end, so that the connection can be reused; the content does not matter.
+        let rest = http_body_util::Limited::new(answer.into_body(), 64 << 10).collect();
+        let _ = tokio::time::timeout_at(until, rest).await;
+        if status.is_success() { Ok(()) } else { Err(PostError::Refused(status)) }
     }
 }
 

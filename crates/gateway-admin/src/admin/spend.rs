@@ -21,8 +21,6 @@ use gateway_store::records::spend::{self, Alert, MAX_ALERTS, Scope};
 
 /// Largest threshold: ten billion dollars.
 const MAX_CENTS: u64 = 1_000_000_000_000;
-/// Most recipients of an alert.
-const MAX_RECIPIENTS: usize = 50;
 
 /// Path parameters: `p` is the id of a project, `id` that of an alert.
 type Names = Path<HashMap<String, String>>;
@@ -206,23 +204,22 @@ fn threshold(fields: &mut Fields) -> Result<u64, ApiError> {
     fields.required("threshold_amount", |fields, name| fields.integer(name, 0..=MAX_CENTS))
 }
 
-/// `notification_channel`: stored and returned for external mailers; the gateway sends no mail.
+/// `notification_channel`. The gateway sends no mail, so it takes no recipients: alerts are
+/// delivered to the webhook of the configuration.
 fn channel(fields: &mut Fields) -> Result<Option<Value>, ApiError> {
     let name = "notification_channel";
     let Some(channel) = fields.value(name) else { return Ok(None) };
-    let is_text = |value: &Value| value.as_str().is_some_and(|text| text.len() <= 320);
     let recipients = channel["recipients"].as_array();
-    let is_fit = channel["type"] == "email"
-        && recipients.is_some_and(|list| list.len() <= MAX_RECIPIENTS && list.iter().all(is_text))
-        && (channel["subject_prefix"].is_null() || is_text(&channel["subject_prefix"]));
-    if !is_fit {
-        return Err(invalid(name, "{\"type\": \"email\", \"recipients\": [up to 50 addresses]}"));
+    let recipients = recipients.filter(|_| channel["type"] == "email");
+    let Some(recipients) = recipients else {
+        return Err(invalid(name, "{\"type\": \"email\", \"recipients\": []}"));
+    };
+    if !recipients.is_empty() || !channel["subject_prefix"].is_null() {
+        let message = "This gateway sends no e-mail. Leave out `notification_channel`, or its recipients: \
+                       alerts are delivered to `webhook_url` in [alerts] of the gateway's configuration.";
+        return Err(ApiError::bad_request("email_not_supported", message).param(name));
     }
-    Ok(Some(json!({
-        "type": "email",
-        "recipients": recipients,
-        "subject_prefix": channel["subject_prefix"],
-    })))
+    Ok(Some(json!({ "type": "email", "recipients": [], "subject_prefix": null })))
 }
 
 async fn show_limit(context: &Services, target: &Target, hard: MicroDollars) -> JsonResult {

@@ -22,6 +22,7 @@ pub(super) struct File {
     pub(super) defaults: Defaults,
     pub(super) telemetry: Telemetry,
     pub(super) metrics: Metrics,
+    pub(super) alerts: Alerts,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -125,6 +126,13 @@ pub(super) struct Regions {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Defaults {
     pub(super) moderation_model: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Alerts {
+    pub(super) webhook_url: Option<String>,
+    pub(super) secret_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Default, Deserialize)]

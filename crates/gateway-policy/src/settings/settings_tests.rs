@@ -189,6 +189,12 @@ fn errors_name_the_line_and_the_key() {
     check("[metrics]\ntop_projects = -1", "2: invalid value");
     check("[metrics]\ntoken_file = '/nonexistent'", "2: metrics.token_file: /nonexistent: No such");
     check("[metrics]\ntoken = 'x'", "2: unknown field `token`");
+    check("[alerts]\nwebhook_url = 'https://a'", "2: alerts.webhook_url: needs `secret_file`");
+    check("[alerts]\nsecret_file = 'x'", "2: alerts.secret_file: needs `webhook_url`");
+    let both = |url: &str| format!("[alerts]\nwebhook_url = '{url}'\nsecret_file = '/nonexistent'");
+    check(&both("ftp://a"), "2: alerts.webhook_url: must look like https://host/path");
+    check(&both("https://u:p@a"), "2: alerts.webhook_url: must not contain a user");
+    check(&both("https://a"), "3: alerts.secret_file: /nonexistent: No such file");
     check("[models.'*']", "models.\"*\": is reserved for");
     check("[tiers.1.limits.offline]\nrpm = -1", "2: invalid value");
 }

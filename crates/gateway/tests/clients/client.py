@@ -209,7 +209,7 @@ def _():
 
 @check("admin", "spend alerts of organization and project: create, update, retrieve, list, delete")
 def _():
-    mail = {"type": "email", "recipients": ["tests@example.com"]}
+    mail = {"type": "email", "recipients": []}
     for scope, of in [
         (organization.spend_alerts, {}),
         (organization.projects.spend_alerts, {"project_id": made.project}),

@@ -274,10 +274,10 @@ async fn spend_limits_and_alerts_of_both_scopes(node: &Node) {
 
         let alerts = format!("{base}/spend_alerts");
         let mut body = terms(3);
-        body["notification_channel"] = json!({ "type": "email", "recipients": ["a@b.example"] });
+        body["notification_channel"] = json!({ "type": "email", "recipients": [] });
         let made = node.ask(&format!("POST {alerts}"), body.clone()).await;
         assert_eq!(made["object"], format!("{of}.spend_alert"));
-        assert_eq!(made["notification_channel"]["recipients"][0], "a@b.example");
+        assert_eq!(made["notification_channel"]["recipients"], json!([]));
         let one = format!("{alerts}/{}", text(&made["id"]));
         body["threshold_amount"] = json!(4);
         node.ask(&format!("POST {one}"), body).await;

@@ -55,6 +55,7 @@
 //! | regions and geography | `tenants::a_host_names_a_region` |
 //! | another project's object is 404, in any reference | `tenants::objects_are_invisible_to_other_projects`, `::objects_of_other_projects_cannot_be_referenced`, `::lists_show_only_objects_of_the_project` |
 //! | metrics: their port and token, bounded series of projects, times | `metrics` |
+//! | alerts reach the webhook signed, once, over failures and restarts | `alerts` |
 //! | failed sign-ins are logged, counted and bounded | `sign_ins` |
 //! | paths with dots, encodings, empty segments | `tenants::path_traversal_is_refused` |
 //! | implausible usage is ignored and counted | `usage::implausible_upstream_usage_is_ignored` |
@@ -73,6 +74,7 @@
 //! | its faults are named at the start, in the log and by `/readyz` | `limits_lost::a_misconfigured_redis_is_an_error_of_the_configuration`, `::a_fault_of_redis_is_reported_once_and_by_readyz` |
 //! | shutdown drains; a reload drops no request | `limits::a_gateway_that_shuts_down_finishes_its_streams`, `::a_reload_drops_no_request` |
 
+mod alerts;
 mod edits;
 mod ends;
 mod estimates;

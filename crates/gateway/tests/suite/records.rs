@@ -9,12 +9,13 @@ use crate::common::both_stores::on_both_stores;
 use crate::common::node::{NOW, Node};
 use crate::common::servers;
 use gateway_policy::settings::Price;
-use gateway_policy::tenants::{ModelPermissions, PermissionMode};
+use gateway_policy::tenants::{ModelPermissions, PermissionMode, SpendAlert};
 use gateway_store::ErrorKind;
 use gateway_store::ledger::{self, Ended, Endpoint, Entry};
 use gateway_store::records::batches::{self, Batch, Status};
 use gateway_store::records::files::{self, File, Purpose};
 use gateway_store::records::later_answers::{self, LaterAnswer};
+use gateway_store::records::outbox::{self, Message};
 use gateway_store::records::responses::ObjectOwner;
 use gateway_store::records::{
     Page, batch_lines, keys, owned_objects, projects, responses, service_accounts,
@@ -31,7 +32,55 @@ on_both_stores!(
     ids_belong_to_who_made_them,
     an_answer_that_comes_later_is_claimed_and_settled_once,
     lists_of_models_come_back_as_they_went_in,
+    an_alert_is_raised_and_its_message_claimed_by_one_node,
 );
+
+async fn an_alert_is_raised_and_its_message_claimed_by_one_node(node: &Node) {
+    let other = node.another().await;
+    let (one, two) = (&*node.database, &*other.database);
+    let now = NOW * SECOND;
+    let message = |id: &str| Message {
+        id: id.into(),
+        body: "{\"a\": \"\u{e9}\"}".into(),
+        created_at: now,
+        due_at: now,
+        attempts: 0,
+    };
+    let alert = SpendAlert { id: "alert_1".into(), threshold: 10_000 };
+    let (first, second) = (message("msg_1"), message("msg_2"));
+    let raised = tokio::join!(
+        outbox::raise(one, &alert, 24_000, Some(&first)),
+        outbox::raise(two, &alert, 24_000, Some(&second)),
+    );
+    assert!(raised.0.unwrap() != raised.1.unwrap(), "one of both raises it");
+    assert!(!outbox::raise(one, &alert, 24_000, None).await.unwrap());
+    assert!(outbox::raise(one, &alert, 24_001, None).await.unwrap());
+    let raised = SpendAlert { threshold: 20_000, ..alert };
+    assert!(outbox::raise(one, &raised, 24_000, None).await.unwrap());
+    assert_eq!(outbox::due(one, now - 1, 9).await.unwrap(), []);
+    let due = outbox::due(one, now, 9).await.unwrap();
+    assert_eq!(due.len(), 1, "a mark that exists has no second message");
+    let message = &due[0];
+    assert_eq!((&message.body, message.attempts), (&first.body, 0));
+    let until = now + 60 * SECOND;
+    let claims =
+        tokio::join!(outbox::claim(one, message, until), outbox::claim(two, message, until));
+    let claims = [claims.0.unwrap(), claims.1.unwrap()];
+    assert_eq!(claims.iter().flatten().count(), 1, "one of both sends it");
+    let claimed = claims.into_iter().flatten().next().unwrap();
+    assert_eq!(outbox::due(one, now, 9).await.unwrap(), []);
+    // The claim has lapsed: the node that had it postpones nothing.
+    let lapsed = outbox::due(two, until, 9).await.unwrap();
+    assert_eq!(lapsed, std::slice::from_ref(&claimed));
+    let again = outbox::claim(two, &lapsed[0], until + 1).await.unwrap().unwrap();
+    outbox::postpone(one, &claimed, now).await.unwrap();
+    assert_eq!(outbox::due(one, until, 9).await.unwrap(), []);
+    outbox::postpone(two, &again, now + 5).await.unwrap();
+    let due = outbox::due(one, now + 5, 9).await.unwrap();
+    assert_eq!((due.len(), due[0].attempts), (1, 2));
+    assert!(outbox::delete(one, &due[0]).await.unwrap());
+    assert!(!outbox::delete(two, &due[0]).await.unwrap());
+}
 
 async fn lists_of_models_come_back_as_they_went_in(node: &Node) {
     let database = &node.database;

@@ -19,3 +19,22 @@ CREATE INDEX audit_logs_by_organization ON audit_logs (organization, id);
 
 -- Why a payment was corrected.
 ALTER TABLE payments ADD COLUMN reason TEXT;
+
+-- Alerts that were raised in a month, at a threshold in micro-dollars.
+CREATE TABLE raised_alerts (
+    alert {id} NOT NULL,
+    month BIGINT NOT NULL,
+    threshold BIGINT NOT NULL,
+    PRIMARY KEY (alert, month, threshold)
+);
+
+-- Messages to a webhook until they are delivered. Moments are in microseconds; `due_at` is also the
+-- end of the claim of a node that sends.
+CREATE TABLE outbox (
+    id {id} PRIMARY KEY,
+    body TEXT NOT NULL,
+    created_at BIGINT NOT NULL,
+    due_at BIGINT NOT NULL,
+    attempts BIGINT NOT NULL
+);
+CREATE INDEX outbox_due ON outbox (due_at, id);
