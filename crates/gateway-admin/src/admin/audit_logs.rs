@@ -195,32 +195,40 @@ fn details(row: &Logged, before: &Value, after: &Value) -> Value {
     match (before, after) {
         (Value::Object(before), Value::Object(after)) => {
             let changed = after.iter().filter(|(name, value)| before.get(*name) != Some(value));
-            let changed: Map<_, _> =
-                changed.map(|(name, value)| (name.clone(), value.clone())).collect();
-            details["changes_requested"] = changed.into();
+            let changed = changed.map(|(name, value)| (name.clone(), value.clone())).collect();
+            details["changes_requested"] = titled(&row.kind, changed);
         }
-        (_, Value::Object(_)) => details["data"] = after.clone(),
+        (_, Value::Object(after)) => details["data"] = titled(&row.kind, after.clone()),
         _ => {}
     }
     details
 }
 
+/// Adds `title`, by which the public API also calls the name of an organization and of a project.
+fn titled(kind: &str, mut members: Map<String, Value>) -> Value {
+    let has_title = kind.starts_with("project.") || kind.starts_with("organization.");
+    if let Some(name) = members.get("name").filter(|_| has_title).cloned() {
+        members.insert("title".to_owned(), name);
+    }
+    members.into()
+}
+
+/// There are no users: the admin token, admin keys and the gateway itself count as service accounts.
 fn show_actor(row: &Logged) -> Value {
     let (address, user_agent) = (&row.address, &row.user_agent);
-    let key = |id: &str| {
-        let kind = if id == gateway_store::records::audit::ADMIN_TOKEN { id } else { "admin_key" };
-        json!({ "id": id, "type": kind })
-    };
+    let id = row.actor.id();
+    let account = json!({ "id": id });
+    let key =
+        json!({ "id": id, "type": "service_account", "service_account": account, "user": null });
     let place = json!({ "user": null, "ip_address": address, "user_agent": user_agent });
     match &row.actor {
-        Actor::Key(id) => json!({
+        Actor::Key(_) | Actor::Gateway => json!({
             "type": "api_key",
-            "api_key": key(id),
+            "api_key": key,
             "ip_address": address,
             "user_agent": user_agent,
         }),
-        Actor::Session(id) => json!({ "type": "session", "session": place, "api_key": key(id) }),
-        Actor::Gateway => json!({ "type": "gateway" }),
+        Actor::Session(_) => json!({ "type": "session", "session": place, "api_key": key }),
         Actor::Unknown => json!({ "type": "session", "session": place }),
     }
 }

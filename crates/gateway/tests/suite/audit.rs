@@ -29,6 +29,11 @@ async fn rows(node: &Node, query: &str) -> Vec<Value> {
     listed["data"].as_array().unwrap().clone()
 }
 
+/// A credential in a row.
+fn key(id: &str) -> Value {
+    json!({ "id": id, "type": "service_account", "service_account": { "id": id }, "user": null })
+}
+
 /// Number of all rows of the store.
 async fn stored(node: &Node) -> i64 {
     let count = Statement::new("SELECT COUNT(*) FROM audit_logs", []);
@@ -191,8 +196,8 @@ async fn each_route_that_changes_something_leaves_one_row(node: &Node) {
         assert_eq!(status, 200, "{listed}");
         let row = &listed["data"][0];
         assert_eq!((&row["type"], &row["effective_at"]), (&json!(kind), &json!(NOW)), "{what}");
-        let key = json!({ "id": "admin_token", "type": "admin_token" });
-        assert_eq!((&row["actor"]["type"], &row["actor"]["api_key"]), (&json!("api_key"), &key));
+        let actor = &row["actor"];
+        assert_eq!((&actor["type"], &actor["api_key"]), (&json!("api_key"), &key("admin_token")));
         let is_new = kind.ends_with("created");
         let is_gone = kind.ends_with("deleted") && kind != "spend_limit.deleted";
         let is_first_limit = kind == "rate_limit.updated";
@@ -247,7 +252,7 @@ async fn acts_that_are_refused_leave_no_row(node: &Node) {
     let (status, _) = node.call(&format!("POST {path}"), &mine, json!({ "name": "y" })).await;
     assert_eq!((status, stored(node).await), (200, before));
     let actor = &rows(node, "event_types[]=project.updated").await[0]["actor"];
-    assert_eq!(actor["api_key"], json!({ "id": key["id"], "type": "admin_key" }));
+    assert_eq!(actor["api_key"], self::key(&text(&key["id"])));
     // The log of an organization that has ended stays for the admin token.
     node.ask(&format!("DELETE /v1/organizations/{id}"), none.clone()).await;
     let (status, ended) = node.call_as(LOGS, TOKEN, Some(&id), none.clone()).await;
@@ -260,7 +265,8 @@ async fn rows_cannot_be_changed(node: &Node) {
     let before = stored(node).await;
     assert!(before > 0, "the first start is recorded");
     let first = &rows(node, "event_types[]=organization.created").await[0];
-    assert_eq!((&first["actor"], &first["before"]), (&json!({ "type": "gateway" }), &Value::Null));
+    assert_eq!(first["actor"]["api_key"], key("gateway"));
+    assert_eq!((&first["actor"]["ip_address"], &first["before"]), (&Value::Null, &Value::Null));
     for sql in [
         "UPDATE audit_logs SET actor = 'somebody else'",
         "DELETE FROM audit_logs",
@@ -301,6 +307,7 @@ async fn lists_are_filtered_and_come_in_pages(node: &Node) {
     let all = rows(node, "").await;
     assert_eq!(kinds(&all), ["api_key.created", "project.created", "organization.created"]);
     assert_eq!(all[0]["api_key.created"]["data"]["name"], "a key");
+    assert_eq!(all[1]["project.created"]["data"]["title"], "a project");
     let id = |row: &Value| text(&row["id"]);
     let first = node.ask(&format!("{LOGS}?limit=2"), Value::Null).await;
     assert_eq!((&first["has_more"], &first["last_id"]), (&json!(true), &all[1]["id"]));

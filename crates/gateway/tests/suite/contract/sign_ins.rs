@@ -70,7 +70,10 @@ async fn sign_ins_to_the_dashboard_are_in_the_audit_log() {
     assert_eq!(failed["login.failed"]["error_code"], "invalid_credentials");
     let session = json!({ "user": null, "ip_address": "127.0.0.1", "user_agent": "browser/1 ***" });
     assert_eq!(failed["actor"], json!({ "type": "session", "session": session }));
-    let key = json!({ "id": "admin_token", "type": "admin_token" });
+    let id = "admin_token";
+    let account = json!({ "id": id });
+    let key =
+        json!({ "id": id, "type": "service_account", "service_account": account, "user": null });
     let actor = json!({ "type": "session", "session": session, "api_key": key });
     assert_eq!(rows[1]["actor"], actor);
     // What concerns the gateway as a whole is not in the log of an organization.
