@@ -13,6 +13,7 @@ use crate::common::node::{NOW, Node, TOKEN, text};
 
 on_both_stores!(
     each_route_that_changes_something_leaves_one_row,
+    a_change_whose_row_cannot_be_written_is_not_made,
     acts_that_are_refused_leave_no_row,
     rows_cannot_be_changed,
     lists_are_filtered_and_come_in_pages,
@@ -220,6 +221,51 @@ async fn each_route_that_changes_something_leaves_one_row(node: &Node) {
         let shown = row.text(0).unwrap();
         assert!(secrets.iter().all(|secret| !shown.contains(&**secret)), "{shown}");
     }
+}
+
+async fn a_change_whose_row_cannot_be_written_is_not_made(node: &Node) {
+    let objects = Objects::new(node).await;
+    let limit = format!("POST /v1/organization/projects/{}/spend_limit", objects.project);
+    node.ask(&limit, money()).await;
+    node.ask("POST /v1/organization/spend_limit", money()).await;
+    let before = contents(node).await;
+    let rename =
+        |from, to| Statement::composed(format!("ALTER TABLE {from} RENAME TO {to}"), vec![]);
+    node.database.transact(vec![rename("audit_logs", "elsewhere")]).await.unwrap();
+    for (method, route) in gateway_admin::routes() {
+        if method == Method::GET {
+            continue;
+        }
+        let (what, body, _) = call(&objects, &method, &route);
+        let (status, answer) = node.call(&what, TOKEN, body).await;
+        assert!(status >= 500, "{what}: {status} {answer}");
+        assert!(answer.get("value").is_none(), "{what}: {answer}");
+    }
+    node.database.transact(vec![rename("elsewhere", "audit_logs")]).await.unwrap();
+    assert_eq!(contents(node).await, before);
+    node.ask(&limit, money()).await;
+}
+
+/// All rows that administrators change.
+async fn contents(node: &Node) -> Vec<String> {
+    let mut all = Vec::new();
+    for table in [
+        "organizations",
+        "payments",
+        "projects",
+        "project_limits",
+        "spend_alerts",
+        "service_accounts",
+        "keys",
+        "admin_keys",
+        "changes",
+    ] {
+        let rows = Statement::composed(format!("SELECT * FROM {table}"), vec![]);
+        let rows = node.database.query(rows).await.unwrap();
+        all.extend(rows.iter().map(|row| format!("{table} {row:?}")));
+    }
+    all.sort();
+    all
 }
 
 async fn acts_that_are_refused_leave_no_row(node: &Node) {
