@@ -194,3 +194,43 @@ fn uri(base: &Base, path: &str) -> Result<Uri, hyper::http::Error> {
     parts.path_and_query = Some(path);
     Ok(Uri::from_parts(parts)?)
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn posting_ends_at_the_latest_after_its_patience() {
+        let client = Client::new().unwrap();
+        for (answer, is_accepted) in [
+            ("", false),
+            ("HTTP/1.1 2", false),
+            ("HTTP/1.1 500 No\r\ncontent-length: 0\r\n\r\n", false),
+            ("HTTP/1.1 307 Elsewhere\r\nlocation: /other\r\ncontent-length: 0\r\n\r\n", false),
+            ("HTTP/1.1 204 Yes\r\n\r\n", true),
+            // The rest never comes.
+            ("HTTP/1.1 200 Yes\r\ncontent-length: 100\r\n\r\nabc", true),
+            ("HTTP/1.1 200 Yes\r\ntransfer-encoding: chunked\r\n\r\n", true),
+        ] {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let url = format!("http://{}/hook", listener.local_addr().unwrap());
+            let serving = tokio::spawn(async move {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut received = [0; 4096];
+                let _ = stream.read(&mut received).await.unwrap();
+                stream.write_all(answer.as_bytes()).await.unwrap();
+                std::future::pending::<()>().await;
+            });
+            let patience = Duration::from_secs(1);
+            let began = Instant::now();
+            let posted = client.post_json(&url, HeaderMap::new(), "{}".into(), patience).await;
+            assert_eq!(posted.is_ok(), is_accepted, "{answer}: {posted:?}");
+            assert!(began.elapsed() < Duration::from_secs(5), "{answer}");
+            serving.abort();
+        }
+    }
+}

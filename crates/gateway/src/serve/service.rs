@@ -119,7 +119,7 @@ async fn dispatch(
     let (head, body) = request.into_parts();
     let caller = authenticate::caller(gateway, &head.headers).await.inspect_err(|error| {
         if error.status() == StatusCode::UNAUTHORIZED {
-            let reason = error.code().unwrap_or("unauthorized");
+            let reason = authenticate::reason(&head.headers, error);
             gateway.sign_ins.failed(Surface::Api, reason, pages.client(), now);
         }
     })?;
