@@ -10,7 +10,7 @@ use ratelimit::{Bucket, Limit, MINUTE, Micros};
 
 /// Most lines of the log per minute.
 const LINES: Limit = Limit { amount: 60, window: MINUTE };
-/// Most rows of the audit log per minute, which are kept for ever.
+/// Most rows of the audit log per minute, which are kept forever.
 const ROWS: Limit = Limit { amount: 10, window: MINUTE };
 
 /// Where a client failed to sign in.

@@ -155,7 +155,7 @@ impl Metrics {
         Self { registry, ..metrics }
     }
 
-    /// What counts and logs failed sign-ins.
+    /// The counter and log of failed sign-ins.
     pub(crate) fn sign_ins(&self) -> Arc<SignIns> {
         let counts = self.failed_sign_ins.clone();
         Arc::new(SignIns::new(move |surface, reason| {

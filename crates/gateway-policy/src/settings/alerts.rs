@@ -1,5 +1,7 @@
 //! `[alerts]`: the webhook that receives spend alerts, and the secret that signs them.
 
+use std::path::Path;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hyper::Uri;
@@ -7,7 +9,6 @@ use hyper::Uri;
 use super::Secret;
 use super::error::Fault;
 use super::file;
-use super::resolve::LoadContext;
 use super::secret_file;
 
 /// The prefix of a secret.
@@ -36,11 +37,11 @@ impl Webhook {
     /// Also returns warnings for the operator.
     pub(super) fn resolve(
         written: &file::Alerts,
-        around: LoadContext<'_>,
+        folder: &Path,
     ) -> Result<(Option<Self>, Vec<String>), Fault> {
         let (url, file) = match (&written.webhook_url, &written.secret_file) {
             (None, None) => return Ok((None, Vec::new())),
-            (Some(url), Some(file)) => (url, around.folder.join(file)),
+            (Some(url), Some(file)) => (url, folder.join(file)),
             (Some(_), None) => {
                 let message = "needs `secret_file`: messages are always signed";
                 return Err(Fault::new(&["alerts", "webhook_url"], message));

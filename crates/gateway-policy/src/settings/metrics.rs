@@ -2,11 +2,11 @@
 //! have series of their own.
 
 use std::net::SocketAddr;
+use std::path::Path;
 
 use super::Secret;
 use super::error::Fault;
 use super::file;
-use super::resolve::LoadContext;
 use super::secret_file;
 
 /// Most projects with series of their own.
@@ -28,7 +28,7 @@ impl Metrics {
     /// Also returns a warning about the token's file.
     pub(super) fn resolve(
         written: &file::Metrics,
-        around: LoadContext<'_>,
+        folder: &Path,
     ) -> Result<(Self, Option<String>), Fault> {
         let listen = written.listen.as_deref().map(|text| {
             text.parse().map_err(|_| {
@@ -37,7 +37,7 @@ impl Metrics {
                 Fault::new(&["metrics", "listen"], message)
             })
         });
-        let read = |path| secret_file::token(&around.folder.join(path), &["metrics", "token_file"]);
+        let read = |path| secret_file::token(&folder.join(path), &["metrics", "token_file"]);
         let (token, warning) = written.token_file.as_ref().map(read).transpose()?.unzip();
         let top = written.top_projects.unwrap_or(50);
         if top > MOST {

@@ -91,8 +91,8 @@ fn resolve(file: File, first: Option<&str>, around: LoadContext<'_>) -> Result<S
     let admin_token = token_file
         .map(|path| secret_file::token(&around.folder.join(path), &["admin", "token_file"]));
     let (admin_token, warning) = admin_token.transpose()?.unzip();
-    let (metrics, metrics_warning) = super::Metrics::resolve(&file.metrics, around)?;
-    let (webhook, webhook_warnings) = super::Webhook::resolve(&file.alerts, around)?;
+    let (metrics, metrics_warning) = super::Metrics::resolve(&file.metrics, around.folder)?;
+    let (webhook, webhook_warnings) = super::Webhook::resolve(&file.alerts, around.folder)?;
     let warnings = warning.flatten().into_iter().chain(metrics_warning).chain(webhook_warnings);
     Ok(Settings {
         listen: file.listen.unwrap_or_else(|| "127.0.0.1:8080".to_owned()),

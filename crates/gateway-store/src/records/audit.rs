@@ -19,7 +19,7 @@ const MAX_USER_AGENT: usize = 256;
 /// The id of the configured admin token as an actor.
 pub const ADMIN_TOKEN: &str = "admin_token";
 
-/// What acts.
+/// The one who acts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Actor {
     /// A credential in the header of a request: [`ADMIN_TOKEN`] or the id of an admin key.
@@ -117,7 +117,7 @@ fn masked(user_agent: &str) -> Box<str> {
     words.join(" ").chars().take(MAX_USER_AGENT).collect::<String>().into()
 }
 
-/// What an act changes.
+/// The change that an act makes.
 #[derive(Debug)]
 pub(super) struct Event<'a> {
     /// Its type on the wire, such as `project.created`.

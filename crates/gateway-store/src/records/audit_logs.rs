@@ -28,7 +28,7 @@ pub struct Logged {
     pub kind: Box<str>,
     /// The id of the object; empty without one.
     pub object: Box<str>,
-    /// What acted.
+    /// The one who acted.
     pub actor: Actor,
     /// The address of its client.
     pub address: Option<Box<str>>,
