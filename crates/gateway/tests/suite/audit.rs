@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use gateway_store::database::{Statement, Value as Stored};
+use gateway_store::database::Statement;
 use gateway_store::records::DEFAULT_ORGANIZATION;
 use hyper::Method;
 use serde_json::{Value, json};
@@ -383,11 +383,11 @@ async fn lists_are_filtered_and_come_in_pages(node: &Node) {
 
 async fn exports_have_all_rows_once(node: &Node) {
     // More rows than a part has.
-    let values = |n: i64| [format!("audit_log-{n:016x}").into(), n.into(), Stored::from("=1+1")];
     let sql = "INSERT INTO audit_logs (id, at, organization, kind, object, actor_kind, actor, user_agent) \
-               VALUES ($1, $2, 'org-default', 'test.made', '', 'gateway', 'gateway', $3)";
-    let many = (0..1203).map(|n| Statement::new(sql, values(n))).collect();
-    node.database.transact(many).await.unwrap();
+               WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 1202) \
+               SELECT 'audit_log-' || (1000000 + i), i, 'org-default', 'test.made', '', 'gateway', 'gateway', '=1+1' \
+               FROM n";
+    node.database.transact(vec![Statement::new(sql, []).expecting(1203)]).await.unwrap();
     let export = async |query: &str| {
         let path = format!("/v1/organization/audit_logs/export?{query}");
         let request = hyper::Request::builder().uri(path);
