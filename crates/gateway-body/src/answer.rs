@@ -3,6 +3,7 @@
 
 use super::estimate::eighths;
 use super::progress::Progress;
+use super::scanned::SERVER_TOOLS;
 use super::sse::{Event, Events};
 use super::usage::{Draft, Usage};
 use super::walk::{Seen, Walk};
@@ -29,8 +30,16 @@ pub struct Outcome {
     pub eighths_after_usage: u64,
     /// Entries of `data`: images or embeddings.
     pub data_entries: Option<u64>,
-    /// Duration of audio in milliseconds, from `duration` or the seconds in `usage`.
+    /// Duration of audio or video in milliseconds, from `duration`, `seconds` or the seconds in `usage`.
     pub duration_ms: Option<u64>,
+    /// The service tier that it tells.
+    pub service_tier: Option<Box<str>>,
+    /// The size of images or of a video that it tells.
+    pub size: Option<Box<str>>,
+    /// The quality of images that it tells.
+    pub quality: Option<Box<str>>,
+    /// Calls of the server's own tools among the items of its output, by [`crate::SERVER_TOOLS`].
+    pub calls: [u32; SERVER_TOOLS.len()],
 }
 
 /// Reads a response in pieces of any size, in memory that does not grow with the response.
@@ -220,6 +229,10 @@ impl Reader {
         let usage_alone = seen.choices == Some(0) && seen.has_usage;
         // Audio is not text.
         let delta = if kind.ends_with("audio.delta") { 0 } else { seen.delta_eighths };
+        if !is_item(&kind) {
+            // Other events repeat the items.
+            seen.calls = Default::default();
+        }
         let text = match is_item(&kind) {
             true => {
                 self.item_eighths += seen.output_eighths;
@@ -254,6 +267,12 @@ impl Reader {
         outcome.progress = seen.progress.or(outcome.progress);
         outcome.output_eighths += text;
         outcome.duration_ms = seen.duration_ms.or(outcome.duration_ms);
+        outcome.service_tier = seen.service_tier.or(outcome.service_tier.take());
+        outcome.size = seen.size.or(outcome.size.take());
+        outcome.quality = seen.quality.or(outcome.quality.take());
+        for (all, new) in outcome.calls.iter_mut().zip(seen.calls) {
+            *all = all.saturating_add(new);
+        }
     }
 }
 

@@ -10,6 +10,7 @@ pub mod error;
 pub mod headers;
 pub mod model_access;
 pub mod plan;
+pub mod price;
 pub mod refusal;
 pub mod settings;
 pub mod tenants;

@@ -8,6 +8,7 @@ mod file;
 mod models;
 mod pass_through;
 mod price;
+mod price_check;
 mod resolve;
 mod wire;
 
@@ -17,12 +18,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use batches::Batches;
-pub use catalog::{Catalog, LimitSet, Model, NO_MODEL, Shutdown, TierSettings};
+pub use catalog::{Catalog, DatedPrice, LimitSet, Model, NO_MODEL, Shutdown, TierSettings};
 pub use error::{Error, ErrorKind};
 use hyper::Uri;
 use hyper::header::HeaderValue;
 pub use pass_through::PassThrough;
-pub use price::{Price, Quantities};
 pub use resolve::LoadContext;
 pub use wire::{DropMembers, KeyHeader};
 
@@ -53,6 +53,8 @@ pub struct Settings {
     pub default_upstream: Option<Arc<Upstream>>,
     /// Models and their limits.
     pub catalog: Catalog,
+    /// True if money counts: a model has a price, or the file sets a monthly limit of a tier.
+    pub counts_money: bool,
     /// By [`Tier`].
     pub tiers: [TierSettings; 6],
     /// First labels of host names that select a region, in lower case.

@@ -10,6 +10,7 @@
 mod entry;
 mod export;
 mod queue;
+mod settling;
 mod spend;
 mod usage;
 mod writer;
@@ -21,6 +22,7 @@ pub use entry::{Ended, Endpoint, Entry};
 pub use export::{Cursor, Exported, export};
 use queue::Queue;
 pub use queue::{MAX_FOLDED, MAX_ROWS};
+pub use settling::Settling;
 pub use spend::{MonthSpend, month_commitment_of, month_spend, month_spend_by, month_spend_of};
 use tokio::sync::{Notify, watch};
 pub use usage::{GroupBy, MAX_SUMS, ModelUse, Sum, TooMany, UsageQuery, sums, users_of};
@@ -43,6 +45,7 @@ struct Shared {
     /// Number of requests that are written or lost.
     done: watch::Sender<u64>,
     error: Mutex<Option<String>>,
+    settlings: settling::Settlings,
 }
 
 /// The state of the writer.
@@ -69,6 +72,7 @@ impl Ledger {
             hurry: Notify::new(),
             done: watch::channel(0).0,
             error: Mutex::default(),
+            settlings: Default::default(),
         });
         tokio::spawn(writer::run(database, writer, Arc::clone(&shared)));
         Self(shared)
@@ -79,6 +83,12 @@ impl Ledger {
         // The queue counts lost entries; [`Ledger::state`] reports them.
         let _ = self.0.queue().push(entry);
         self.0.filled.notify_one();
+    }
+
+    /// Announces an entry that is written outside of the queue, until the guard is dropped: a flush waits for it.
+    #[must_use]
+    pub fn settling(&self) -> Settling {
+        Settling::begin(&self.0)
     }
 
     /// Returns whether a new entry would be kept as a row of its own. If not, the store has been
@@ -96,7 +106,7 @@ impl Ledger {
         State { error, ..queue.state() }
     }
 
-    /// Waits until all entries recorded so far are written, at most for `patience`.
+    /// Waits until all entries recorded or announced so far are written, at most for `patience`.
     ///
     /// # Errors
     /// The timeout passed; the state reports the remaining rows.
@@ -104,9 +114,13 @@ impl Ledger {
         let recorded = self.0.queue().recorded();
         let mut done = self.0.done.subscribe();
         self.0.hurry.notify_one();
-        let written = done.wait_for(|done| *done >= recorded);
+        let settled = self.0.settlings.wait();
+        let written = async {
+            settled.await;
+            done.wait_for(|done| *done >= recorded).await.is_ok()
+        };
         match tokio::time::timeout(patience, written).await {
-            Ok(Ok(_)) => Ok(()),
+            Ok(true) => Ok(()),
             _ => Err(self.state()),
         }
     }

@@ -13,7 +13,8 @@ use crate::state::Gateway;
 use crate::traces;
 use gateway_body::Usage;
 use gateway_policy::plan::{Demand, Plan};
-use gateway_policy::settings::{Model, Price};
+use gateway_policy::price::{Asked, Price, Quantities};
+use gateway_policy::settings::Model;
 use gateway_policy::tenants::Caller;
 use gateway_store::ledger::{Endpoint, Entry};
 
@@ -48,8 +49,12 @@ pub(crate) struct Facts {
     pub(crate) received: ratelimit::Micros,
     /// Set if the answer may come later than the response.
     pub(crate) later: Option<ComesLater>,
-    /// The price of its tokens.
-    pub(crate) price: Option<Price>,
+    /// Its price, that of the moment of its admission.
+    pub(crate) price: Option<Arc<Price>>,
+    /// What the price depends on.
+    pub(crate) asked: Asked,
+    /// The most that it may use, for which money is reserved.
+    pub(crate) bound: Quantities,
     /// True if it is a line of a batch.
     pub(crate) batch: bool,
     /// Its span, if it is traced.
@@ -109,6 +114,12 @@ impl Account {
         let to = facts.plan.cost_alone(&facts.demand, bound);
         let (organization, now) = (&*facts.caller.organization.id, gateway.clock.now());
         gateway.limits.shrink(organization, facts.request, &to, now);
+    }
+
+    /// Notes what its price depends on, and the most that it may use.
+    pub(crate) fn asks(&mut self, asked: Asked, bound: Quantities) {
+        self.facts.asked = asked;
+        self.facts.bound = bound;
     }
 
     /// Notes that the answer may come later than the response, up to that many output tokens.
@@ -224,7 +235,9 @@ impl Facts {
             demand: self.demand,
             input_estimate: self.input_estimate,
             unseen_output: self.unseen_output,
-            price: self.price,
+            price: self.price.clone(),
+            asked: self.asked.clone(),
+            bound: self.bound,
             most_reported: self.model.max_reported_tokens,
             ratio,
         }

@@ -30,6 +30,7 @@ mod spend;
 mod state;
 #[cfg(feature = "test-support")]
 mod test_support;
+mod throttle;
 mod trace_export;
 mod traces;
 mod upstream;

@@ -248,7 +248,7 @@ async fn report_problems(gateway: std::sync::Weak<Gateway>) {
         if known != reported {
             match &problem {
                 Some(problem) => tracing::warn!("limits: {problem}"),
-                None => tracing::info!("limits: the store of the limits is well again"),
+                None => tracing::info!("limits: Redis is reachable again"),
             }
             reported = known;
         }

@@ -43,9 +43,9 @@ impl Origin {
             cache_write_tokens: used.cache_write,
             cache_write_1h_tokens: used.cache_write_1h,
             output_tokens: used.output,
-            web_searches: used.web_searches,
-            images: bill.images,
-            audio_milliseconds: bill.audio_milliseconds,
+            web_searches: used.web_searches(),
+            images: used.images,
+            audio_milliseconds: used.audio_milliseconds,
             cost: bill.cost,
         }
     }

@@ -24,6 +24,7 @@ use gateway_store::ledger::{self, Entry, Ledger};
 use gateway_store::records::later_answers::{self, LaterAnswer};
 
 use crate::day_use;
+use crate::throttle::Throttle;
 
 /// Most alerts remembered as logged; beyond it some may be logged again.
 const MAX_ALERTED: usize = 100_000;
@@ -39,6 +40,8 @@ pub(crate) struct Spend {
     /// Counts alerts.
     alerts: Counter,
     alerted: Mutex<HashSet<(Box<str>, u32)>>,
+    /// Limits that could not be decided.
+    undecided: Throttle,
     /// One request at a time seeds an organization again; several organizations share a turn.
     turns: [tokio::sync::Mutex<()>; 32],
     /// Written while an answer that came later is settled, read while meters are set from the ledger.
@@ -60,6 +63,7 @@ impl Spend {
             clock: Arc::clone(clock),
             alerts,
             alerted: Mutex::default(),
+            undecided: Throttle::default(),
             turns: Default::default(),
             settling: RwLock::default(),
         })
@@ -76,6 +80,18 @@ impl Spend {
             return Ok(());
         }
         seeded.get_or_try_init(|| self.set_meters(caller, month)).await.map(drop)
+    }
+
+    /// 503, because the limits cannot be decided. Logs it, at most once a minute.
+    pub(crate) fn limits_unavailable(&self, error: &ratelimit::Error) -> ApiError {
+        match self.undecided.count(self.clock.now()) {
+            None => {}
+            Some(0) => tracing::warn!("limits: {error}"),
+            Some(more) => {
+                tracing::warn!("limits: {error} (and {more} more refused requests since the last line)");
+            }
+        }
+        ApiError::limits_unavailable()
     }
 
     /// The turn to seed an organization again: others wait for it, and need no seed afterwards.
@@ -108,7 +124,7 @@ impl Spend {
         for (meter, amount) in used {
             let bound = meter.bound(dates::month(now));
             let seeded = self.limits.seed(organization, &meter.name, bound, amount).await;
-            seeded.map_err(|error| unavailable(&error))?;
+            seeded.map_err(|error| self.limits_unavailable(&error))?;
         }
         Ok(())
     }
@@ -215,7 +231,7 @@ impl Spend {
             let spent = ledger::month_commitment_of(&self.database, organization, project, month);
             let spent = spent.await.map_err(|error| unreadable(organization, &error))?;
             let seeded = self.limits.seed(organization, &meter, bound, spent).await;
-            seeded.map_err(|error| unavailable(&error))?;
+            seeded.map_err(|error| self.limits_unavailable(&error))?;
         }
         Ok(())
     }
@@ -224,9 +240,4 @@ impl Spend {
 fn unreadable(organization: &str, error: &gateway_store::Error) -> ApiError {
     tracing::warn!("the use of {organization} cannot be read from the ledger: {error}");
     ApiError::store_unavailable()
-}
-
-fn unavailable(error: &ratelimit::Error) -> ApiError {
-    tracing::warn!("limits: {error}");
-    ApiError::limits_unavailable()
 }

@@ -89,6 +89,7 @@ pub(super) async fn set_limit(
     let cents = threshold(&mut fields)?;
     fields.end()?;
     let target = Target::find(&context, organization, &names, true).await?;
+    check_prices(&context)?;
     set(&context, &target, Some(cents)).await?;
     show_limit(&context, &target, spend::from_cents(cents)).await
 }
@@ -216,6 +217,18 @@ fn channel(fields: &mut Fields) -> Result<Option<Value>, ApiError> {
         "recipients": recipients,
         "subject_prefix": channel["subject_prefix"],
     })))
+}
+
+/// Checks that the limit holds for every model.
+fn check_prices(context: &Services) -> Result<(), ApiError> {
+    let settings = context.settings.load();
+    let Some(model) = settings.catalog.unpriced() else { return Ok(()) };
+    let message = format!(
+        "A hard spend limit cannot hold for the model `{}`, which has no price. Please have `price`, \
+         or `free = true` if it costs nothing, added to it in the gateway's configuration first.",
+        model.name
+    );
+    Err(ApiError::bad_request("price_missing", message).param("threshold_amount"))
 }
 
 async fn show_limit(context: &Services, target: &Target, hard: MicroDollars) -> JsonResult {

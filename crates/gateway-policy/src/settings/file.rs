@@ -81,8 +81,11 @@ pub(super) struct Model {
     pub(super) shutdown_date: Option<String>,
     pub(super) deprecation_date: Option<String>,
     pub(super) successor: Option<String>,
-    pub(super) price: Option<Price>,
-    pub(super) batch_price: Option<Price>,
+    pub(super) free: bool,
+    /// Prices are read by `price.rs`, which names the place of a mistake.
+    pub(super) price: Option<toml::Value>,
+    pub(super) prices: Option<toml::Value>,
+    pub(super) batch_price: Option<toml::Value>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -92,18 +95,6 @@ pub(super) struct Batches {
     pub(super) lines_per_node: Option<u64>,
     pub(super) attempts: Option<u64>,
     pub(super) backoff_ms: Option<u64>,
-}
-
-/// USD per million tokens, and per web search.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(super) struct Price {
-    pub(super) input: f64,
-    pub(super) cached_input: Option<f64>,
-    pub(super) cache_write: Option<f64>,
-    pub(super) cache_write_1h: Option<f64>,
-    pub(super) output: f64,
-    pub(super) web_search: f64,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -124,6 +115,7 @@ pub(super) struct Regions {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Defaults {
     pub(super) moderation_model: Option<String>,
+    pub(super) tool_calls: Option<toml::Value>,
 }
 
 #[derive(Debug, Default, Deserialize)]

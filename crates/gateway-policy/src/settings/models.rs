@@ -5,11 +5,14 @@ use std::sync::Arc;
 
 use ratelimit::Micros;
 
-use super::catalog::{Catalog, LimitSet, Model, NO_MODEL, Shutdown, TierSettings};
+use super::catalog::{
+    Catalog, DatedPrice, LimitSet, Model, NO_MODEL, Shutdown, TierSettings,
+};
 use super::error::Fault;
-use super::price::Price;
+use super::price::{self, Around, Dated};
 use super::resolve::upstream_named;
 use super::{Upstream, file};
+use crate::price::TOOLS;
 use crate::tenants::Tier;
 
 /// Qualification in dollars paid and monthly limit in dollars, by tier (specification: Usage
@@ -33,6 +36,7 @@ pub(super) fn resolve(
     tiers: &BTreeMap<String, file::Tier>,
     upstreams: &[Arc<Upstream>],
     default: Option<&Arc<Upstream>>,
+    calls: [Option<u64>; TOOLS.len()],
 ) -> Result<Catalog, Fault> {
     let names = names(models)?;
     let mut limits = limits_by_bucket(tiers, models, &names)?;
@@ -54,7 +58,9 @@ pub(super) fn resolve(
         let group = model.shared_limit.as_deref();
         let group = group.and_then(|group| limits.get(&Bucket::Group(group)).copied());
         let resolved = resolve_model(name, model, upstream, own, group.unwrap_or_default())?;
-        let resolved = Model { number, ..resolved };
+        let around = Around { long_above: model.long_context_tokens, calls };
+        let prices = prices(name, model, around)?;
+        let resolved = Model { number, prices, ..resolved };
         catalog.models.insert(name.as_str().into(), Arc::new(resolved));
     }
     for (name, model) in &names {
@@ -180,8 +186,6 @@ fn resolve_model(
     if !(1..=MOST).contains(&max_reported_tokens) {
         return Err(Fault::new(&key("max_reported_tokens"), format!("must be 1 to {MOST}")));
     }
-    let price = model.price.map(|price| resolve_price(&key("price"), price)).transpose()?;
-    let batch = model.batch_price.map(|price| resolve_price(&key("batch_price"), price));
     Ok(Model {
         number: 0,
         name: name.into(),
@@ -193,8 +197,8 @@ fn resolve_model(
         max_output_tokens,
         max_reported_tokens,
         shutdown: shutdown(name, model)?,
-        price,
-        batch_price: batch.transpose()?,
+        is_free: model.free,
+        prices: Vec::new(),
         limits,
         group_limits,
     })
@@ -224,34 +228,51 @@ fn shutdown(name: &str, model: &file::Model) -> Result<Option<Shutdown>, Fault> 
     Ok(Some(Shutdown { deprecated_from, at, date: date.as_str().into(), successor }))
 }
 
-fn midnight(date: &str, key: &[&str]) -> Result<Micros, Fault> {
+pub(super) fn midnight(date: &str, key: &[&str]) -> Result<Micros, Fault> {
     let fault = || Fault::new(key, format!("`{date}` is not a date in the form 2027-02-26"));
     let date: jiff::civil::Date = date.parse().map_err(|_| fault())?;
     let midnight = date.to_zoned(jiff::tz::TimeZone::UTC).map_err(|_| fault())?;
     Micros::try_from(midnight.timestamp().as_microsecond()).map_err(|_| fault())
 }
 
-fn resolve_price(key: &[&str], price: file::Price) -> Result<Price, Fault> {
-    let one = |usd: f64| {
-        if !(0.0..=1_000_000.0).contains(&usd) {
-            return Err(Fault::new(
-                key,
-                format!("{usd} is not a valid price in USD per million tokens"),
-            ));
+/// All prices of a model: `price`, and `prices` by their dates.
+fn prices(name: &str, model: &file::Model, around: Around) -> Result<Vec<DatedPrice>, Fault> {
+    let key = |last| ["models", name, last];
+    let batch_alone = match &model.batch_price {
+        Some(value) => {
+            let (price, batch) = price::resolve(&key("batch_price"), value, around)?;
+            if batch.is_some() {
+                let key = ["models", name, "batch_price", "service_tiers", "batch"];
+                return Err(Fault::new(&key, "is the price of `batch_price` itself"));
+            }
+            Some(Arc::new(price))
         }
-        // Checked to be in range, so that the cast is exact.
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-        Ok((usd * 1_000_000.0).round() as u64)
+        None => None,
     };
-    // Without a price of its own, input that is written to a cache costs what servers of Messages ask for it.
-    Ok(Price {
-        input: one(price.input)?,
-        cached_input: one(price.cached_input.unwrap_or(price.input))?,
-        cache_write: one(price.cache_write.unwrap_or(price.input * 1.25))?,
-        cache_write_1h: one(price.cache_write_1h.unwrap_or(price.input * 2.0))?,
-        output: one(price.output)?,
-        web_search: one(price.web_search)?,
-    })
+    let mut all = Vec::new();
+    let mut add = |from, price: crate::price::Price, batch: Option<crate::price::Price>| {
+        let price = Arc::new(price);
+        let batch = batch_alone.clone().or(batch.map(Arc::new));
+        let batch = batch.unwrap_or_else(|| Arc::clone(&price));
+        all.push(DatedPrice { from, price, batch });
+    };
+    if let Some(value) = &model.price {
+        let (price, batch) = price::resolve(&key("price"), value, around)?;
+        add(0, price, batch);
+    }
+    if let Some(value) = &model.prices {
+        for Dated { from, price, batch } in price::dated(&key("prices"), value, around)? {
+            add(from, price, batch);
+        }
+    }
+    let fault = |last, message: &str| Err(Fault::new(&key(last), message));
+    if all.is_empty() && model.batch_price.is_some() {
+        return fault("batch_price", "needs `price`: lines of batches are not the only requests");
+    }
+    if model.free && !all.is_empty() {
+        return fault("free", "contradicts the prices of the model; leave one of them out");
+    }
+    Ok(all)
 }
 
 /// The qualification and monthly limit of each tier.

@@ -70,7 +70,8 @@ fn resolve(file: File, first: Option<&str>, around: LoadContext<'_>) -> Result<S
     if upstreams.is_empty() {
         upstreams.push(Arc::new(offline(around)?));
         if named_models.is_empty() {
-            named_models.insert(OFFLINE.to_owned(), file::Model::default());
+            let free = file::Model { free: true, ..file::Model::default() };
+            named_models.insert(OFFLINE.to_owned(), free);
         }
     }
     let named = file.default_upstream.as_deref();
@@ -78,8 +79,10 @@ fn resolve(file: File, first: Option<&str>, around: LoadContext<'_>) -> Result<S
         None => upstreams.first().cloned(),
         Some(name) => Some(upstream_named(&upstreams, name, &["default_upstream"])?),
     };
-    let catalog =
-        models::resolve(&named_models, &file.tiers, &upstreams, default_upstream.as_ref())?;
+    let calls = super::price::default_calls(file.defaults.tool_calls.as_ref())?;
+    let default = default_upstream.as_ref();
+    let catalog = models::resolve(&named_models, &file.tiers, &upstreams, default, calls)?;
+    let counts_money = super::price_check::counts_money(&catalog, &file.tiers)?;
     let moderation_model = file.defaults.moderation_model;
     if let Some(name) = &moderation_model
         && catalog.find(name).is_none()
@@ -102,6 +105,7 @@ fn resolve(file: File, first: Option<&str>, around: LoadContext<'_>) -> Result<S
         upstreams,
         default_upstream,
         catalog,
+        counts_money,
         tiers: models::tiers(&file.tiers)?,
         regions: file.regions.prefixes.iter().map(|prefix| prefix.to_lowercase().into()).collect(),
         moderation_model: moderation_model.map(Into::into),

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::*;
+use crate::price::{Asked, Quantities, Told};
 
 pub(crate) const OFFLINE: &str = "http://127.0.0.1:9/v1";
 
@@ -43,6 +44,7 @@ successor = "bigger"
 price = { input = 1.25, cached_input = 0.125, output = 10.0 }
 [models."big-2026-01-01"]
 upstream = "other"
+free = true
 shared_limit = "big-family"
 [tiers.free.limits.big]
 rpm = 3
@@ -82,10 +84,11 @@ fn a_whole_file() {
         (shutdown.at, shutdown.at - shutdown.deprecated_from),
         (1_803_600_000_000_000, 180 * ratelimit::DAY)
     );
-    let price = model.price.unwrap();
-    assert_eq!(price.cost_of(&Quantities::of_tokens(8, 1)), 20);
+    let price = model.price_at(0, false).unwrap();
+    let cost = |used: &Quantities| price.cost_of(used, &Asked::default(), &Told::default());
+    assert_eq!(cost(&Quantities::of_tokens(8, 1)), 20);
     let cached = Quantities { cached: 8, ..Quantities::of_tokens(9, 0) };
-    assert_eq!(price.cost_of(&cached), 3, "1.25 + 1 micro-dollars, rounded up");
+    assert_eq!(cost(&cached), 3, "1.25 + 1 micro-dollars, rounded up");
     let other = settings.catalog.find("big-2026-01-01").unwrap();
     assert_eq!(
         (&*other.upstream.base.path, other.upstream.base.origin.host()),
@@ -170,7 +173,7 @@ fn errors_name_the_line_and_the_key() {
     check("[tiers.1.limits.nothing]\nrpm = 1", "1: tiers.1.limits.nothing: there is no model");
     check("[models.a]\nshutdown_date = '2027-02-30'", "2: models.a.shutdown_date: ");
     check("[models.a]\nsuccessor = 'b'", "2: models.a.successor: requires a shutdown_date");
-    check("[models.a]\nprice = { input = -1.0 }", "2: models.a.price: -1 is not a valid price");
+    check("[models.a]\nprice = { input = -1.0 }", "2: models.a.price.input: -1 is not a valid price");
     check(
         "[admin]\ntoken_file = '/nonexistent'",
         "2: admin.token_file: /nonexistent: No such file",

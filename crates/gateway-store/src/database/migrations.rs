@@ -19,6 +19,7 @@ const STEPS: &[&str] = &[
     include_str!("schema/4.sql"),
     include_str!("schema/5.sql"),
     include_str!("schema/6.sql"),
+    include_str!("schema/7.sql"),
 ];
 /// The advisory lock that nodes hold while they migrate; any number that is otherwise unused.
 const LOCK: i64 = 0x6761_7465_7761_7901;

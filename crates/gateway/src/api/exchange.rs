@@ -7,7 +7,7 @@ use std::sync::Arc;
 use hyper::HeaderMap;
 use ratelimit::{Decision, Limits, RequestId, State};
 
-use crate::account::{Account, Facts, Traced, request_id};
+use crate::account::{Account, Facts, Traced};
 use crate::bill::End;
 use crate::intake::BodyReservation;
 use crate::metrics::Rejected;
@@ -15,7 +15,8 @@ use crate::state::Gateway;
 use gateway_policy::error::ApiError;
 use gateway_policy::headers::LimitHeaders;
 use gateway_policy::plan::{Demand, Dimension, Plan, Scope};
-use gateway_policy::settings::{Base, Model, Price, Settings, Upstream};
+use gateway_policy::price::{Asked, Price, Quantities};
+use gateway_policy::settings::{Base, Model, Settings, Upstream};
 use gateway_policy::tenants::Caller;
 use gateway_policy::{announce, refusal};
 use gateway_store::ledger::Endpoint;
@@ -58,8 +59,8 @@ pub(crate) struct ResolvedModel {
     pub(crate) model: Arc<Model>,
     /// The meters that its requests draw on.
     pub(crate) plan: Arc<Plan>,
-    /// Their price.
-    pub(crate) price: Option<Price>,
+    /// Their price now.
+    pub(crate) price: Option<Arc<Price>>,
 }
 
 impl Exchange {
@@ -94,11 +95,10 @@ impl Exchange {
         }
         announce::add(&mut self.headers, &model, self.now);
         let mut plan = Plan::for_caller(&self.caller, &model, &self.settings);
-        let mut price = model.price;
         if self.batch {
             plan = Arc::new(plan.money_alone());
-            price = model.batch_price.or(price);
         }
+        let price = model.price_at(self.now, self.batch).cloned();
         self.model = Some(Arc::clone(&model));
         Ok(ResolvedModel { name: name.into(), model, plan, price })
     }
@@ -142,7 +142,9 @@ impl Exchange {
                 unseen_output: 0,
                 received: self.now,
                 later: None,
-                price: *price,
+                price: price.clone(),
+                asked: Asked::default(),
+                bound: Quantities::default(),
                 batch: self.batch,
                 trace: self.trace.take(),
             },
@@ -187,7 +189,7 @@ impl Exchange {
                 decision = reserve().await;
             }
         }
-        decision.map_err(|error| self.unavailable(&error))
+        decision.map_err(|error| gateway.spend.limits_unavailable(&error))
     }
 
     /// Tells clients apart that wait for a limit: the same key on another connection is another one.
@@ -195,11 +197,6 @@ impl Exchange {
         let mut hasher = DefaultHasher::new();
         (&self.caller.key, self.slot).hash(&mut hasher);
         hasher.finish()
-    }
-
-    fn unavailable(&self, error: &ratelimit::Error) -> ApiError {
-        tracing::warn!(request = %request_id(self.request), "limits: {error}");
-        ApiError::limits_unavailable()
     }
 
     /// Sets the headers of the limits without a draw: for requests that are refused before they are

@@ -71,8 +71,7 @@ impl Exchange {
         let Caller { organization, project, .. } = &*self.caller;
         let limited = |model: &Arc<Model>| {
             let limits = model.limits(organization.tier);
-            let is_priced = model.price.is_some() || model.batch_price.is_some();
-            is_priced
+            model.is_priced()
                 || [limits.tpm, limits.tpd, limits.long_context_tpm].iter().any(Option::is_some)
         };
         let of_project = |limits: &ProjectLimits| limits.max_tokens_per_1_minute.is_some();
@@ -176,6 +175,7 @@ fn followed<'a>(api: Api<'_>, method: &Method, segments: &[&'a str]) -> Option<&
     match (api, method, segments) {
         (Api::Response(_), &Method::GET | &Method::DELETE, ["responses", id]) => Some(id),
         (Api::Response(_), &Method::POST, ["responses", id, "cancel"]) => Some(id),
+        (Api::PassThrough, &Method::GET | &Method::DELETE, ["videos", id]) => Some(id),
         _ => None,
     }
 }

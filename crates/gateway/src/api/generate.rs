@@ -20,10 +20,11 @@ use crate::later_kind::LaterKind;
 use crate::object_owners::ObjectKind;
 use crate::router::Generation;
 use crate::upstream::{self, OutBody, Outgoing};
-use gateway_body::{Edits, Kind, Member, UsageFilter};
+use gateway_body::{Calls, Edits, Kind, Member, UsageFilter};
 use gateway_policy::error::ApiError;
 use gateway_policy::model_access;
 use gateway_policy::plan::Demand;
+use gateway_policy::price::{Asked, Quantities, Sells};
 use gateway_policy::settings::Model;
 
 /// Handles a request to a model.
@@ -78,7 +79,9 @@ async fn relayed(
     (path, headers): (&str, HeaderMap),
 ) -> Result<(Relayed, bool), ApiError> {
     let mut resolved = resolve_model(exchange, generation.kind, asked, body)?;
-    model_access::check(&exchange.caller, &resolved.model, &resolved.name)?;
+    if let Err(error) = model_access::check(&exchange.caller, &resolved.model, &resolved.name) {
+        return Err(shown(exchange, error, Some(&resolved.name)).await);
+    }
     if let Err(error) = check(exchange, asked, body, &resolved).await {
         return Err(shown(exchange, error, Some(&resolved.name)).await);
     }
@@ -87,7 +90,13 @@ async fn relayed(
         resolved.price = None;
         resolved.plan = resolved.plan.without_money().into();
     }
-    let demand = demand(generation.kind, asked, &resolved);
+    let bound = Bound::of_request(generation.kind, asked, body, &resolved);
+    if !counts_tokens(generation.kind)
+        && let Err(error) = check_price(exchange, asked, &resolved, &bound)
+    {
+        return Err(shown(exchange, error, Some(&resolved.name)).await);
+    }
+    let demand = demand(generation.kind, asked, &resolved, &bound);
     let base = match exchange.base(&resolved.model.upstream) {
         Ok(base) => base.clone(),
         Err(error) => return Err(shown(exchange, error, Some(&resolved.name)).await),
@@ -98,9 +107,13 @@ async fn relayed(
     if generation.kind == Kind::Responses && asked.is_in_background() {
         let region = exchange.data_region().map(Into::into);
         account.comes_later(ComesLater { kind: LaterKind::Response, region }, most_output);
-    } else if hides_output(generation.kind, &resolved) {
+    } else if generation.kind == Kind::VideoEdits && is_by_unit(&resolved, &bound.asked) {
+        let region = exchange.data_region().map(Into::into);
+        account.comes_later(ComesLater { kind: LaterKind::Video, region }, 0);
+    } else if hides_output(&resolved, &bound.asked) {
         account.hides_output(most_output);
     }
+    account.asks(bound.asked, bound.quantities);
     let (pieces, removes_usage) = edited(exchange, asked, &resolved, body);
     let outgoing = Outgoing {
         upstream: &resolved.model.upstream,
@@ -158,12 +171,6 @@ async fn check(
         );
         return Err(ApiError::bad_request("other_models_not_supported", message).param(member));
     }
-    let is_searched = resolved.price.is_some_and(|price| price.web_search > 0);
-    if is_searched && resolved.plan.has_hard_limit && asked.searches_without_end() {
-        let message = "The tool for web searches needs `max_uses`, because a hard spend limit \
-                       applies.";
-        return Err(ApiError::invalid_value("tools", message));
-    }
     if asked.is_transparent_jpeg(body) {
         let message = "A transparent background needs an `output_format` of png or webp; jpeg has \
                        no transparency.";
@@ -184,8 +191,73 @@ fn counts_tokens(kind: Kind) -> bool {
     matches!(kind, Kind::InputTokens | Kind::MessageTokens)
 }
 
+/// The most that a request may use, and what its price depends on.
+struct Bound {
+    asked: Asked,
+    quantities: Quantities,
+}
+
+impl Bound {
+    fn of_request(kind: Kind, asked: &RequestBody, body: &Bytes, resolved: &ResolvedModel) -> Self {
+        let facts = asked.asked(kind, body);
+        let most_output = asked.most_output(resolved.model.max_output_tokens);
+        let quantities = asked.bound(&facts, asked.input_estimate(), most_output);
+        Self { asked: facts, quantities }
+    }
+}
+
+/// Refuses a request that would pass the limits of spend: it has no price, or no maximum.
+///
+/// # Errors
+/// 400 `price_missing` or `invalid_value`.
+fn check_price(
+    exchange: &Exchange,
+    asked: &RequestBody,
+    resolved: &ResolvedModel,
+    bound: &Bound,
+) -> Result<(), ApiError> {
+    let ResolvedModel { name, model, plan, price } = resolved;
+    let calls = asked.calls();
+    let Some(price) = price else {
+        let is_limited = exchange.settings.counts_money || plan.has_hard_limit;
+        return match is_limited && !model.is_free {
+            true => Err(no_price(name, None)),
+            false => Ok(()),
+        };
+    };
+    if let Some(key) = price.missing(&bound.asked, &calls.map(|calls| calls != Calls::Absent)) {
+        return Err(no_price(name, Some(&key)));
+    }
+    let costs = price.calls.map(|price| price > Some(0));
+    let is_endless = calls.iter().zip(costs).any(|(calls, costs)| costs && *calls == Calls::Unbounded);
+    if plan.has_hard_limit && is_endless {
+        let message = "The server's own tools need a maximum, because a hard spend limit applies: \
+                       `max_tool_calls` of responses, or `max_uses` of a tool of Messages.";
+        return Err(ApiError::invalid_value("tools", message));
+    }
+    Ok(())
+}
+
+/// 400 `price_missing`: the model, or the price of `key` in it, is not in the configuration.
+fn no_price(model: &str, key: Option<&str>) -> ApiError {
+    let what = match key {
+        Some(key) => format!("for this request: `{key}` is missing in its prices"),
+        None => "at this time".to_owned(),
+    };
+    let message = format!(
+        "The model `{model}` has no price {what}. It is not served without one, because spend is \
+         limited. Please ask the gateway's operator to add the price."
+    );
+    let param = match key {
+        Some(key) if key.starts_with("tool_calls") => "tools",
+        Some(key) if key.starts_with("service_tiers") => "service_tier",
+        _ => "model",
+    };
+    ApiError::bad_request("price_missing", message).param(param)
+}
+
 /// The token estimate and the other amounts (specification: What the service does, item 6).
-fn demand(kind: Kind, asked: &RequestBody, resolved: &ResolvedModel) -> Demand {
+fn demand(kind: Kind, asked: &RequestBody, resolved: &ResolvedModel, bound: &Bound) -> Demand {
     if counts_tokens(kind) {
         return Demand::default();
     }
@@ -196,9 +268,8 @@ fn demand(kind: Kind, asked: &RequestBody, resolved: &ResolvedModel) -> Demand {
     let long_context = model.long_context_tokens.is_some_and(|most| input > most);
     // A default is capped at the limit, so that it can fit; a requested amount is not.
     let capped = input.min(plan.most_tokens(long_context));
-    let cost = resolved.price.map_or(0, |price| {
-        asked.most_cost(&price, input, asked.most_output(model.max_output_tokens))
-    });
+    let price = resolved.price.as_ref();
+    let cost = price.map_or(0, |price| price.most(&bound.quantities, &bound.asked));
     Demand {
         tokens: capped.max(explicit).max(1),
         long_context,
@@ -208,12 +279,16 @@ fn demand(kind: Kind, asked: &RequestBody, resolved: &ResolvedModel) -> Demand {
     }
 }
 
-/// Returns whether the output does not show in the text of the answer: it is no text. The end of a video also comes later, but
-/// it is no tokens either, which are all that prices are for.
-fn hides_output(kind: Kind, resolved: &ResolvedModel) -> bool {
-    let is_no_text =
-        matches!(kind, Kind::ImageGenerations | Kind::ImageEdits | Kind::Speech | Kind::VideoEdits);
-    is_no_text && resolved.price.is_some()
+/// Returns whether what the request makes has a price of its own, in place of output tokens.
+fn is_by_unit(resolved: &ResolvedModel, asked: &Asked) -> bool {
+    resolved.price.as_ref().is_some_and(|price| price.is_by_unit(asked.sells))
+}
+
+/// Returns whether output that has a price by the token does not show in the text of the answer: it is no text.
+fn hides_output(resolved: &ResolvedModel, asked: &Asked) -> bool {
+    let is_no_text = matches!(asked.sells, Sells::Images | Sells::Speech | Sells::Video);
+    let has_tokens = resolved.price.as_ref().is_some_and(|price| price.sells_output);
+    is_no_text && has_tokens && !is_by_unit(resolved, asked)
 }
 
 /// The edited body for the upstream, and whether it asks for a usage chunk that the client did not
@@ -228,8 +303,9 @@ fn edited(
     let removes_usage = match asked {
         RequestBody::Json(kind, scanned) => {
             edit_model(&mut edits, asked, &resolved.model, body);
-            if scanned.service_tier.is_some_and(|tier| tier.read(body) == "priority")
+            if *kind != Kind::Messages
                 && let Some(tier) = scanned.service_tier
+                && tier.read(body) == "priority"
             {
                 edits.set_text(tier, "fast");
             }

@@ -20,7 +20,9 @@ aliases = ["m"]
 upstream_model = "real"
 price = { input = 1.0, output = 10.0 }
 [models.other]
+free = true
 [models.old]
+free = true
 shutdown_date = "2020-01-01"
 [batches]
 backoff_ms = 1

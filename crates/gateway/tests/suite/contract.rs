@@ -85,10 +85,12 @@ mod models;
 mod money;
 mod paths;
 mod permissions;
+mod prices;
 mod refusals;
 mod tenants;
 mod upstreams;
 mod usage;
+mod videos;
 
 use crate::common::gateway::{TestGateway, config};
 use crate::common::upstream::Upstream;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::common::both_stores::on_both_stores;
 use crate::common::node::{NOW, Node};
 use crate::common::servers;
-use gateway_policy::settings::Price;
+use gateway_policy::price::{Asked, Price, Rates, TokenPrices, UnitPrice};
 use gateway_policy::tenants::{ModelPermissions, PermissionMode};
 use gateway_store::ErrorKind;
 use gateway_store::ledger::{self, Ended, Endpoint, Entry};
@@ -363,14 +363,15 @@ async fn many_reports_delay_no_other_request() {
 }
 
 fn later(id: &str, request: &str, project: &str) -> LaterAnswer {
+    let short = Rates { input: 1, cached_input: 2, output: 5, ..Rates::default() };
+    let large = UnitPrice { size: Some("large".into()), price: 7, ..UnitPrice::default() };
     let price = Price {
-        input: 1,
-        cached_input: 2,
-        cache_write: 3,
-        cache_write_1h: 4,
-        output: 5,
-        web_search: 6,
+        tiers: vec![("flex".into(), TokenPrices { short, long: Some(short) })],
+        images: vec![large],
+        calls: [Some(6), None, None, None],
+        ..Price::from(short)
     };
+    let asked = Asked { tier: Some("flex".into()), video_milliseconds: 8, ..Asked::default() };
     LaterAnswer {
         id: id.into(),
         kind: "response".into(),
@@ -389,7 +390,8 @@ fn later(id: &str, request: &str, project: &str) -> LaterAnswer {
         input_estimate: 7,
         most_output: 100,
         most_reported: u64::from(u32::MAX),
-        price: Some(price),
+        price: Some(price.into()),
+        asked,
         seen_eighths: 8,
         created_at: NOW * SECOND + 1,
         expires_at: (NOW + 60) * SECOND,

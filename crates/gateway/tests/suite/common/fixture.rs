@@ -47,9 +47,9 @@ price = { input = 0.2, cached_input = 0.02, output = 0.8 }
 [models."canvas-2"]
 price = { input = 5.0, output = 40.0 }
 [models."scribe-1"]
-price = { input = 3.0, output = 0.0 }
+price = { input = 3.0, output = "free" }
 [models."vector-small"]
-price = { input = 0.02, output = 0.0 }
+price = { input = 0.02, output = "free" }
 [tiers.2.limits.atlas]
 rpm = 600
 rpd = 40000

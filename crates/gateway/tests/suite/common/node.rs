@@ -36,7 +36,9 @@ aliases = ["big"]
 shared_limit = "family"
 price = { input = 1.25, cached_input = 0.125, output = 10.0 }
 [models.small]
+free = true
 [models."other-1"]
+free = true
 [tiers.free.limits.big]
 rpm = 3
 tpm = 40000
