@@ -477,7 +477,7 @@ proptest! {
             "thread": value, "output_config": value, "max_tokens": 0});
         let text = if pretty { serde_json::to_string_pretty(&body) } else { serde_json::to_string(&body) };
         let scanned = scan(text.unwrap().as_bytes(), Kind::Messages);
-        prop_assert!(scanned.is_ok(), "{:?}", scanned);
+        prop_assert_eq!(scanned.is_ok(), !value.is_null(), "{:?}", scanned);
     }
 
     #[test]

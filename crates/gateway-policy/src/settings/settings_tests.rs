@@ -191,11 +191,16 @@ fn errors_name_the_line_and_the_key() {
 /// The configuration in the documentation is valid.
 #[test]
 fn the_documented_example_is_valid() {
-    let page = include_str!("../../../../docs/gateway.md");
-    let blocks: Vec<&str> = page.split("```toml\n").skip(1).collect();
-    assert!(!blocks.is_empty());
-    for block in blocks {
-        read(block.split("```").next().unwrap()).unwrap();
+    let pages = [
+        include_str!("../../../../docs/gateway.md"),
+        include_str!("../../../../docs/gateway-prices.md"),
+    ];
+    for page in pages {
+        let blocks: Vec<&str> = page.split("```toml\n").skip(1).collect();
+        assert!(!blocks.is_empty());
+        for block in blocks {
+            read(block.split("```").next().unwrap()).unwrap();
+        }
     }
 }
 

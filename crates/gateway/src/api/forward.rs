@@ -51,7 +51,12 @@ impl Exchange {
     /// 404 `path_not_open`.
     fn check_open(&self, api: Api<'_>, method: &Method, path: &str) -> Result<(), ApiError> {
         let is_named = self.settings.pass_through.iter().any(|named| named.contains(path));
-        if is_named || (api == Api::Unlisted && !self.has_limits()) {
+        let costs_nothing = match api {
+            Api::Unlisted => !self.has_limits(),
+            Api::Remix => !self.counts_money(),
+            _ => false,
+        };
+        if is_named || costs_nothing {
             return Ok(());
         }
         let why = match api {
@@ -64,6 +69,13 @@ impl Exchange {
              `[server] pass_through`."
         );
         Err(ApiError::not_found("path_not_open", message))
+    }
+
+    /// Returns whether a limit of spend applies to requests of the caller.
+    pub(super) fn counts_money(&self) -> bool {
+        let Caller { organization, project, .. } = &*self.caller;
+        let has_hard_limit = organization.spend.hard.is_some() || project.spend.hard.is_some();
+        self.settings.counts_money || has_hard_limit
     }
 
     /// Returns whether a limit of spend or tokens applies to any request of the caller.
@@ -100,7 +112,7 @@ pub(super) async fn pass(
     let path = head.uri.path().to_owned();
     let segments = router::segments(&path)?;
     let is_unlisted = matches!(api, Api::Unlisted | Api::Minting | Api::MessageBatches);
-    if is_unlisted {
+    if is_unlisted || api == Api::Remix {
         exchange.check_open(api, &head.method, &path)?;
     }
     let mut resolved = exchange.without_model()?;

@@ -219,8 +219,7 @@ fn check_price(
     let ResolvedModel { name, model, plan, price } = resolved;
     let calls = asked.calls();
     let Some(price) = price else {
-        let is_limited = exchange.settings.counts_money || plan.has_hard_limit;
-        return match is_limited && !model.is_free {
+        return match exchange.counts_money() && !model.is_free {
             true => Err(no_price(name, None)),
             false => Ok(()),
         };

@@ -36,6 +36,9 @@
 //! | a reservation shrinks once its input is known | `money::a_stream_releases_money_when_its_input_is_known` |
 //! | usage beyond the reservation is recorded, and the next request is refused | `money::use_beyond_the_reservation_is_recorded_and_blocks_the_next_request` |
 //! | months start at zero; cached input is cheaper; soft limits are only reported | `money::spend_restarts_at_zero_each_month`, `::cached_input_is_cheaper`, `::soft_limits_report_and_refuse_nothing` |
+//! | prices: images, audio minutes, audio tokens, service tier, long context, tool calls, dates | `prices` |
+//! | no request without a price where spend is limited | `prices::a_hard_limit_needs_prices`, `::a_video_without_a_model_is_refused_where_money_counts` |
+//! | videos cost their seconds, settled from their end | `videos` |
 //! | `service_tier: priority` is `fast`; `prompt_cache_retention` defaults; the rest passes unchanged | `edits::set_fields_change_and_other_bytes_stay`, `::prompts_stay_in_memory_with_zero_data_retention` |
 //! | a hard limit adds the maximum | `edits::a_hard_limit_adds_the_maximum` |
 //! | usage is requested in streams and removed | `edits::stream_usage_is_requested_and_removed_again` |

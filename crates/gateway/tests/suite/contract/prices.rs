@@ -119,7 +119,8 @@ async fn audio_costs_by_the_minute_and_requests_by_themselves() {
     ] {
         assert_eq!(cost(answer.clone()).await, expected + 7, "{answer}");
     }
-    lacks(&gateway.chat(&tenant).await, "model", "`input`");
+    // A price of requests alone covers every kind of them.
+    assert_eq!(cost_of(&gateway, &tenant, CHAT, &chat_with(json!({}))).await, 7);
 }
 
 #[tokio::test]
@@ -303,6 +304,10 @@ async fn a_reload_without_a_price_is_refused() {
 async fn a_video_without_a_model_is_refused_where_money_counts() {
     let (gateway, upstream) = start("[models.big]\nprice = { video_second = 0.1 }\n").await;
     let tenant = gateway.tenant("free").await;
-    lacks(&gateway.post(&tenant, "/v1/videos", &json!({ "prompt": "x" })).await, "model", "`*`");
+    for path in ["/v1/videos", "/v1/videos/edits"] {
+        lacks(&gateway.post(&tenant, path, &json!({ "prompt": "x" })).await, "model", "`*`");
+    }
+    let remix = gateway.post(&tenant, "/v1/videos/v/remix", &json!({ "prompt": "x" })).await;
+    assert_eq!(remix.error().1, "path_not_open", "{}", remix.text());
     assert_eq!(upstream.count(), 0);
 }
