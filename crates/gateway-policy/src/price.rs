@@ -325,7 +325,8 @@ impl Price {
     /// The key of the price that such a request needs, where it has none. `calls` are the tools that it offers.
     #[must_use]
     pub fn missing(&self, asked: &Asked, calls: &[bool; TOOLS.len()]) -> Option<String> {
-        if let Some(tool) = (0..TOOLS.len()).find(|tool| calls[*tool] && self.calls[*tool].is_none())
+        if let Some(tool) =
+            (0..TOOLS.len()).find(|tool| calls[*tool] && self.calls[*tool].is_none())
         {
             return Some(format!("tool_calls.{}", TOOLS[tool]));
         }

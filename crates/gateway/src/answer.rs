@@ -233,7 +233,8 @@ impl ForwardedAnswer {
         // An answer that usually comes later may have failed already.
         let may_fail = self.account.as_ref().is_some_and(|one| one.facts().later.is_some());
         if let Some(outcome) = outcome.as_mut().filter(|_| may_fail) {
-            outcome.failed |= matches!(outcome.progress, Some(Progress::Failed | Progress::Expired));
+            outcome.failed |=
+                matches!(outcome.progress, Some(Progress::Failed | Progress::Expired));
         }
         self.ready.extend(self.redactor.finish());
         let status = self.status;

@@ -15,6 +15,8 @@ use crate::calibration::Ratio;
 
 /// Times by which audio may be longer than its bytes suggest: beyond, what an answer tells is not believed.
 const LONGEST_AUDIO: u64 = 32;
+/// Most calls of a tool of the server that an answer is believed, if it was not allowed more.
+const MOST_CALLS: u64 = 1000;
 
 /// The end of a request.
 #[derive(Debug)]
@@ -186,8 +188,9 @@ impl Bill {
                 Quantities::of_tokens(terms.input_estimate, received.max(terms.unseen_output))
             }
         };
-        for (used, seen) in used.calls.iter_mut().zip(outcome.calls) {
-            *used = (*used).max(seen.into());
+        let most = terms.bound.calls.map(|bound| bound.max(MOST_CALLS));
+        for ((used, seen), most) in used.calls.iter_mut().zip(outcome.calls).zip(most) {
+            *used = (*used).max(seen.into()).min(most);
         }
         used.calls[0] = used.calls[0].max(terms.asked.sure_searches);
         let (images, duration) = match is_whole {
@@ -200,14 +203,15 @@ impl Bill {
         used.images = told(images, terms.demand.images);
         used.audio_milliseconds = duration_ok.unwrap_or(audio);
         used.video_milliseconds = told(duration, terms.asked.video_milliseconds);
+        // `auto` tells nothing.
+        let tells = |text: &Option<Box<str>>| text.clone().filter(|text| **text != *"auto");
         let tells = Told {
-            tier: outcome.service_tier.clone(),
-            size: outcome.size.clone(),
-            quality: outcome.quality.clone(),
+            tier: tells(&outcome.service_tier),
+            size: tells(&outcome.size),
+            quality: tells(&outcome.quality),
         };
-        let cost = terms.price.as_ref().map_or(0, |price| {
-            price.cost_of(&used, &terms.asked, &tells)
-        });
+        let cost =
+            terms.price.as_ref().map_or(0, |price| price.cost_of(&used, &terms.asked, &tells));
         let usage_invalid = outcome.usage_invalid || reported != outcome.usage;
         Self { used, cost, usage_invalid }
     }

@@ -1,7 +1,7 @@
 //! Charges for all ways in which an answer ends.
 
 use gateway_body::{Reader, Usage, tokens};
-use gateway_policy::price::Rates;
+use gateway_policy::price::{Rates, TokenPrices};
 use proptest::prelude::*;
 
 use super::*;
@@ -317,7 +317,11 @@ fn writes_to_a_cache_without_a_named_time_cost_what_the_request_marked() {
         reader.feed(format!("data: {}\n\n", written(split)).as_bytes());
         let end = End::broken(Ended::Cut, String::new(), reader.finish());
         let bill = Bill::new(&Terms { asked: asked.clone(), ..terms(Ratio::default()) }, &end);
-        assert_eq!((bill.used.cache_write, bill.used.cache_write_1h), expected, "{split} {asked:?}");
+        assert_eq!(
+            (bill.used.cache_write, bill.used.cache_write_1h),
+            expected,
+            "{split} {asked:?}"
+        );
         assert_eq!(bill.used.input, 310);
     }
 }
@@ -348,6 +352,47 @@ fn an_answer_cannot_tell_more_than_was_asked_for() {
         let used = Bill::new(&terms, &end).used;
         let found = (used.images, used.audio_milliseconds, used.video_milliseconds);
         assert_eq!(found, expected, "{images:?} {duration:?} {is_whole}");
+    }
+}
+
+#[test]
+fn absurd_numbers_of_calls_are_not_believed() {
+    for (bound, told, seen, expected) in [
+        (0, 7, 0, 7),
+        (5, 7, 9, 9),
+        (0, 999_999_999, 0, 1000),
+        (0, 0, u32::MAX, 1000),
+        (2000, 1500, 0, 1500),
+        (2000, 2001, 0, 2000),
+    ] {
+        let bound = Quantities { calls: searches(bound), ..Quantities::default() };
+        let usage = Usage { web_searches: told, input_tokens: 1, ..Usage::default() };
+        let mut outcome = Outcome { usage: Some(usage), complete: true, ..Outcome::default() };
+        outcome.calls[0] = seen;
+        let end = End::answered(200, Some(outcome));
+        let bill = Bill::new(&Terms { bound, ..terms(Ratio::default()) }, &end);
+        assert_eq!(bill.used.calls, searches(expected), "{told} {seen}");
+    }
+}
+
+/// What the answer says of its service tier counts, unless that says nothing.
+#[test]
+fn a_tier_that_is_auto_tells_nothing() {
+    let dear = Rates { input: 9_000_000, ..Rates::default() };
+    let cheap = Rates { input: 1_000_000, ..Rates::default() };
+    let tiers = vec![("priority".into(), TokenPrices { short: dear, long: None })];
+    let price = Some(Arc::new(Price { tiers, ..Price::from(cheap) }));
+    for (tier, cost) in [(None, 10), (Some("auto"), 10), (Some("priority"), 90), (Some("x"), 90)] {
+        let usage = Usage { input_tokens: 10, ..Usage::default() };
+        let outcome = Outcome {
+            usage: Some(usage),
+            complete: true,
+            service_tier: tier.map(Into::into),
+            ..Outcome::default()
+        };
+        let end = End::answered(200, Some(outcome));
+        let bill = Bill::new(&Terms { price: price.clone(), ..terms(Ratio::default()) }, &end);
+        assert_eq!(bill.cost, cost, "{tier:?}");
     }
 }
 

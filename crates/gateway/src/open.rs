@@ -24,7 +24,9 @@ use gateway_policy::settings::{LimitsUrl, Settings, StoreUrl};
 use gateway_store::database::Database;
 use gateway_store::directory::{self, Directory};
 use gateway_store::ledger::Ledger;
-use gateway_store::records::{DEFAULT_ORGANIZATION, Page, facts, keys, organizations, projects};
+use gateway_store::records::{
+    DEFAULT_ORGANIZATION, Page, facts, keys, organizations, projects, spend,
+};
 
 /// Interval of flushing the limits' state to the disk.
 const SYNC: Duration = Duration::from_secs(1);
@@ -48,6 +50,17 @@ pub enum OpenError {
     /// The limits: their state file, or their shared store.
     #[error("limits: {0}")]
     Limits(ratelimit::Error),
+    /// A model that a hard spend limit cannot hold for.
+    #[error(
+        "models.{model}: has no price, though {scope} has a hard spend limit; add `price`, or \
+         `free = true` if it costs nothing"
+    )]
+    PriceMissing {
+        /// The model.
+        model: Box<str>,
+        /// An organization or a project.
+        scope: Box<str>,
+    },
     /// TLS to upstreams.
     #[error("TLS cannot be set up: {0}")]
     Tls(http_client::TlsError),
@@ -57,7 +70,11 @@ impl OpenError {
     /// Returns whether the configuration, or that of a server that it names, must be changed first.
     #[must_use]
     pub fn is_configuration(&self) -> bool {
-        matches!(self, Self::Limits(error) if error.kind() == ErrorKind::Misconfigured)
+        match self {
+            Self::Limits(error) => error.kind() == ErrorKind::Misconfigured,
+            Self::PriceMissing { .. } => true,
+            Self::Store(_) | Self::Folder { .. } | Self::Tls(_) => false,
+        }
     }
 }
 
@@ -98,6 +115,7 @@ impl Gateway {
         }
         let database = Arc::new(Database::open(&settings.store).await?);
         organizations::ensure_default(&database, clock.now()).await?;
+        check_prices(&settings, &database).await?;
         let ids = Ids::new(&*random);
         let limits = Arc::new(open_limits(&settings, folder, &*clock, &database, &ids).await?);
         let writer = format!("{:016x}", ids.process());
@@ -201,6 +219,15 @@ impl Gateway {
             keys::NewKey { project, service_account: None, name, expires_at: None, models: None };
         let made = keys::create(database, new, now, random).await?;
         Ok(made.map(|(_, text)| text.reveal().to_owned()))
+    }
+}
+
+/// Checks that the hard spend limits in the store hold for every model.
+async fn check_prices(settings: &Settings, database: &Database) -> Result<(), OpenError> {
+    let Some(model) = settings.catalog.unpriced() else { return Ok(()) };
+    match spend::any_hard(database).await? {
+        Some(scope) => Err(OpenError::PriceMissing { model: model.name.clone(), scope }),
+        None => Ok(()),
     }
 }
 

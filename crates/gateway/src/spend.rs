@@ -88,7 +88,9 @@ impl Spend {
             None => {}
             Some(0) => tracing::warn!("limits: {error}"),
             Some(more) => {
-                tracing::warn!("limits: {error} (and {more} more refused requests since the last line)");
+                tracing::warn!(
+                    "limits: {error} (and {more} more refused requests since the last line)"
+                );
             }
         }
         ApiError::limits_unavailable()

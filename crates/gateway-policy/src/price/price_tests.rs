@@ -63,9 +63,8 @@ fn in_told(tier: &str) -> Told {
 
 #[test]
 fn every_kind_of_token_has_its_price() {
-    let used = |used: Quantities| {
-        Price::from(RATES).cost_of(&used, &Asked::default(), &Told::default())
-    };
+    let used =
+        |used: Quantities| Price::from(RATES).cost_of(&used, &Asked::default(), &Told::default());
     let of = Quantities::of_tokens;
     assert_eq!(used(of(8, 1)), 20);
     assert_eq!(used(Quantities { cached: 800, ..of(1000, 0) }), 250 + 100);
@@ -83,9 +82,8 @@ fn every_kind_of_token_has_its_price() {
 fn a_long_context_is_decided_by_the_real_input() {
     let price = tokens();
     let standard = in_tier("default");
-    let cost = |input| {
-        price.cost_of(&Quantities::of_tokens(input, 100), &standard, &Told::default())
-    };
+    let cost =
+        |input| price.cost_of(&Quantities::of_tokens(input, 100), &standard, &Told::default());
     assert_eq!((cost(1000), cost(1001)), (1250 + 1000, 2503 + 2000));
     let most = |input| price.most(&Quantities::of_tokens(input, 100), &standard);
     assert_eq!((most(1000), most(1001)), (cost(1000), cost(1001)));
@@ -169,7 +167,8 @@ fn minutes_seconds_calls_and_requests_cost() {
         ..Price::default()
     };
     let cost = |used, asked: &Asked| price.cost_of(&used, asked, &Told::default());
-    let audio = |milliseconds| Quantities { audio_milliseconds: milliseconds, ..Quantities::default() };
+    let audio =
+        |milliseconds| Quantities { audio_milliseconds: milliseconds, ..Quantities::default() };
     let hears = of_kind(Sells::Audio);
     assert_eq!(cost(audio(0), &hears), 7);
     assert_eq!(cost(audio(60_000), &hears), 6007);
@@ -214,7 +213,12 @@ fn what_has_no_price_is_named() {
         (&input, of_kind(Sells::Video), none, Some("video_second")),
         (&Price { request: Some(0), ..Price::default() }, Asked::default(), none, None),
         (&Price { request: Some(1), ..input.clone() }, Asked::default(), none, Some("output")),
-        (&Price { images: small.clone(), ..text.clone() }, large(Sells::Images), none, Some("image")),
+        (
+            &Price { images: small.clone(), ..text.clone() },
+            large(Sells::Images),
+            none,
+            Some("image"),
+        ),
         (&Price { videos: small, ..text.clone() }, large(Sells::Video), none, Some("video_second")),
     ] {
         assert_eq!(price.missing(&request, &calls).as_deref(), expected, "{request:?}");
@@ -266,19 +270,29 @@ fn any_units() -> impl Strategy<Value = Vec<UnitPrice>> {
 fn any_price() -> impl Strategy<Value = Price> {
     let tiers = (any_tokens(), any_tokens());
     let money = || prop::option::of(0_u64..1_000_000_000);
-    (any_tokens(), tiers, any_units(), any_units(), money(), money(), [money(), money(), money(), money()])
-        .prop_map(|(tokens, (flex, priority), images, videos, request, audio_minute, calls)| Price {
-            tokens,
-            tiers: vec![("flex".into(), flex), ("priority".into(), priority)],
-            long_above: Some(5000),
-            sells_input: true,
-            sells_output: true,
-            request,
-            images,
-            audio_minute,
-            videos,
-            calls,
-        })
+    (
+        any_tokens(),
+        tiers,
+        any_units(),
+        any_units(),
+        money(),
+        money(),
+        [money(), money(), money(), money()],
+    )
+        .prop_map(
+            |(tokens, (flex, priority), images, videos, request, audio_minute, calls)| Price {
+                tokens,
+                tiers: vec![("flex".into(), flex), ("priority".into(), priority)],
+                long_above: Some(5000),
+                sells_input: true,
+                sells_output: true,
+                request,
+                images,
+                audio_minute,
+                videos,
+                calls,
+            },
+        )
 }
 
 fn any_asked() -> impl Strategy<Value = Asked> {
@@ -317,7 +331,13 @@ fn any_told() -> impl Strategy<Value = Told> {
 }
 
 /// Of kinds of tokens that the request allows.
-fn used(asked: &Asked, parts: [u64; 6], sums: [u64; 2], calls: [u64; 4], units: [u64; 3]) -> Quantities {
+fn used(
+    asked: &Asked,
+    parts: [u64; 6],
+    sums: [u64; 2],
+    calls: [u64; 4],
+    units: [u64; 3],
+) -> Quantities {
     let [cached, write, write_1h, audio, image, drawn] = parts;
     let hears = asked.has_audio || matches!(asked.sells, Sells::Audio | Sells::Speech);
     let draws = asked.sells == Sells::Images;

@@ -5,9 +5,7 @@ use std::sync::Arc;
 
 use ratelimit::Micros;
 
-use super::catalog::{
-    Catalog, DatedPrice, LimitSet, Model, NO_MODEL, Shutdown, TierSettings,
-};
+use super::catalog::{Catalog, DatedPrice, LimitSet, Model, NO_MODEL, Shutdown, TierSettings};
 use super::error::Fault;
 use super::price::{self, Around, Dated};
 use super::resolve::upstream_named;

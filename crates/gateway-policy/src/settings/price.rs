@@ -143,7 +143,8 @@ pub(super) fn dated(key: &[&str], value: &Value, around: Around) -> Result<Vec<D
     let entries = match value {
         Value::Array(entries) if (1..=MANY).contains(&entries.len()) => entries,
         _ => {
-            let message = "must be a list of prices, such as [{ from = \"2026-09-01\", input = 1.25 }]";
+            let message =
+                "must be a list of prices, such as [{ from = \"2026-09-01\", input = 1.25 }]";
             return Err(Fault::new(key, message));
         }
     };
@@ -151,7 +152,9 @@ pub(super) fn dated(key: &[&str], value: &Value, around: Around) -> Result<Vec<D
     for entry in entries {
         let place = Place::new(key.iter().map(|part| (*part).to_owned()).collect(), entry)?;
         let Some(date) = place.text("from")? else {
-            return Err(place.fault("from", "is missing: each entry needs the date of its beginning"));
+            return Err(
+                place.fault("from", "is missing: each entry needs the date of its beginning")
+            );
         };
         let names: Vec<String> = place.key("from");
         let from = midnight(date, &names.iter().map(String::as_str).collect::<Vec<_>>())?;
@@ -239,7 +242,9 @@ fn tokens(place: &Place<'_>, around: Around) -> Result<TokenPrices, Fault> {
     }
     for name in TOKENS.iter().filter(|name| place.table.contains_key(**name)) {
         if !long.table.contains_key(*name) {
-            return Err(long.fault(name, "is missing, though it has a price outside of `long_context`"));
+            return Err(
+                long.fault(name, "is missing, though it has a price outside of `long_context`")
+            );
         }
     }
     let long_rates = rates(&long)?;

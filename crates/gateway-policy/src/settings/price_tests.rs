@@ -6,8 +6,11 @@ use crate::price::{Asked, Price, Quantities, Rates, Sells, Told};
 use crate::settings::{Error, LoadContext, Settings};
 
 fn read(text: &str) -> Result<Settings, Error> {
-    let around =
-        LoadContext { environment: &|_| None, folder: Path::new("/x"), offline: "http://127.0.0.1:9/v1" };
+    let around = LoadContext {
+        environment: &|_| None,
+        folder: Path::new("/x"),
+        offline: "http://127.0.0.1:9/v1",
+    };
     Settings::read(text, Path::new("g.toml"), around)
 }
 
@@ -109,13 +112,21 @@ fn mistakes_name_their_place() {
         ("[1]", "must be an amount in USD"),
         ("2026-01-01", "must be an amount in USD"),
     ] {
-        for member in ["input", "cache_write", "output_audio", "request", "audio_minute", "web_search"] {
-            check(&format!("price = {{ {member} = {value} }}"), &format!("models.a.price.{member}: "));
+        for member in
+            ["input", "cache_write", "output_audio", "request", "audio_minute", "web_search"]
+        {
+            check(
+                &format!("price = {{ {member} = {value} }}"),
+                &format!("models.a.price.{member}: "),
+            );
             check(&format!("price = {{ {member} = {value} }}"), why);
         }
         let call = format!("price = {{ input = 1, tool_calls = {{ web_search = {value} }} }}");
         check(&call, "models.a.price.tool_calls.web_search: ");
-        check(&format!("price = {{ image = [{{ usd = {value} }}] }}"), "models.a.price.image.usd: ");
+        check(
+            &format!("price = {{ image = [{{ usd = {value} }}] }}"),
+            "models.a.price.image.usd: ",
+        );
     }
     for (lines, expected) in [
         ("price = 5", "models.a.price: must be a table"),
@@ -125,16 +136,34 @@ fn mistakes_name_their_place() {
         ("price = { from = '2026-01-01', input = 1 }", "belongs into an entry of `prices`"),
         ("price = { image = [] }", "models.a.price.image: must have 1 to"),
         ("price = { image = [{ size = 'x' }] }", "models.a.price.image.usd: is missing"),
-        ("price = { image = [{ size = 5, usd = 1 }] }", "models.a.price.image.size: must be a text"),
+        (
+            "price = { image = [{ size = 5, usd = 1 }] }",
+            "models.a.price.image.size: must be a text",
+        ),
         ("price = { image = [{ usd = 1 }, { usd = 2 }] }", "has two prices for the same size"),
-        ("price = { video_second = [{ quality = 'x', usd = 1 }] }", "video_second.quality: is not known"),
+        (
+            "price = { video_second = [{ quality = 'x', usd = 1 }] }",
+            "video_second.quality: is not known",
+        ),
         ("price = { input = 1, tool_calls = { search = 1 } }", "tool_calls.search: is not known"),
-        ("price = { input = 1, web_search = 1, tool_calls = { web_search = 1 } }", "is given twice"),
+        (
+            "price = { input = 1, web_search = 1, tool_calls = { web_search = 1 } }",
+            "is given twice",
+        ),
         ("price = { input = 1, long_context = { input = 2 } }", "needs `long_context_tokens`"),
-        ("price = { input = 1, service_tiers = { flex = 0 } }", "service_tiers.flex: 0 is not a valid factor"),
+        (
+            "price = { input = 1, service_tiers = { flex = 0 } }",
+            "service_tiers.flex: 0 is not a valid factor",
+        ),
         ("price = { input = 1, service_tiers = { flex = -1 } }", "-1 is not a valid factor"),
-        ("price = { input = 1, service_tiers = { flex = 'x' } }", "service_tiers.flex: must be a table"),
-        ("price = { input = 1, service_tiers = { default = 1 } }", "is the tier of the prices outside"),
+        (
+            "price = { input = 1, service_tiers = { flex = 'x' } }",
+            "service_tiers.flex: must be a table",
+        ),
+        (
+            "price = { input = 1, service_tiers = { default = 1 } }",
+            "is the tier of the prices outside",
+        ),
         ("price = { input = 1, service_tiers = { fast = 1, priority = 2 } }", "is another name of"),
         ("prices = {}", "models.a.prices: must be a list"),
         ("prices = []", "models.a.prices: must be a list"),
@@ -150,18 +179,28 @@ fn mistakes_name_their_place() {
     ] {
         check(lines, expected);
     }
-    let long = |inner: &str| format!("long_context_tokens = 9\nprice = {{ input = 2, output = 2, {inner} }}");
+    let long = |inner: &str| {
+        format!("long_context_tokens = 9\nprice = {{ input = 2, output = 2, {inner} }}")
+    };
     check(&long("long_context = { input = 4 }"), "long_context.output: is missing");
-    check(&long("long_context = { input = 1, output = 4 }"), "long_context.input: is below the price");
-    check(&long("long_context = { input = 4, output = 4, request = 1 }"), "long_context.request: is not known");
+    check(
+        &long("long_context = { input = 1, output = 4 }"),
+        "long_context.input: is below the price",
+    );
+    check(
+        &long("long_context = { input = 4, output = 4, request = 1 }"),
+        "long_context.request: is not known",
+    );
     let flex = "long_context = { input = 4, output = 4 }, service_tiers = { flex = { input = 1, output = 1 } }";
     check(&long(flex), "service_tiers.flex.long_context: is missing");
 }
 
 #[test]
 fn where_money_counts_every_model_needs_a_price() {
+    let served =
+        |text: &str| read(&format!("{text}\n[upstreams.main]\nbase_url = \"http://a/v1\""));
     let refused = |text: &str, expected: &str| {
-        let error = read(text).unwrap_err().to_string();
+        let error = served(text).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
     };
     let priced = "[models.a]\nprice = { input = 1, output = 1 }\n";
@@ -169,7 +208,10 @@ fn where_money_counts_every_model_needs_a_price() {
         &format!("{priced}[models.b]\n"),
         "g.toml:3: models.b: has no price, though the model `a` has one; add `price`, or `free = true`",
     );
-    refused("[models.b]\n[tiers.1]\nmonthly_limit_usd = 5", "though tiers.1.monthly_limit_usd limits");
+    refused(
+        "[models.b]\n[tiers.1]\nmonthly_limit_usd = 5",
+        "though tiers.1.monthly_limit_usd limits",
+    );
     refused(
         "[models.a]\nprice = { audio_minute = 1 }\n[tiers.1.limits.a]\nipm = 5",
         "models.a.price: has no `image`, though the model has a limit `ipm`",
@@ -181,8 +223,11 @@ fn where_money_counts_every_model_needs_a_price() {
         ("[models.b]\n[tiers.1.limits.b]\nrpm = 5".to_owned(), false),
         (String::new(), false),
     ] {
-        assert_eq!(read(&text).unwrap().counts_money, counts, "{text}");
+        assert_eq!(served(&text).unwrap().counts_money, counts, "{text}");
     }
+    // Without an upstream this program answers itself, which costs nothing.
+    let offline = read(&format!("{priced}[models.b]")).unwrap();
+    assert!(offline.catalog.find("b").unwrap().is_free && offline.catalog.unpriced().is_none());
 }
 
 #[test]

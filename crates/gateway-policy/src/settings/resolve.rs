@@ -70,8 +70,11 @@ fn resolve(file: File, first: Option<&str>, around: LoadContext<'_>) -> Result<S
     if upstreams.is_empty() {
         upstreams.push(Arc::new(offline(around)?));
         if named_models.is_empty() {
-            let free = file::Model { free: true, ..file::Model::default() };
-            named_models.insert(OFFLINE.to_owned(), free);
+            named_models.insert(OFFLINE.to_owned(), file::Model::default());
+        }
+        // What this program serves itself costs nothing, unless the file says so.
+        for model in named_models.values_mut() {
+            model.free |= model.price.is_none() && model.prices.is_none();
         }
     }
     let named = file.default_upstream.as_deref();

@@ -173,7 +173,10 @@ fn errors_name_the_line_and_the_key() {
     check("[tiers.1.limits.nothing]\nrpm = 1", "1: tiers.1.limits.nothing: there is no model");
     check("[models.a]\nshutdown_date = '2027-02-30'", "2: models.a.shutdown_date: ");
     check("[models.a]\nsuccessor = 'b'", "2: models.a.successor: requires a shutdown_date");
-    check("[models.a]\nprice = { input = -1.0 }", "2: models.a.price.input: -1 is not a valid price");
+    check(
+        "[models.a]\nprice = { input = -1.0 }",
+        "2: models.a.price.input: -1 is not a valid price",
+    );
     check(
         "[admin]\ntoken_file = '/nonexistent'",
         "2: admin.token_file: /nonexistent: No such file",

@@ -293,5 +293,6 @@ fn json(value: &impl Serialize) -> String {
 }
 
 fn parsed<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
-    serde_json::from_str(text).map_err(|error| Error::failed(format!("a price is not valid: {error}")))
+    serde_json::from_str(text)
+        .map_err(|error| Error::failed(format!("a price is not valid: {error}")))
 }

@@ -84,6 +84,19 @@ pub async fn set_hard(
     change(database, scope, vec![update.expecting(1)], now).await
 }
 
+/// An organization or a project with a hard limit; `None` if there is none.
+///
+/// # Errors
+/// See [`Error`].
+pub async fn any_hard(database: &Database) -> Result<Option<Box<str>>, Error> {
+    let sql = "SELECT id FROM organizations WHERE hard_limit_cents IS NOT NULL AND deleted_at IS NULL \
+               UNION ALL \
+               SELECT id FROM projects WHERE hard_limit_cents IS NOT NULL AND archived_at IS NULL \
+               LIMIT 1";
+    let rows = database.query(Statement::new(sql, [])).await?;
+    rows.first().map(|row| row.text(0)).transpose()
+}
+
 /// The alerts that a cache keeps, lowest threshold first.
 ///
 /// # Errors

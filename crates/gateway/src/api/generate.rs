@@ -228,7 +228,8 @@ fn check_price(
         return Err(no_price(name, Some(&key)));
     }
     let costs = price.calls.map(|price| price > Some(0));
-    let is_endless = calls.iter().zip(costs).any(|(calls, costs)| costs && *calls == Calls::Unbounded);
+    let is_endless =
+        calls.iter().zip(costs).any(|(calls, costs)| costs && *calls == Calls::Unbounded);
     if plan.has_hard_limit && is_endless {
         let message = "The server's own tools need a maximum, because a hard spend limit applies: \
                        `max_tool_calls` of responses, or `max_uses` of a tool of Messages.";

@@ -412,6 +412,30 @@ async fn an_answer_that_comes_later_is_claimed_and_settled_once(node: &Node) {
     assert_eq!(later_answers::find(database, "resp_1").await.unwrap().as_ref(), Some(&answer));
     assert_eq!(later_answers::find(database, "resp_2").await.unwrap().as_ref(), Some(&plain));
     assert_eq!(later_answers::find(database, "resp_3").await.unwrap(), None);
+    // A row of a node of an earlier version has prices of tokens in columns of their own.
+    let early = "UPDATE later_answers SET price = NULL, asked = NULL, price_input = 1, \
+                 price_cached_input = 2, price_cache_write = 3, price_cache_write_1h = 4, \
+                 price_output = 5, price_web_search = 6 WHERE id = 'resp_2'";
+    database.transact(vec![gateway_store::database::Statement::new(early, [])]).await.unwrap();
+    let found = later_answers::find(database, "resp_2").await.unwrap().unwrap();
+    let price = found.price.as_ref().unwrap();
+    let expected = Rates {
+        input: 1,
+        cached_input: 2,
+        cache_write: 3,
+        cache_write_1h: 4,
+        output: 5,
+        ..Rates::default()
+    };
+    assert_eq!((price.tokens.short, price.calls[0]), (expected, Some(6)));
+    assert_eq!(found.asked, Asked::default());
+    let back = "UPDATE later_answers SET price_input = NULL, asked = $1 WHERE id = 'resp_2'";
+    let asked = serde_json::to_string(&plain.asked).unwrap();
+    database
+        .transact(vec![gateway_store::database::Statement::new(back, [asked.into()])])
+        .await
+        .unwrap();
+    assert_eq!(later_answers::find(database, "resp_2").await.unwrap().as_ref(), Some(&plain));
     let commitment = async |project| {
         ledger::month_commitment_of(database, "org-1", project, month).await.unwrap()
     };

@@ -210,7 +210,10 @@ async fn a_line_of_a_batch_waits_for_money_that_the_background_holds() {
     let (key, project) = node.key().await;
     let (database, now) = (node.gateway.database(), node.gateway.clock().now());
     // A cent is 10,000 micro-dollars: the response holds 9501, and the line needs 1001.
-    spend::set_hard(database, spend::Scope::Project(&project), Some(1), now).await.unwrap().unwrap();
+    spend::set_hard(database, spend::Scope::Project(&project), Some(1), now)
+        .await
+        .unwrap()
+        .unwrap();
     node.gateway.directory().catch_up().await.unwrap();
     let client = batching::Client::new(&node.base, &key);
     let mut body = ask();
@@ -223,6 +226,10 @@ async fn a_line_of_a_batch_waits_for_money_that_the_background_holds() {
     clock.add_seconds(10);
     node.gateway.wake_poller();
     let batch = client.ended(&batch).await;
-    assert_eq!(batch["request_counts"], json!({ "total": 1, "completed": 1, "failed": 0 }), "{batch}");
+    assert_eq!(
+        batch["request_counts"],
+        json!({ "total": 1, "completed": 1, "failed": 0 }),
+        "{batch}"
+    );
     node.end().await;
 }

@@ -6,7 +6,7 @@ use hyper::Method;
 use serde_json::{Value, json};
 
 use super::start;
-use crate::common::gateway::{Answer, START, TestGateway, Tenant, chat_with, config, settings};
+use crate::common::gateway::{Answer, START, Tenant, TestGateway, chat_with, config, settings};
 use crate::common::upstream::{Script, Upstream, chat, event, usage};
 
 const CHAT: &str = "/v1/chat/completions";
@@ -53,7 +53,11 @@ async fn images_cost_by_size_and_quality() {
     };
     let high = json!({ "size": "1024x1024", "quality": "high" });
     for (asked, answered, expected) in [
-        (json!({ "n": 2, "size": "1024x1024", "quality": "high" }), made(2, json!({})), 2 * 167_000),
+        (
+            json!({ "n": 2, "size": "1024x1024", "quality": "high" }),
+            made(2, json!({})),
+            2 * 167_000,
+        ),
         (json!({ "n": 2, "size": "1024x1024", "quality": "low" }), made(2, json!({})), 2 * 40_000),
         (json!({ "size": "512x512", "quality": "high" }), made(1, json!({})), 20_000),
         // The server decides and tells what it decided.
@@ -86,7 +90,8 @@ async fn images_cost_by_size_and_quality() {
     assert_eq!(gateway.cost(&tenant.organization).await - before, 20_001);
     // What is reserved is the price of all of them.
     gateway.hard_limit(&tenant, true, 50).await;
-    let three = json!({ "model": "big", "prompt": "x", "n": 12, "size": "1024x1024", "quality": "low" });
+    let three =
+        json!({ "model": "big", "prompt": "x", "n": 12, "size": "1024x1024", "quality": "low" });
     let refused = gateway.post(&tenant, IMAGES, &three).await;
     assert_eq!(refused.error().1, "project_spend_limit_exceeded", "{}", refused.text());
     assert!(refused.text().contains("may cost up to $0.49"), "{}", refused.text());
@@ -125,7 +130,8 @@ async fn audio_costs_by_the_minute_and_requests_by_themselves() {
 
 #[tokio::test]
 async fn tokens_of_audio_have_their_price() {
-    let model = "[models.big]\nprice = { input = 1, output = 10, input_audio = 40, output_audio = 80 }\n";
+    let model =
+        "[models.big]\nprice = { input = 1, output = 10, input_audio = 40, output_audio = 80 }\n";
     let (gateway, upstream) = start(model).await;
     let tenant = gateway.tenant("free").await;
     let details = |audio: Value, spoken: Value| {
@@ -146,7 +152,11 @@ async fn tokens_of_audio_have_their_price() {
         (details(json!(1e300), json!(1)), 1 + 2 * 10),
     ] {
         upstream.script([Script::json(&chat(&reported))]);
-        assert_eq!(cost_of(&gateway, &tenant, CHAT, &chat_with(json!({}))).await, expected, "{reported}");
+        assert_eq!(
+            cost_of(&gateway, &tenant, CHAT, &chat_with(json!({}))).await,
+            expected,
+            "{reported}"
+        );
     }
 }
 
@@ -202,7 +212,9 @@ async fn calls_of_the_servers_tools_cost() {
         }
         body
     };
-    let searches = ask(json!({ "tools": [{ "type": "web_search_preview" }, { "type": "function", "name": "f" }] }));
+    let searches = ask(
+        json!({ "tools": [{ "type": "web_search_preview" }, { "type": "function", "name": "f" }] }),
+    );
     upstream.script([Script::json(&answered)]);
     assert_eq!(cost_of(&gateway, &tenant, RESPONSES, &searches).await, 100 + 20_000);
     // The same as events, whose last one repeats the calls.
@@ -217,14 +229,20 @@ async fn calls_of_the_servers_tools_cost() {
     assert_eq!(cost_of(&gateway, &tenant, CHAT, &chats).await, 1 + 10_000);
     // Free by name, and without any price.
     upstream.script([Script::json(&json!({ "id": "r", "status": "completed", "usage": reports }))]);
-    let free = ask(json!({ "tools": [{ "type": "code_interpreter", "container": { "type": "auto" } }] }));
+    let free =
+        ask(json!({ "tools": [{ "type": "code_interpreter", "container": { "type": "auto" } }] }));
     assert_eq!(cost_of(&gateway, &tenant, RESPONSES, &free).await, 100);
     let files = ask(json!({ "tools": [{ "type": "file_search" }] }));
     lacks(&gateway.post(&tenant, RESPONSES, &files).await, "tools", "tool_calls.file_search");
     // Under a hard limit their number has a maximum, which is reserved.
     gateway.hard_limit(&tenant, false, 30).await;
     let endless = gateway.post(&tenant, RESPONSES, &searches).await;
-    assert_eq!(endless.error(), (400, "invalid_value".into(), "tools".into()), "{}", endless.text());
+    assert_eq!(
+        endless.error(),
+        (400, "invalid_value".into(), "tools".into()),
+        "{}",
+        endless.text()
+    );
     let mut bounded = searches.clone();
     bounded["max_tool_calls"] = json!(100);
     let refused = gateway.post(&tenant, RESPONSES, &bounded).await;
@@ -283,6 +301,14 @@ async fn a_hard_limit_needs_prices() {
     let count = json!({ "model": "big", "input": "x" });
     assert_eq!(gateway.post(&tenant, "/v1/responses/input_tokens", &count).await.status, 200);
     assert_eq!(upstream.count(), 3);
+    // A start refuses the file.
+    let folder = std::sync::Arc::clone(&gateway.folder);
+    let without = config(&upstream, "[models.big]\n");
+    let error = TestGateway::try_open_in(&folder, &without).await.err().unwrap();
+    assert!(
+        error.is_configuration() && error.to_string().contains("models.big: has no price"),
+        "{error}"
+    );
     // With a price it is served.
     gateway.reload(&config(&upstream, "[models.big]\nprice = { input = 1, output = 1 }\n"));
     assert_eq!(gateway.chat(&tenant).await.status, 200);

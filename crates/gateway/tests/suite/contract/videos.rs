@@ -14,7 +14,9 @@ const MODEL: &str = "[models.big]\nprice = { video_second = [{ usd = 0.1 }, \
 
 async fn start() -> (TestGateway, Upstream, Tenant) {
     let upstream = Upstream::answering(|received: &Received| match received.method {
-        Method::POST => Script::json(&json!({ "id": "video_1", "status": "queued", "object": "video" })),
+        Method::POST => {
+            Script::json(&json!({ "id": "video_1", "status": "queued", "object": "video" }))
+        }
         _ => Script::json(&json!({ "id": "video_1", "status": "in_progress", "progress": 5 })),
     })
     .await;
@@ -68,9 +70,21 @@ async fn a_video_is_settled_when_a_client_sees_its_end() {
         (eight(), "completed", json!({}), 800_000, 800_000),
         (eight(), "completed", json!({ "seconds": "4" }), 800_000, 400_000),
         (eight(), "failed", fails, 800_000, 0),
-        (json!({ "seconds": 4, "size": "1792x1024" }), "completed", json!({}), 1_200_000, 1_200_000),
+        (
+            json!({ "seconds": 4, "size": "1792x1024" }),
+            "completed",
+            json!({}),
+            1_200_000,
+            1_200_000,
+        ),
         // The server decides: up to 20 seconds of the dearest size.
-        (json!({}), "completed", json!({ "seconds": "12", "size": "720x1280" }), 6_000_000, 1_200_000),
+        (
+            json!({}),
+            "completed",
+            json!({ "seconds": "12", "size": "720x1280" }),
+            6_000_000,
+            1_200_000,
+        ),
         (json!({}), "completed", json!({}), 6_000_000, 6_000_000),
         // An upstream that lies.
         (eight(), "completed", json!({ "seconds": "900" }), 800_000, 800_000),
@@ -140,7 +154,17 @@ async fn a_video_must_fit_under_the_limit_and_its_length_must_be_a_number() {
     let long = ask(&json!({ "seconds": "11", "size": "720x1280" }));
     let refused = gateway.post(&tenant, VIDEOS, &long).await;
     assert_eq!(refused.error().1, "organization_spend_limit_exceeded", "{}", refused.text());
-    for seconds in [json!("0"), json!("-4"), json!("x"), json!(""), json!(-4), json!(1.5), json!(1e9), json!({}), json!(true)] {
+    for seconds in [
+        json!("0"),
+        json!("-4"),
+        json!("x"),
+        json!(""),
+        json!(-4),
+        json!(1.5),
+        json!(1e9),
+        json!({}),
+        json!(true),
+    ] {
         let answer = gateway.post(&tenant, VIDEOS, &ask(&json!({ "seconds": seconds }))).await;
         let expected = (400, "invalid_value".into(), "seconds".into());
         assert_eq!(answer.error(), expected, "{seconds}: {}", answer.text());
