@@ -7,7 +7,7 @@ use super::estimate::eighths;
 use super::progress::Progress;
 use super::scanned::SERVER_TOOLS;
 use super::usage::{Draft, milliseconds};
-use super::watched::{Container, Field, Told, field};
+use super::watched::{Container, Field, Reported, field};
 use super::words;
 
 /// Longest key, id or number that is kept, in bytes; longer ones are skipped.
@@ -142,10 +142,10 @@ impl Walk {
     #[cfg(test)]
     pub(super) fn held_bytes(&self) -> usize {
         let texts = [&self.seen.id, &self.seen.kind];
-        let told = [&self.seen.service_tier, &self.seen.size, &self.seen.quality];
+        let reported = [&self.seen.service_tier, &self.seen.size, &self.seen.quality];
         self.token.capacity()
             + texts.into_iter().flatten().map(String::capacity).sum::<usize>()
-            + told.into_iter().flatten().map(|text| text.len()).sum::<usize>()
+            + reported.into_iter().flatten().map(|text| text.len()).sum::<usize>()
     }
 
     pub(super) fn feed(&mut self, mut bytes: &[u8]) {
@@ -321,7 +321,7 @@ impl Walk {
                     _ => Use::Pass,
                 },
                 Field::Duration | Field::Number(_) | Field::Status => Use::Keep,
-                Field::Told(_) | Field::Item => Use::Keep,
+                Field::Reported(_) | Field::Item => Use::Keep,
                 Field::Delta | Field::Text => Use::Count,
                 Field::Into(Container::Output | Container::Arguments) => Use::Count,
                 _ => Use::Pass,
@@ -456,12 +456,12 @@ impl Walk {
                 None => self.seen.kind = Some(text()),
             },
             Field::Status => self.seen.progress = Some(Progress::named(&self.token)),
-            Field::Told(what) => {
+            Field::Reported(what) => {
                 let text = Some(text().into());
                 match what {
-                    Told::ServiceTier => self.seen.service_tier = text,
-                    Told::Size => self.seen.size = text,
-                    Told::Quality => self.seen.quality = text,
+                    Reported::ServiceTier => self.seen.service_tier = text,
+                    Reported::Size => self.seen.size = text,
+                    Reported::Quality => self.seen.quality = text,
                 }
             }
             Field::Item => {

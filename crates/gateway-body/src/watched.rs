@@ -30,9 +30,9 @@ pub(super) enum Container {
     Failure,
 }
 
-/// What an answer tells of how it was made.
+/// Members that say in which way an answer was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum Reported {
     ServiceTier,
     Size,
     Quality,
@@ -46,8 +46,8 @@ pub(super) enum Field {
     Type,
     /// The progress of the answer.
     Status,
-    /// How the answer was made.
-    Told(Told),
+    /// The way in which the answer was made.
+    Reported(Reported),
     /// The type of an item of the output.
     Item,
     Delta,
@@ -72,7 +72,7 @@ pub(super) fn field(container: Option<Container>, key: &[u8], whole: bool) -> Fi
             b"status" => Status,
             b"usage" | b"usageMetadata" => Into(Container::Usage),
             b"duration" => Duration,
-            b"service_tier" => Field::Told(Told::ServiceTier),
+            b"service_tier" => Field::Reported(Reported::ServiceTier),
             b"error" => Into(Container::Failure),
             b"delta" => Delta,
             b"choices" => Into(Container::Choices),
@@ -81,8 +81,8 @@ pub(super) fn field(container: Option<Container>, key: &[u8], whole: bool) -> Fi
             b"item" | b"content_block" | b"candidates" if !whole => Into(Container::Output),
             _ if at == Container::Response => Unwatched,
             b"seconds" => Duration,
-            b"size" => Field::Told(Told::Size),
-            b"quality" => Field::Told(Told::Quality),
+            b"size" => Field::Reported(Reported::Size),
+            b"quality" => Field::Reported(Reported::Quality),
             b"data" => Into(Container::Data),
             b"response" | b"message" => Into(Container::Response),
             b"x_groq" | b"meta" => Into(Container::UsageHolder),
@@ -110,7 +110,7 @@ pub(super) fn field(container: Option<Container>, key: &[u8], whole: bool) -> Fi
             b"iterations" => Into(Container::Iterations),
             b"type" if container == Some(Container::Iteration) => Type,
             b"seconds" => Duration,
-            b"service_tier" => Field::Told(Told::ServiceTier),
+            b"service_tier" => Field::Reported(Reported::ServiceTier),
             _ => Unwatched,
         },
         (Some(Container::InputDetails), b"cached_tokens") => Number(Count::Cached),

@@ -6,7 +6,7 @@ mod units;
 
 use serde::{Deserialize, Serialize};
 
-pub use asked::{Asked, Sells, Told};
+pub use asked::{Asked, Reported, Sells};
 pub use units::UnitPrice;
 
 use crate::tenants::MicroDollars;
@@ -196,22 +196,22 @@ impl TokenPrices {
 }
 
 impl Price {
-    /// The cost of these quantities, rounded up: in the service tier, size and quality that the answer told, if the
+    /// The cost of these quantities, rounded up: in the service tier, size and quality that the answer reported, if the
     /// request allows them.
     #[must_use]
-    pub fn cost_of(&self, used: &Quantities, asked: &Asked, told: &Told) -> MicroDollars {
+    pub fn cost_of(&self, used: &Quantities, asked: &Asked, reported: &Reported) -> MicroDollars {
         let used = self.billed(used, asked);
-        let told_tier = told.tier.as_deref().map(tier_name);
+        let reported_tier = reported.tier.as_deref().map(tier_name);
         let possible = self.possible_tiers(asked);
         let cost = |name: &str| self.tier(name).of(used.input, self.long_above).cost(&used, asked);
-        let tokens = match (told_tier, &asked.tier) {
-            (Some(told), _) if possible.contains(&told) => cost(told),
+        let tokens = match (reported_tier, &asked.tier) {
+            (Some(reported), _) if possible.contains(&reported) => cost(reported),
             // A tier that was not asked for and has no price.
             (Some(_), _) => possible.iter().map(|name| cost(name)).max().unwrap_or(0),
             (None, Some(asked)) => cost(tier_name(asked)),
             (None, None) => cost(STANDARD[0]),
         };
-        self.total(tokens, &used, asked, told)
+        self.total(tokens, &used, asked, reported)
     }
 
     /// The most that a request may cost that uses at most these quantities, of which only the sums of input and output
@@ -229,7 +229,7 @@ impl Price {
             tokens(&prices.short).max(long)
         };
         let most = self.possible_tiers(asked).iter().map(of_tier).max().unwrap_or(0);
-        self.total(most, bound, asked, &Told::default())
+        self.total(most, bound, asked, &Reported::default())
     }
 
     /// The most that such a request may still cost, once its input is known.
@@ -257,10 +257,10 @@ impl Price {
             Rates { output, ..*rates }.cost(&still, asked)
         };
         let most = self.possible_tiers(asked).iter().map(of_tier).max().unwrap_or(0);
-        self.total(most, &still, asked, &Told::default())
+        self.total(most, &still, asked, &Reported::default())
     }
 
-    /// What is charged by the token.
+    /// The quantities of these that are charged by the token.
     fn billed(&self, used: &Quantities, asked: &Asked) -> Quantities {
         match self.is_by_unit(asked.sells) {
             false => *used,
@@ -297,7 +297,13 @@ impl Price {
     }
 
     /// The sum of the cost of tokens, in millionths of a micro-dollar, and of everything else.
-    fn total(&self, tokens: u128, used: &Quantities, asked: &Asked, told: &Told) -> MicroDollars {
+    fn total(
+        &self,
+        tokens: u128,
+        used: &Quantities,
+        asked: &Asked,
+        reported: &Reported,
+    ) -> MicroDollars {
         const MILLION: u128 = 1_000_000;
         const MINUTE: u128 = 60_000;
         let product = |count: u64, price: u64| u128::from(count).saturating_mul(price.into());
@@ -306,11 +312,12 @@ impl Price {
             whole = whole.saturating_add(product(count, price.unwrap_or(0)));
         }
         if asked.sells == Sells::Images {
-            let price = units::price(&self.images, asked, told).unwrap_or(0);
+            let price = units::price(&self.images, asked, reported).unwrap_or(0);
             whole = whole.saturating_add(product(used.images, price));
         }
         let audio = product(used.audio_milliseconds, self.audio_minute.unwrap_or(0));
-        let video = units::price(&self.videos, asked, told).filter(|_| asked.sells == Sells::Video);
+        let video =
+            units::price(&self.videos, asked, reported).filter(|_| asked.sells == Sells::Video);
         // A price per second is sixty of those per minute.
         let video = product(used.video_milliseconds, video.unwrap_or(0)).saturating_mul(60);
         let parts = [
@@ -339,7 +346,7 @@ impl Price {
         let is_flat = self.request.is_some() && !self.sells_input && !self.sells_output;
         let has_units = |list: &[UnitPrice]| match list {
             [] => is_flat || self.sells_output,
-            list => units::price(list, asked, &Told::default()).is_some(),
+            list => units::price(list, asked, &Reported::default()).is_some(),
         };
         let (is_there, key) = match asked.sells {
             Sells::Text if !self.sells_input => (is_flat, "input"),

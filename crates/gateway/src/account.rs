@@ -51,7 +51,7 @@ pub(crate) struct Facts {
     pub(crate) later: Option<ComesLater>,
     /// Its price, that of the moment of its admission.
     pub(crate) price: Option<Arc<Price>>,
-    /// What the price depends on.
+    /// The parts of the request that the price depends on.
     pub(crate) asked: Asked,
     /// The most that it may use, for which money is reserved.
     pub(crate) bound: Quantities,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use gateway_body::{Outcome, Usage};
 use gateway_policy::plan::{Consumed, Demand};
-use gateway_policy::price::{Asked, Price, Quantities, TOOLS, Told};
+use gateway_policy::price::{Asked, Price, Quantities, Reported, TOOLS};
 use gateway_store::ledger::Ended;
 
 use crate::calibration::Ratio;
@@ -97,7 +97,7 @@ fn status_of(ended: Ended) -> u16 {
 pub(crate) struct Terms {
     /// The reservation: its images and audio of an answer that does not report them.
     pub(crate) demand: Demand,
-    /// What its price depends on.
+    /// The parts of the request that its price depends on.
     pub(crate) asked: Asked,
     /// The most that it may use, for which money is reserved.
     pub(crate) bound: Quantities,
@@ -152,7 +152,7 @@ fn quantities(usage: &Usage, asked: &Asked) -> Quantities {
 }
 
 /// A count that an answer tells, of something of which the request asked for `reserved`: no more than that.
-fn told(count: Option<u64>, reserved: u64) -> u64 {
+fn within(count: Option<u64>, reserved: u64) -> u64 {
     count.map_or(reserved, |count| count.min(reserved))
 }
 
@@ -199,13 +199,13 @@ impl Bill {
         };
         let audio = terms.demand.audio_milliseconds;
         // Compressed audio may be longer than its length suggests.
-        let duration_ok = duration.filter(|told| *told <= audio.saturating_mul(LONGEST_AUDIO));
-        used.images = told(images, terms.demand.images);
+        let duration_ok = duration.filter(|length| *length <= audio.saturating_mul(LONGEST_AUDIO));
+        used.images = within(images, terms.demand.images);
         used.audio_milliseconds = duration_ok.unwrap_or(audio);
-        used.video_milliseconds = told(duration, terms.asked.video_milliseconds);
+        used.video_milliseconds = within(duration, terms.asked.video_milliseconds);
         // `auto` tells nothing.
         let tells = |text: &Option<Box<str>>| text.clone().filter(|text| **text != *"auto");
-        let tells = Told {
+        let tells = Reported {
             tier: tells(&outcome.service_tier),
             size: tells(&outcome.size),
             quality: tells(&outcome.quality),

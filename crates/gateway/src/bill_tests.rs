@@ -19,7 +19,7 @@ fn price() -> Price {
 }
 
 fn cost_of(used: &Quantities) -> u64 {
-    price().cost_of(used, &Asked::default(), &Told::default())
+    price().cost_of(used, &Asked::default(), &Reported::default())
 }
 
 fn searches(count: u64) -> [u64; TOOLS.len()] {
@@ -357,7 +357,7 @@ fn an_answer_cannot_tell_more_than_was_asked_for() {
 
 #[test]
 fn absurd_numbers_of_calls_are_not_believed() {
-    for (bound, told, seen, expected) in [
+    for (bound, said, seen, expected) in [
         (0, 7, 0, 7),
         (5, 7, 9, 9),
         (0, 999_999_999, 0, 1000),
@@ -366,16 +366,16 @@ fn absurd_numbers_of_calls_are_not_believed() {
         (2000, 2001, 0, 2000),
     ] {
         let bound = Quantities { calls: searches(bound), ..Quantities::default() };
-        let usage = Usage { web_searches: told, input_tokens: 1, ..Usage::default() };
+        let usage = Usage { web_searches: said, input_tokens: 1, ..Usage::default() };
         let mut outcome = Outcome { usage: Some(usage), complete: true, ..Outcome::default() };
         outcome.calls[0] = seen;
         let end = End::answered(200, Some(outcome));
         let bill = Bill::new(&Terms { bound, ..terms(Ratio::default()) }, &end);
-        assert_eq!(bill.used.calls, searches(expected), "{told} {seen}");
+        assert_eq!(bill.used.calls, searches(expected), "{said} {seen}");
     }
 }
 
-/// What the answer says of its service tier counts, unless that says nothing.
+/// The service tier that the answer names counts, unless that says nothing.
 #[test]
 fn a_tier_that_is_auto_tells_nothing() {
     let dear = Rates { input: 9_000_000, ..Rates::default() };

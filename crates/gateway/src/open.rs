@@ -159,6 +159,14 @@ impl Gateway {
         self.settings.load_full()
     }
 
+    /// Checks another configuration against the store: the hard spend limits there must hold for every model.
+    ///
+    /// # Errors
+    /// A model has no price, or the store cannot be read.
+    pub async fn check(&self, settings: &Settings) -> Result<(), OpenError> {
+        check_prices(settings, &self.database).await
+    }
+
     /// Activates another configuration for new requests. Usage is kept. The listening address and
     /// the locations of data cannot change while the gateway runs.
     pub fn reload(&self, settings: Settings) {

@@ -155,15 +155,18 @@ async fn reload(gateway: Arc<Gateway>, source: Source) {
             return;
         };
         while hang_up.recv().await.is_some() {
-            match source.read() {
-                Ok(settings) => {
-                    warn(&settings);
-                    gateway.reload(settings);
-                }
-                Err(error) => eprint(format_args!(
-                    "agentd: {error}; the previous configuration stays in force"
-                )),
-            }
+            let refused = match source.read() {
+                Ok(settings) => match gateway.check(&settings).await {
+                    Ok(()) => {
+                        warn(&settings);
+                        gateway.reload(settings);
+                        continue;
+                    }
+                    Err(error) => error.to_string(),
+                },
+                Err(error) => error.to_string(),
+            };
+            eprint(format_args!("agentd: {refused}; the previous configuration stays in force"));
         }
     }
     #[cfg(not(unix))]

@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What a request asks for.
+/// The parts of a request that its price depends on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Asked {
-    /// What the model makes of it.
+    /// The kind of its answer.
     pub sells: Sells,
     /// The service tier; `None`: the server decides.
     pub tier: Option<Box<str>>,
@@ -26,7 +26,7 @@ pub struct Asked {
     pub sure_searches: u64,
 }
 
-/// What a model makes of a request.
+/// The kind of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sells {
@@ -45,9 +45,9 @@ pub enum Sells {
     Video,
 }
 
-/// What an answer tells of how it was made.
+/// The parts of an answer that its price depends on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct Reported {
     /// The service tier.
     pub tier: Option<Box<str>>,
     /// The size of images or videos.

@@ -57,14 +57,15 @@ fn in_tier(name: &str) -> Asked {
     Asked { tier: Some(name.into()), ..Asked::default() }
 }
 
-fn in_told(tier: &str) -> Told {
-    Told { tier: Some(tier.into()), ..Told::default() }
+fn reported_in(tier: &str) -> Reported {
+    Reported { tier: Some(tier.into()), ..Reported::default() }
 }
 
 #[test]
 fn every_kind_of_token_has_its_price() {
-    let used =
-        |used: Quantities| Price::from(RATES).cost_of(&used, &Asked::default(), &Told::default());
+    let used = |used: Quantities| {
+        Price::from(RATES).cost_of(&used, &Asked::default(), &Reported::default())
+    };
     let of = Quantities::of_tokens;
     assert_eq!(used(of(8, 1)), 20);
     assert_eq!(used(Quantities { cached: 800, ..of(1000, 0) }), 250 + 100);
@@ -83,7 +84,7 @@ fn a_long_context_is_decided_by_the_real_input() {
     let price = tokens();
     let standard = in_tier("default");
     let cost =
-        |input| price.cost_of(&Quantities::of_tokens(input, 100), &standard, &Told::default());
+        |input| price.cost_of(&Quantities::of_tokens(input, 100), &standard, &Reported::default());
     assert_eq!((cost(1000), cost(1001)), (1250 + 1000, 2503 + 2000));
     let most = |input| price.most(&Quantities::of_tokens(input, 100), &standard);
     assert_eq!((most(1000), most(1001)), (cost(1000), cost(1001)));
@@ -95,7 +96,7 @@ fn a_long_context_is_decided_by_the_real_input() {
 fn the_service_tier_that_the_answer_tells_is_charged_if_it_was_possible() {
     let price = tokens();
     let used = Quantities::of_tokens(800, 0);
-    for (asked, told, expected) in [
+    for (asked, reported, expected) in [
         (None, None, 1000),
         (None, Some("priority"), 2000),
         (None, Some("fast"), 2000),
@@ -111,9 +112,9 @@ fn the_service_tier_that_the_answer_tells_is_charged_if_it_was_possible() {
         (Some("standard_only"), Some("priority"), 1000),
     ] {
         let request = asked.map_or_else(Asked::default, in_tier);
-        let tells = told.map(in_told).unwrap_or_default();
+        let tells = reported.map(reported_in).unwrap_or_default();
         let cost = price.cost_of(&used, &request, &tells);
-        assert_eq!(cost, expected, "{asked:?} {told:?}");
+        assert_eq!(cost, expected, "{asked:?} {reported:?}");
         assert!(price.most(&used, &request) >= cost);
     }
 }
@@ -129,7 +130,7 @@ fn images_cost_by_size_and_quality() {
         ],
         ..Price::from(Rates { input: 1_000_000, output: 9_000_000, ..Rates::default() })
     };
-    for (asked, told, expected) in [
+    for (asked, reported, expected) in [
         ((Some("small"), Some("high")), (None, None), 50),
         ((Some("small"), Some("low")), (None, None), 40),
         ((Some("large"), Some("low")), (None, None), 70),
@@ -140,21 +141,22 @@ fn images_cost_by_size_and_quality() {
         ((Some("small"), None), (None, None), 50),
         ((Some("other"), None), (None, None), 70),
         ((Some("small"), None), (None, Some("high")), 50),
-        // What was asked for counts more than what is told.
+        // What was asked for counts more than what is reported.
         ((Some("small"), Some("high")), (Some("large"), Some("high")), 50),
     ] {
         let text = |text: Option<&str>| text.map(Into::into);
         let request =
             Asked { size: text(asked.0), quality: text(asked.1), ..of_kind(Sells::Images) };
-        let told = Told { size: text(told.0), quality: text(told.1), ..Told::default() };
+        let reported =
+            Reported { size: text(reported.0), quality: text(reported.1), ..Reported::default() };
         let used = Quantities { images: 3, ..Quantities::of_tokens(100, 1000) };
-        let cost = price.cost_of(&used, &request, &told);
-        assert_eq!(cost, 100 + 3 * expected, "{asked:?} {told:?}");
-        assert!(price.most(&used, &request) >= cost, "{asked:?} {told:?}");
+        let cost = price.cost_of(&used, &request, &reported);
+        assert_eq!(cost, 100 + 3 * expected, "{asked:?} {reported:?}");
+        assert!(price.most(&used, &request) >= cost, "{asked:?} {reported:?}");
     }
     // Texts of the same model cost their tokens.
     let used = Quantities { images: 3, ..Quantities::of_tokens(100, 1000) };
-    assert_eq!(price.cost_of(&used, &Asked::default(), &Told::default()), 9100);
+    assert_eq!(price.cost_of(&used, &Asked::default(), &Reported::default()), 9100);
 }
 
 #[test]
@@ -166,7 +168,7 @@ fn minutes_seconds_calls_and_requests_cost() {
         calls: [Some(10_000), Some(2500), None, None],
         ..Price::default()
     };
-    let cost = |used, asked: &Asked| price.cost_of(&used, asked, &Told::default());
+    let cost = |used, asked: &Asked| price.cost_of(&used, asked, &Reported::default());
     let audio =
         |milliseconds| Quantities { audio_milliseconds: milliseconds, ..Quantities::default() };
     let hears = of_kind(Sells::Audio);
@@ -320,10 +322,10 @@ fn any_asked() -> impl Strategy<Value = Asked> {
     )
 }
 
-fn any_told() -> impl Strategy<Value = Told> {
+fn any_reported() -> impl Strategy<Value = Reported> {
     let tier = prop::option::of(prop::sample::select(vec!["standard", "flex", "fast", "?"]));
     let name = || prop::option::of(prop::sample::select(vec!["a", "b", "q"]));
-    (tier, name(), name()).prop_map(|(tier, size, quality)| Told {
+    (tier, name(), name()).prop_map(|(tier, size, quality)| Reported {
         tier: tier.map(Into::into),
         size: size.map(Into::into),
         quality: quality.map(Into::into),
@@ -373,7 +375,7 @@ proptest! {
     /// Nothing that stays within what was reserved costs more than that, whatever the answer tells.
     #[test]
     fn the_reservation_is_enough(
-        price in any_price(), asked in any_asked(), told in any_told(),
+        price in any_price(), asked in any_asked(), reported in any_reported(),
         (parts, sums, calls, units) in any_used(), more in any::<[u8; 9]>(),
     ) {
         let used = used(&asked, parts, sums, calls, units);
@@ -387,7 +389,7 @@ proptest! {
                 used.output + u64::from(more[8]) * 20,
             )
         };
-        let (cost, most) = (price.cost_of(&used, &asked, &told), price.most(&bound, &asked));
+        let (cost, most) = (price.cost_of(&used, &asked, &reported), price.most(&bound, &asked));
         prop_assert!(cost <= most, "{cost} of {most}");
         let still = price.most_with_input(&used, &bound, &asked);
         prop_assert!(cost <= still, "{cost}, and still up to {still}");
@@ -397,11 +399,11 @@ proptest! {
     /// less.
     #[test]
     fn parts_add_up_and_more_costs_no_less(
-        price in any_price(), asked in any_asked(), told in any_told(),
+        price in any_price(), asked in any_asked(), reported in any_reported(),
         (parts, sums, calls, units) in any_used(), more in any::<[u16; 2]>(),
     ) {
         let used = used(&asked, parts, sums, calls, units);
-        let cost = |used: &Quantities| price.cost_of(used, &asked, &told);
+        let cost = |used: &Quantities| price.cost_of(used, &asked, &reported);
         let whole = cost(&used);
         let of_output = Quantities { input: 0, calls: [0; 4], images: 0, audio_milliseconds: 0, video_milliseconds: 0, ..used };
         let of_units = Quantities { input: 0, output: 0, ..used };
@@ -428,7 +430,7 @@ proptest! {
     fn the_sum_is_exact(input in any::<u32>(), output in any::<u32>(), rates in any_rates()) {
         let exact = u128::from(input) * u128::from(rates.input) + u128::from(output) * u128::from(rates.output);
         let cost = Price::from(rates).cost_of(
-            &Quantities::of_tokens(input.into(), output.into()), &Asked::default(), &Told::default(),
+            &Quantities::of_tokens(input.into(), output.into()), &Asked::default(), &Reported::default(),
         );
         prop_assert_eq!(u128::from(cost), exact.div_ceil(1_000_000));
     }

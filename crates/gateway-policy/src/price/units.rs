@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Asked, Told};
+use super::{Asked, Reported};
 use crate::tenants::MicroDollars;
 
 /// The price of a unit.
@@ -19,11 +19,15 @@ pub struct UnitPrice {
 
 /// The price of what was asked for; where the server decides on the size or the quality, of what the answer tells if
 /// that has a price, and else the dearest. `None`: there is none.
-pub(super) fn price(list: &[UnitPrice], asked: &Asked, told: &Told) -> Option<MicroDollars> {
+pub(super) fn price(
+    list: &[UnitPrice],
+    asked: &Asked,
+    reported: &Reported,
+) -> Option<MicroDollars> {
     let narrowed = find(
         list,
-        asked.size.as_deref().or(told.size.as_deref()),
-        asked.quality.as_deref().or(told.quality.as_deref()),
+        asked.size.as_deref().or(reported.size.as_deref()),
+        asked.quality.as_deref().or(reported.quality.as_deref()),
     );
     narrowed.or_else(|| find(list, asked.size.as_deref(), asked.quality.as_deref()))
 }
@@ -46,7 +50,7 @@ enum Wanted<'a> {
     Other,
 }
 
-/// What a size or quality may be that is known, or is not.
+/// All that a size or quality may be; only itself if it is known.
 fn possible<'a>(
     known: Option<&'a str>,
     named: impl Iterator<Item = Option<&'a str>>,

@@ -24,7 +24,7 @@ const TOKENS: [&str; 9] = [
     "output_image",
 ];
 
-/// What a price may refer to outside of its table.
+/// Values outside of its table that a price refers to.
 #[derive(Clone, Copy)]
 pub(super) struct Around {
     /// `long_context_tokens` of the model.

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use crate::price::{Asked, Price, Quantities, Rates, Sells, Told};
+use proptest::prelude::*;
+
+use crate::price::{Asked, Price, Quantities, Rates, Reported, Sells};
 use crate::settings::{Error, LoadContext, Settings};
 
 fn read(text: &str) -> Result<Settings, Error> {
@@ -68,7 +70,7 @@ fn a_whole_price() {
     assert_eq!((input(&batch), batch.tiers.len(), batch.request), (1_000_000, 0, Some(1000)));
     let images = Asked { sells: Sells::Images, ..Asked::default() };
     let used = Quantities { images: 1, ..Quantities::default() };
-    assert_eq!(full.cost_of(&used, &images, &Told::default()), 168_000, "with the request");
+    assert_eq!(full.cost_of(&used, &images, &Reported::default()), 168_000, "with the request");
 }
 
 #[test]
@@ -239,4 +241,26 @@ fn calls_of_tools_may_have_one_price_for_all_models() {
     assert_eq!(price.calls, [Some(20_000), Some(2500), None, None]);
     let error = read("[defaults]\ntool_calls = { x = 1 }").unwrap_err().to_string();
     assert!(error.contains("2: defaults.tool_calls.x: is not known here"), "{error}");
+}
+
+proptest! {
+    /// No amount is zero, negative or beyond the bound, whatever number is written.
+    #[test]
+    fn an_amount_is_read_exactly_or_refused(
+        usd in prop_oneof![any::<f64>(), -10.0..2_000_000.0, 0.0..0.001],
+        member in prop::sample::select(vec!["input", "request", "audio_minute", "image"]),
+    ) {
+        let read = read(&format!("[models.a]\nprice = {{ {member} = {usd:?} }}"));
+        prop_assert_eq!(read.is_ok(), (0.000_001..=1_000_000.0).contains(&usd), "{:?}", usd);
+        let Ok(settings) = read else { return Ok(()) };
+        let price = settings.catalog.find("a").unwrap().price_at(0, false).unwrap();
+        let amount = match member {
+            "input" => price.tokens.short.input,
+            "request" => price.request.unwrap(),
+            "audio_minute" => price.audio_minute.unwrap(),
+            _ => price.images[0].price,
+        };
+        prop_assert_eq!(amount, (usd * 1_000_000.0).round() as u64);
+        prop_assert!(amount > 0);
+    }
 }

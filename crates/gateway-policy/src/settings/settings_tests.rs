@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::*;
-use crate::price::{Asked, Quantities, Told};
+use crate::price::{Asked, Quantities, Reported};
 
 pub(crate) const OFFLINE: &str = "http://127.0.0.1:9/v1";
 
@@ -85,7 +85,7 @@ fn a_whole_file() {
         (1_803_600_000_000_000, 180 * ratelimit::DAY)
     );
     let price = model.price_at(0, false).unwrap();
-    let cost = |used: &Quantities| price.cost_of(used, &Asked::default(), &Told::default());
+    let cost = |used: &Quantities| price.cost_of(used, &Asked::default(), &Reported::default());
     assert_eq!(cost(&Quantities::of_tokens(8, 1)), 20);
     let cached = Quantities { cached: 8, ..Quantities::of_tokens(9, 0) };
     assert_eq!(cost(&cached), 3, "1.25 + 1 micro-dollars, rounded up");

@@ -55,7 +55,7 @@ pub struct LaterAnswer {
     pub most_reported: u64,
     /// The price at its request.
     pub price: Option<Arc<Price>>,
-    /// What its price depends on.
+    /// The parts of the request that its price depends on.
     pub asked: Asked,
     /// The text that was seen of it so far, in eighths of an estimated token.
     pub seen_eighths: u64,

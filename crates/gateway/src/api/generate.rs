@@ -274,7 +274,7 @@ fn demand(kind: Kind, asked: &RequestBody, resolved: &ResolvedModel, bound: &Bou
         tokens: capped.max(explicit).max(1),
         long_context,
         images: asked.images(),
-        audio_milliseconds: asked.audio_milliseconds(),
+        audio_milliseconds: bound.quantities.audio_milliseconds,
         cost,
     }
 }

@@ -122,7 +122,7 @@ impl RequestBody {
         }
     }
 
-    /// What the price of the request depends on.
+    /// The parts that the price of the request depends on.
     pub(super) fn asked(&self, kind: Kind, body: &Bytes) -> Asked {
         let sells = match kind {
             Kind::Embeddings | Kind::Moderations => Sells::Input,
@@ -176,7 +176,10 @@ impl RequestBody {
         Quantities {
             calls,
             images: self.images(),
-            audio_milliseconds: self.audio_milliseconds(),
+            audio_milliseconds: match asked.sells {
+                Sells::Audio => self.audio_milliseconds(),
+                _ => 0,
+            },
             video_milliseconds: asked.video_milliseconds,
             ..Quantities::of_tokens(input, output)
         }
@@ -216,7 +219,7 @@ impl RequestBody {
     }
 
     /// Audio input, in milliseconds.
-    pub(super) fn audio_milliseconds(&self) -> u64 {
+    fn audio_milliseconds(&self) -> u64 {
         match self {
             Self::Form(form) if !form.is_image() => {
                 form.files.iter().fold(0, |sum: u64, file| sum.saturating_add(file.duration_ms))

@@ -119,15 +119,15 @@ fn a_video_costs_its_seconds() {
         asked,
         ..answer(0)
     };
-    let told = |progress, duration_ms| Outcome { duration_ms, ..outcome(progress, None, 0) };
+    let state = |progress, duration_ms| Outcome { duration_ms, ..outcome(progress, None, 0) };
     for (ending, cost) in [
-        (Ending::Seen(told(Progress::Completed, Some(4000))), 400_000),
-        (Ending::Seen(told(Progress::Completed, None)), 800_000),
-        (Ending::Seen(told(Progress::Completed, Some(u64::MAX))), 800_000),
-        (Ending::Seen(told(Progress::Failed, Some(8000))), 0),
-        (Ending::Seen(told(Progress::Expired, None)), 0),
+        (Ending::Seen(state(Progress::Completed, Some(4000))), 400_000),
+        (Ending::Seen(state(Progress::Completed, None)), 800_000),
+        (Ending::Seen(state(Progress::Completed, Some(u64::MAX))), 800_000),
+        (Ending::Seen(state(Progress::Failed, Some(8000))), 0),
+        (Ending::Seen(state(Progress::Expired, None)), 0),
         (Ending::Lost(Loss::Unknown, Outcome::default()), 800_000),
-        (Ending::Lost(Loss::Expired, told(Progress::Open, Some(4000))), 800_000),
+        (Ending::Lost(Loss::Expired, state(Progress::Open, Some(4000))), 800_000),
         (Ending::Lost(Loss::Deleted, Outcome::default()), 800_000),
     ] {
         let shown = format!("{ending:?}");

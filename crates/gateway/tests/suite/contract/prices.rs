@@ -172,7 +172,7 @@ async fn the_service_tier_and_the_long_context_of_the_answer_are_charged() {
         answer["service_tier"] = tier;
         Script::json(&answer)
     };
-    for (asked, told, input, expected) in [
+    for (asked, said, input, expected) in [
         (json!({}), Value::Null, 1000, 1000 + 100),
         // The real input decides, not the estimate.
         (json!({}), Value::Null, 1001, 2002 + 150),
@@ -184,9 +184,9 @@ async fn the_service_tier_and_the_long_context_of_the_answer_are_charged() {
         (json!({ "service_tier": "flex" }), json!("priority"), 10, 110),
         (json!({ "service_tier": "flex" }), json!(5), 10, 55),
     ] {
-        upstream.script([answered(told.clone(), input)]);
+        upstream.script([answered(said.clone(), input)]);
         let cost = cost_of(&gateway, &tenant, CHAT, &chat_with(asked.clone())).await;
-        assert_eq!(cost, expected, "{asked} {told}");
+        assert_eq!(cost, expected, "{asked} {said}");
     }
     let before = upstream.count();
     let refused = gateway.post(&tenant, CHAT, &chat_with(json!({ "service_tier": "scale" }))).await;
@@ -301,9 +301,12 @@ async fn a_hard_limit_needs_prices() {
     let count = json!({ "model": "big", "input": "x" });
     assert_eq!(gateway.post(&tenant, "/v1/responses/input_tokens", &count).await.status, 200);
     assert_eq!(upstream.count(), 3);
-    // A start refuses the file.
+    // A start and a reload refuse the file.
     let folder = std::sync::Arc::clone(&gateway.folder);
     let without = config(&upstream, "[models.big]\n");
+    let read = settings(&without, folder.path()).unwrap();
+    let error = gateway.gateway.check(&read).await.unwrap_err();
+    assert!(error.to_string().contains(&tenant.project), "{error}");
     let error = TestGateway::try_open_in(&folder, &without).await.err().unwrap();
     assert!(
         error.is_configuration() && error.to_string().contains("models.big: has no price"),

@@ -65,7 +65,7 @@ fn ended(status: &str, more: &Value) -> Script {
 async fn a_video_is_settled_when_a_client_sees_its_end() {
     let eight = || json!({ "seconds": "8", "size": "720x1280" });
     let fails = json!({ "error": { "message": "x" } });
-    for (asked, status, told, held, cost) in [
+    for (asked, status, said, held, cost) in [
         (eight(), "completed", json!({ "seconds": "8" }), 800_000, 800_000),
         (eight(), "completed", json!({}), 800_000, 800_000),
         (eight(), "completed", json!({ "seconds": "4" }), 800_000, 400_000),
@@ -98,10 +98,10 @@ async fn a_video_is_settled_when_a_client_sees_its_end() {
         assert_eq!(gateway.get(&tenant, "/v1/videos/video_1").await.status, 200);
         gateway.is_idle().await;
         assert_eq!(spent(&gateway, &tenant).await, [held; 2], "{asked}");
-        upstream.script([ended(status, &told)]);
+        upstream.script([ended(status, &said)]);
         assert_eq!(gateway.get(&tenant, "/v1/videos/video_1").await.status, 200);
         // An export that is read right after that has the row.
-        assert_eq!(charged(&gateway, &tenant).await, cost, "{asked} {told}");
+        assert_eq!(charged(&gateway, &tenant).await, cost, "{asked} {said}");
         let meters = async || (spent(&gateway, &tenant).await == [cost; 2]).then_some(());
         until("the meters", meters).await;
     }
