@@ -3,6 +3,7 @@
 
 mod batches;
 mod catalog;
+mod date;
 mod error;
 mod file;
 mod models;

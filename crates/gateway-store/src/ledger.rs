@@ -45,7 +45,7 @@ struct Shared {
     /// Number of requests that are written or lost.
     done: watch::Sender<u64>,
     error: Mutex<Option<String>>,
-    settlings: settling::Settlings,
+    settlings: Arc<settling::Settlings>,
 }
 
 /// The state of the writer.
@@ -88,7 +88,7 @@ impl Ledger {
     /// Announces an entry that is written outside of the queue, until the guard is dropped: a flush waits for it.
     #[must_use]
     pub fn settling(&self) -> Settling {
-        Settling::begin(&self.0)
+        Settling::begin(&self.0.settlings)
     }
 
     /// Returns whether a new entry would be kept as a row of its own. If not, the store has been

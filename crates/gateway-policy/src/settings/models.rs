@@ -6,6 +6,7 @@ use std::sync::Arc;
 use ratelimit::Micros;
 
 use super::catalog::{Catalog, DatedPrice, LimitSet, Model, NO_MODEL, Shutdown, TierSettings};
+use super::date::midnight;
 use super::error::Fault;
 use super::price::{self, Around, Dated};
 use super::resolve::upstream_named;
@@ -224,13 +225,6 @@ fn shutdown(name: &str, model: &file::Model) -> Result<Option<Shutdown>, Fault> 
     }
     let successor = model.successor.as_deref().map(Into::into);
     Ok(Some(Shutdown { deprecated_from, at, date: date.as_str().into(), successor }))
-}
-
-pub(super) fn midnight(date: &str, key: &[&str]) -> Result<Micros, Fault> {
-    let fault = || Fault::new(key, format!("`{date}` is not a date in the form 2027-02-26"));
-    let date: jiff::civil::Date = date.parse().map_err(|_| fault())?;
-    let midnight = date.to_zoned(jiff::tz::TimeZone::UTC).map_err(|_| fault())?;
-    Micros::try_from(midnight.timestamp().as_microsecond()).map_err(|_| fault())
 }
 
 /// All prices of a model: `price`, and `prices` by their dates.

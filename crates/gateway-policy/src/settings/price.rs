@@ -3,8 +3,8 @@
 use ratelimit::Micros;
 use toml::{Table, Value};
 
+use super::date::midnight;
 use super::error::Fault;
-use super::models::midnight;
 use crate::price::{Price, Rates, TOOLS, TokenPrices, UnitPrice, tier_name};
 
 /// Largest amount, in USD.

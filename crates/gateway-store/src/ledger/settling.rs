@@ -5,8 +5,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::watch;
 
-use super::Shared;
-
 /// The entries that are being written, by the order of their announcements.
 #[derive(Debug)]
 pub(super) struct Settlings {
@@ -23,7 +21,7 @@ struct Open {
 /// An entry that is being written.
 #[derive(Debug)]
 pub struct Settling {
-    shared: Arc<Shared>,
+    all: Arc<Settlings>,
     number: u64,
 }
 
@@ -51,19 +49,19 @@ impl Settlings {
 }
 
 impl Settling {
-    pub(super) fn begin(shared: &Arc<Shared>) -> Self {
-        let mut open = shared.settlings.open();
+    pub(super) fn begin(all: &Arc<Settlings>) -> Self {
+        let mut open = all.open();
         let number = open.next;
         open.next += 1;
         open.numbers.insert(number);
         drop(open);
-        Self { shared: Arc::clone(shared), number }
+        Self { all: Arc::clone(all), number }
     }
 }
 
 impl Drop for Settling {
     fn drop(&mut self) {
-        self.shared.settlings.open().numbers.remove(&self.number);
-        self.shared.settlings.ended.send_replace(());
+        self.all.open().numbers.remove(&self.number);
+        self.all.ended.send_replace(());
     }
 }
