@@ -148,6 +148,47 @@ impl Reader {
         self.outcome.usage.filter(|_| !self.outcome.complete)
     }
 
+    /// The observations if the response were cut off here, without its id. A usage counts the text before it.
+    pub fn so_far(&self) -> Outcome {
+        let known = &self.outcome;
+        let mut seen = Outcome {
+            usage: known.usage,
+            usage_invalid: known.usage_invalid,
+            complete: known.complete,
+            failed: known.failed,
+            id: None,
+            progress: known.progress,
+            output_eighths: known.output_eighths,
+            eighths_after_usage: known.eighths_after_usage,
+            data_entries: known.data_entries,
+            duration_ms: known.duration_ms,
+        };
+        let (coming, text) = match &self.source {
+            Source::Json(walk) => (Some(&walk.seen), 0),
+            Source::Events(events) => (Some(events.coming()), self.item_eighths),
+            Source::Text => (None, 0),
+            Source::Unknown(begun) => (None, eighths(begun)),
+        };
+        if let Some(coming) = coming
+            && !coming.kind.as_deref().is_some_and(is_item)
+        {
+            let text = coming.output_eighths + coming.delta_eighths;
+            seen.output_eighths += text;
+            seen.eighths_after_usage += text;
+            let reported = coming.usage.filter(Draft::tells_output);
+            if let Some(usage) = reported.and_then(|usage| usage.finish().ok().flatten())
+                && !self.is_events()
+            {
+                (seen.usage, seen.eighths_after_usage) = (Some(usage), 0);
+            }
+        }
+        if seen.usage.is_none() {
+            seen.output_eighths = seen.output_eighths.max(text);
+            seen.eighths_after_usage = seen.output_eighths;
+        }
+        seen
+    }
+
     /// Returns whether the body is a stream of events, as far as that is known.
     pub fn is_events(&self) -> bool {
         matches!(self.source, Source::Events(_))

@@ -78,6 +78,11 @@ impl UsageFilter {
         self.reader.usage_so_far()
     }
 
+    /// See [`Reader::so_far`].
+    pub fn so_far(&self) -> Outcome {
+        self.reader.so_far()
+    }
+
     /// The id of the completion, once it is received.
     pub fn id(&self) -> Option<&str> {
         self.reader.id()

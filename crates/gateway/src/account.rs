@@ -11,10 +11,11 @@ use crate::later_kind::LaterKind;
 use crate::settlement::{self, Origin};
 use crate::state::Gateway;
 use crate::traces;
-use gateway_body::Usage;
-use gateway_policy::plan::{Demand, Plan};
+use gateway_body::{Outcome, Usage};
+use gateway_policy::plan::{Demand, Dimension, Plan};
 use gateway_policy::settings::{Model, Price};
 use gateway_policy::tenants::Caller;
+use gateway_store::journal::OpenRequest;
 use gateway_store::ledger::{Endpoint, Entry};
 
 /// The reservation of a request. It is settled once: by [`Account::close`], or when it is dropped.
@@ -23,7 +24,10 @@ pub(crate) struct Account {
     facts: Facts,
     /// The reserved cost.
     reserved: u64,
-    settled: bool,
+    /// The request in the journal, until it is settled.
+    request: Option<OpenRequest>,
+    /// The tokens of the model's text, for what the journal has of it.
+    ratio: Ratio,
 }
 
 /// The properties of a reservation.
@@ -77,10 +81,28 @@ pub(crate) struct Traced {
 impl Account {
     /// Opens an account for a reservation.
     #[must_use]
-    pub(crate) fn open(gateway: &Arc<Gateway>, facts: Facts) -> Self {
+    pub(crate) fn open(gateway: &Arc<Gateway>, facts: Facts, request: OpenRequest) -> Self {
         gateway.metrics.open.inc();
-        let reserved = facts.demand.cost;
-        Self { gateway: Arc::clone(gateway), facts, reserved, settled: false }
+        let (reserved, ratio) = (facts.demand.cost, gateway.calibration.ratio(&facts.model.name));
+        let (gateway, request) = (Arc::clone(gateway), Some(request));
+        let mut account = Self { gateway, facts, reserved, request, ratio };
+        account.note(Outcome::default());
+        account
+    }
+
+    /// Notes in the journal what was seen of the answer: that is settled if this process is killed.
+    pub(crate) fn note(&mut self, seen: Outcome) {
+        let end = End::killed(seen);
+        let bill = Bill::new(&self.facts.terms(self.ratio), &end);
+        let held = if self.facts.draws_money() { self.reserved } else { 0 };
+        if let Some(request) = &mut self.request {
+            request.note(&settlement::figures(&end, &bill, self.facts.received, held));
+        }
+    }
+
+    /// Notes in the journal that the store may have the account.
+    pub(crate) fn may_be_kept(&mut self) {
+        self.request.iter_mut().for_each(OpenRequest::may_come_later);
     }
 
     /// Settles the account.
@@ -91,6 +113,7 @@ impl Account {
     /// Notes that the output does not show in the answer's text: without a usage, this much is charged.
     pub(crate) fn hides_output(&mut self, most_output: u64) {
         self.facts.unseen_output = most_output;
+        self.note(Outcome::default());
     }
 
     /// Lowers the reserved cost, now that the upstream has reported the input of an answer that goes on. Only for a
@@ -105,6 +128,9 @@ impl Account {
             return;
         }
         self.reserved = bound;
+        if self.facts.draws_money() {
+            self.request.iter_mut().for_each(|request| request.lower(bound));
+        }
         let (gateway, facts) = (&self.gateway, &self.facts);
         let to = facts.plan.cost_alone(&facts.demand, bound);
         let (organization, now) = (&*facts.caller.organization.id, gateway.clock.now());
@@ -120,12 +146,13 @@ impl Account {
     /// Ends the account without settling it: the store has what settles it later, and until then what is reserved
     /// counts as used.
     pub(crate) fn hand_over(mut self, status: u16) {
-        self.settled = true;
+        let request = self.request.take();
         let (gateway, facts) = (&self.gateway, &mut self.facts);
         gateway.metrics.open.dec();
         let now = gateway.clock.now();
         let kept = vec![None; facts.plan.meters(&facts.demand).count()];
         gateway.limits.settle(&facts.caller.organization.id, facts.request, &kept, now);
+        request.into_iter().for_each(OpenRequest::free);
         if let Some(traced) = facts.trace.take() {
             gateway.traces.record(traced.without_usage(status, now));
         }
@@ -144,9 +171,7 @@ impl Account {
     }
 
     fn settle(&mut self, end: End) {
-        if std::mem::replace(&mut self.settled, true) {
-            return;
-        }
+        let Some(mut request) = self.request.take() else { return };
         let (gateway, facts) = (&self.gateway, &self.facts);
         gateway.metrics.open.dec();
         let terms = facts.terms(match end.counts_text() {
@@ -160,23 +185,25 @@ impl Account {
         let now = gateway.clock.now();
         let settlement = facts.plan.settlement(&facts.demand, &bill.consumed());
         let organization = &*facts.caller.organization.id;
-        gateway.limits.settle(organization, facts.request, &settlement, now);
         let entry = facts.origin().entry(&end, &bill, now);
+        // First, so that no reservation that is settled seems open in the journal.
+        request.end(&entry);
+        gateway.limits.settle(organization, facts.request, &settlement, now);
         settlement::count(&gateway.metrics, &entry, &bill);
         settlement::log(&entry, &facts.model.upstream.name, &end);
         if let Some(traced) = &facts.trace {
             gateway.traces.record(traced.span(&entry));
         }
         gateway.spend.settled(&facts.caller, entry.cost);
-        gateway.ledger.record(entry);
+        gateway.ledger.settle(entry, request);
     }
 }
 
 impl Drop for Account {
     /// The request was dropped; the upstream may have started.
     fn drop(&mut self) {
-        if !self.settled {
-            self.settle(self.gateway.dropped(gateway_body::Outcome::default()));
+        if self.request.is_some() {
+            self.settle(self.gateway.dropped(Outcome::default()));
         }
     }
 }
@@ -219,6 +246,11 @@ impl Traced {
 }
 
 impl Facts {
+    /// Returns whether its cost is reserved on a limit of spend.
+    pub(crate) fn draws_money(&self) -> bool {
+        self.plan.meters(&self.demand).any(|meter| meter.dimension == Dimension::Spend)
+    }
+
     fn terms(&self, ratio: Ratio) -> Terms {
         Terms {
             demand: self.demand,

@@ -143,7 +143,7 @@ impl ForwardedAnswer {
     }
 
     fn take_in(&mut self, piece: Bytes) {
-        let (id, usage) = match &mut self.watch {
+        let (id, usage, seen) = match &mut self.watch {
             Watch::Nothing => {
                 self.ready.push_back(piece);
                 return;
@@ -152,22 +152,25 @@ impl ForwardedAnswer {
                 reader.feed(&piece);
                 let shown = self.redactor.redact(&self.origin, piece);
                 self.ready.push_back(shown);
-                (reader.id(), reader.usage_so_far())
+                (reader.id(), reader.usage_so_far(), Some(reader.so_far()))
             }
             Watch::Following(reader, _) => {
                 reader.feed(&piece);
                 let shown = self.redactor.redact(&self.origin, piece);
                 self.ready.push_back(shown);
-                (None, None)
+                (None, None, None)
             }
             Watch::Removing(filter) => {
                 let mut out = Vec::new();
                 filter.feed(piece, &mut out);
                 let (redactor, origin) = (&mut self.redactor, &self.origin);
                 self.ready.extend(out.into_iter().map(|piece| redactor.redact(origin, piece)));
-                (filter.id(), filter.usage_so_far())
+                (filter.id(), filter.usage_so_far(), Some(filter.so_far()))
             }
         };
+        if let (Some(seen), Some(account)) = (seen, &mut self.account) {
+            account.note(seen);
+        }
         if let (Some(usage), Some(account)) = (usage, &mut self.account) {
             account.lower_reservation(&usage);
         }

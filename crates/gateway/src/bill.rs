@@ -61,6 +61,11 @@ impl End {
         Self { ended, status: status_of(ended), outcome: Some(outcome), cause: Some(cause) }
     }
 
+    /// The end of an answer of which this much was seen, if this process is killed now.
+    pub(crate) fn killed(seen: Outcome) -> Self {
+        Self::broken(Ended::Killed, String::new(), seen)
+    }
+
     /// Returns whether text that no usage counts is charged.
     pub(crate) fn counts_text(&self) -> bool {
         self.outcome.as_ref().is_some_and(|outcome| {
@@ -80,7 +85,7 @@ fn status_of(ended: Ended) -> u16 {
         Ended::Complete => 200,
         Ended::ClientGone => 499,
         Ended::Cut | Ended::ErrorReported | Ended::Failed => 502,
-        Ended::Drained => 503,
+        Ended::Drained | Ended::Killed => 503,
         Ended::Stalled => 504,
     }
 }

@@ -23,6 +23,7 @@ mod later_poller;
 mod metrics;
 mod object_owners;
 mod open;
+mod recovery;
 mod router;
 mod serve;
 mod settlement;

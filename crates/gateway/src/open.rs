@@ -14,6 +14,7 @@ use crate::later;
 use crate::later_poller::Poller;
 use crate::metrics::Metrics;
 use crate::object_owners::ObjectOwners;
+use crate::recovery;
 use crate::spend::Spend;
 use crate::state::{Gateway, Ids};
 use crate::trace_export;
@@ -23,6 +24,7 @@ use gateway_policy::environment::{Clock, Environment};
 use gateway_policy::settings::{LimitsUrl, Settings, StoreUrl};
 use gateway_store::database::Database;
 use gateway_store::directory::{self, Directory};
+use gateway_store::journal::Journal;
 use gateway_store::ledger::Ledger;
 use gateway_store::records::{DEFAULT_ORGANIZATION, Page, facts, keys, organizations, projects};
 
@@ -80,8 +82,8 @@ impl From<http_client::TlsError> for OpenError {
 }
 
 impl Gateway {
-    /// Opens the parts that `settings` names. `folder` holds the state of the limits if the store
-    /// is not a file.
+    /// Opens the parts that `settings` names. `folder` holds the state of the limits and the journal of open
+    /// requests if the store is not a file.
     ///
     /// # Errors
     /// One line that names what cannot be opened.
@@ -101,12 +103,16 @@ impl Gateway {
         let ids = Ids::new(&*random);
         let limits = Arc::new(open_limits(&settings, folder, &*clock, &database, &ids).await?);
         let writer = format!("{:016x}", ids.process());
+        let journals = Journal::open(&place_of(&settings, folder))?;
+        let journal = journals.0.clone();
+        recovery::recover((&database, &limits), journals, ids.process(), &*clock).await?;
         let capacity = directory::CAPACITY;
         let directory =
             Directory::open(Arc::clone(&database), Arc::clone(&clock), capacity).await?;
         let lines = settings.batches.lines_per_node;
         let metrics = Metrics::default();
-        let ledger = Ledger::start(Arc::clone(&database), writer.clone().into());
+        let ledger =
+            Ledger::with_journal(Arc::clone(&database), writer.clone().into(), journal);
         let spend = Spend::new(&database, &limits, &ledger, &clock, metrics.spend_alerts.clone());
         let gateway = Arc::new(Self {
             batches: Runner::new(&writer, lines),
@@ -204,24 +210,27 @@ impl Gateway {
     }
 }
 
-/// Flushes the limits' state to the disk once a second, while the gateway exists.
+/// Flushes the limits' state and the journal to the disk once a second, while the gateway exists.
 async fn sync(gateway: std::sync::Weak<Gateway>) {
     let mut failed = false;
     loop {
         tokio::time::sleep(SYNC).await;
         let Some(gateway) = gateway.upgrade() else { return };
-        let limits = Arc::clone(&gateway.limits);
-        if !matches!(&*limits, Limits::Memory(_)) {
-            return;
-        }
-        let written = tokio::task::spawn_blocking(move || match &*limits {
-            Limits::Memory(memory) => memory.sync(),
-            _ => Ok(()),
+        let (limits, journal) = (Arc::clone(&gateway.limits), gateway.ledger.journal().cloned());
+        drop(gateway);
+        let written = tokio::task::spawn_blocking(move || {
+            journal.map_or(Ok(()), |journal| journal.sync())?;
+            match &*limits {
+                Limits::Memory(memory) => memory.sync(),
+                _ => Ok(()),
+            }
         });
         match written.await {
             Ok(Err(error)) if !failed => {
                 failed = true;
-                tracing::warn!("the state of the limits is not written: {error}");
+                tracing::warn!(
+                    "the state of the limits or the journal of open requests is not written: {error}"
+                );
             }
             Ok(Ok(())) => failed = false,
             _ => {}
@@ -266,10 +275,7 @@ async fn open_limits(
     match &settings.limits {
         LimitsUrl::Off => Ok(Limits::Off),
         LimitsUrl::Memory => {
-            let path = match &settings.store {
-                StoreUrl::Sqlite(path) => path.with_extension("limits"),
-                StoreUrl::Postgres(_) => folder.join("gateway.limits"),
-            };
+            let path = place_of(settings, folder).with_extension("limits");
             let memory = Memory::open(&path, clock.now());
             Ok(Limits::Memory(memory?))
         }
@@ -293,6 +299,14 @@ async fn open_limits(
                 }
             }
         }
+    }
+}
+
+/// The path of this node's own files, up to their extension.
+fn place_of(settings: &Settings, folder: &Path) -> PathBuf {
+    match &settings.store {
+        StoreUrl::Sqlite(path) => path.clone(),
+        StoreUrl::Postgres(_) => folder.join("gateway.db"),
     }
 }
 

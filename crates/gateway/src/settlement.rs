@@ -1,5 +1,6 @@
 //! The traces of every settlement: the entry of the ledger, the metrics, and a line in the log about a bad end.
 
+use gateway_store::journal::Figures;
 use gateway_store::ledger::{Ended, Endpoint, Entry};
 
 use crate::bill::{Bill, End};
@@ -48,6 +49,26 @@ impl Origin {
             audio_milliseconds: bill.audio_milliseconds,
             cost: bill.cost,
         }
+    }
+}
+
+/// What the journal has of a request that would end like this. `held` is what it has reserved of the limits of spend.
+pub(crate) fn figures(end: &End, bill: &Bill, at: ratelimit::Micros, held: u64) -> Figures {
+    let used = &bill.used;
+    Figures {
+        at,
+        status: end.status,
+        ended: end.ended,
+        input_tokens: used.input,
+        cached_tokens: used.cached,
+        cache_write_tokens: used.cache_write,
+        cache_write_1h_tokens: used.cache_write_1h,
+        output_tokens: used.output,
+        web_searches: used.web_searches,
+        images: bill.images,
+        audio_milliseconds: bill.audio_milliseconds,
+        cost: bill.cost,
+        held,
     }
 }
 

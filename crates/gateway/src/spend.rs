@@ -20,6 +20,7 @@ use gateway_policy::plan::{ORGANIZATION_SPEND, Plan, spend_meter};
 use gateway_policy::settings::{Catalog, Model};
 use gateway_policy::tenants::{Caller, DerivedKey, SpendAlert};
 use gateway_store::database::Database;
+use gateway_store::journal::Identity;
 use gateway_store::ledger::{self, Entry, Ledger};
 use gateway_store::records::later_answers::{self, LaterAnswer};
 
@@ -114,16 +115,29 @@ impl Spend {
     }
 
     /// Settles an answer that came later, in the ledger and then on the meters. Returns `false` if it was settled
-    /// before. A process that ends between the two leaves the meters of this month at what was reserved.
+    /// before. After a process that was killed between the two, the next one restores the meters of this node.
     ///
     /// # Errors
-    /// The store's.
+    /// The store's; or the journal is full.
     pub(crate) async fn settle_later(
         &self,
         answer: &LaterAnswer,
         entry: &Entry,
     ) -> Result<bool, gateway_store::Error> {
         let _turn = self.settling.write().await;
+        let identity = Identity {
+            request: &answer.request,
+            organization: &answer.organization,
+            project: &answer.project,
+            key: &answer.key,
+            model: &answer.model,
+            endpoint: answer.endpoint,
+            batch: answer.batch,
+            received: answer.created_at,
+        };
+        let full = |error| gateway_store::Error::unavailable(format!("the journal: {error}"));
+        // Charges nothing: it says that the meters may lag behind the ledger.
+        let _changing = self.ledger.begin(&identity).map_err(full)?;
         if !later_answers::settle(&self.database, answer, entry.clone()).await? {
             return Ok(false);
         }

@@ -18,6 +18,8 @@ const TIERS: [(u64, u64); 6] =
     [(0, 100), (5, 100), (50, 500), (100, 1_000), (250, 5_000), (1_000, 200_000)];
 /// The period before its shutdown in which a model is deprecated.
 const NOTICE: Micros = 180 * ratelimit::DAY;
+/// Longest name of a model, in bytes: it must fit into a slot of the journal of open requests.
+const MAX_NAME: usize = 256;
 const MAX_OUTPUT_TOKENS: u64 = 4096;
 /// Far above any context, also of a request in which the server's own tools read it many times.
 const MAX_REPORTED_TOKENS: u64 = 10_000_000;
@@ -171,6 +173,9 @@ fn resolve_model(
     limits: ByTier,
     group_limits: ByTier,
 ) -> Result<Model, Fault> {
+    if name.len() > MAX_NAME {
+        return Err(Fault::new(&["models", name], format!("its name must have at most {MAX_NAME} bytes")));
+    }
     let key = |last| ["models", name, last];
     let max_output_tokens = model.max_output_tokens.unwrap_or(MAX_OUTPUT_TOKENS);
     if !(1..=MOST).contains(&max_output_tokens) {

@@ -65,11 +65,13 @@ pub enum Ended {
     Drained,
     /// The upstream did not answer, or refused the request.
     Failed,
+    /// This node was killed.
+    Killed,
 }
 
 impl Ended {
     /// All of them, by their stored number.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Complete,
         Self::ClientGone,
         Self::Cut,
@@ -77,6 +79,7 @@ impl Ended {
         Self::ErrorReported,
         Self::Drained,
         Self::Failed,
+        Self::Killed,
     ];
 
     /// The name in exports and labels.
@@ -90,6 +93,7 @@ impl Ended {
             Self::ErrorReported => "error_reported",
             Self::Drained => "drained",
             Self::Failed => "failed",
+            Self::Killed => "killed",
         }
     }
 }

@@ -18,6 +18,7 @@ use gateway_policy::plan::{Demand, Dimension, Plan, Scope};
 use gateway_policy::settings::{Base, Model, Price, Settings, Upstream};
 use gateway_policy::tenants::Caller;
 use gateway_policy::{announce, refusal};
+use gateway_store::journal::{Identity, OpenRequest};
 use gateway_store::ledger::Endpoint;
 
 /// One request of a client.
@@ -120,6 +121,7 @@ impl Exchange {
             return Err(ApiError::store_unavailable());
         }
         let ResolvedModel { name, model, plan, price } = resolved;
+        let request = self.begin(model, endpoint)?;
         let decision = self.decide(model, plan, &demand).await?;
         let (Decision::Admitted(states) | Decision::Refused { states, .. }) = &decision;
         self.shown = LimitHeaders::new(plan, &demand, states);
@@ -146,7 +148,27 @@ impl Exchange {
                 batch: self.batch,
                 trace: self.trace.take(),
             },
+            request,
         ))
+    }
+
+    /// Takes a slot of the journal.
+    fn begin(&self, model: &Model, endpoint: Endpoint) -> Result<OpenRequest, ApiError> {
+        let request = request_id(self.request);
+        let identity = Identity {
+            request: &request,
+            organization: &self.caller.organization.id,
+            project: &self.caller.project.id,
+            key: &self.caller.key,
+            model: &model.name,
+            endpoint,
+            batch: self.batch,
+            received: self.now,
+        };
+        self.gateway.ledger.begin(&identity).map_err(|error| {
+            tracing::warn!(%request, "the journal of open requests has no room: {error}");
+            ApiError::store_unavailable()
+        })
     }
 
     /// Counts a request that the gateway answers itself: it draws on the meters of requests without

@@ -1,0 +1,111 @@
+//! Settles what this node had open when it was killed: in the ledger, and then on the limits of spend. Other limits refill.
+
+use std::collections::HashSet;
+
+use gateway_policy::dates;
+use gateway_policy::environment::Clock;
+use gateway_policy::plan::{ORGANIZATION_SPEND, spend_meter};
+use gateway_store::database::Database;
+use gateway_store::journal::{self, Journal, Recovered};
+use gateway_store::ledger;
+use ratelimit::{Bound, Draw, Limits};
+
+use crate::open::OpenError;
+
+/// Recovers this node's journal, and those of processes that have ended. Nothing is admitted yet.
+///
+/// # Errors
+/// The store's, or that of the limits: nothing is lost, and the next start tries again.
+pub(crate) async fn recover(
+    (database, limits): (&Database, &Limits),
+    (own, others): (Journal, Vec<Journal>),
+    writer: u64,
+    clock: &dyn Clock,
+) -> Result<(), OpenError> {
+    for journal in std::iter::once(&own).chain(&others) {
+        let (recovered, damaged) =
+            journal::recover(database, journal, writer, clock.now()).await?;
+        if damaged > 0 {
+            tracing::error!(
+                "{damaged} slots of the journal of open requests are damaged: what these requests cost is missing in \
+                 the ledger, and stays reserved"
+            );
+        }
+        report(&recovered);
+        let month = dates::month(clock.now());
+        // What is missing in the ledger must stay on the meters.
+        let is_whole = damaged == 0 && recovered.iter().all(|one| !one.is_lost);
+        if is_whole && restores(database, limits, &recovered, month).await? {
+            recovered.into_iter().for_each(Recovered::free);
+        } else {
+            recovered.into_iter().for_each(|one| correct(limits, one, month, clock));
+        }
+    }
+    Ok(())
+}
+
+fn report(recovered: &[Recovered]) {
+    for Recovered { entry, is_charged, is_lost, .. } in recovered {
+        let request = &entry.request;
+        if *is_lost {
+            tracing::error!(%request, cost = entry.cost, "the ledger rejects the request of a process that was killed");
+        } else if *is_charged {
+            tracing::warn!(
+                %request,
+                organization = %entry.organization,
+                project = %entry.project,
+                key = %entry.key,
+                model = %entry.model,
+                ended = entry.ended.name(),
+                input_tokens = entry.input_tokens,
+                output_tokens = entry.output_tokens,
+                cost_microdollars = entry.cost,
+                "this node was killed"
+            );
+        }
+    }
+}
+
+/// Sets the meters of this process to what the ledger has, as nothing else is open. May be repeated. Returns `false` for
+/// a shared store.
+async fn restores(
+    database: &Database,
+    limits: &Limits,
+    recovered: &[Recovered],
+    month: u32,
+) -> Result<bool, OpenError> {
+    let bound = Bound::Spend { most: None, month };
+    let mut done = HashSet::new();
+    for Recovered { entry, .. } in recovered {
+        let (organization, project) = (&*entry.organization, &*entry.project);
+        let meters =
+            [(ORGANIZATION_SPEND.to_owned(), None), (spend_meter(project), Some(project))];
+        for (meter, project) in meters {
+            if !done.insert((organization, project)) {
+                continue;
+            }
+            let spent = ledger::month_commitment_of(database, organization, project, month).await?;
+            if !limits.restore(organization, &meter, bound, spent)? {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// Replaces what a request had reserved by what it costs, on meters that other nodes use, too. Its slot is freed first:
+/// a process that is killed between the two leaves the reservation on the meters, and never corrects it twice.
+fn correct(limits: &Limits, recovered: Recovered, month: u32, clock: &dyn Clock) {
+    let Recovered { ref entry, held, is_charged, .. } = recovered;
+    let is_open = is_charged && dates::month(entry.at) == month && matches!(limits, Limits::Redis(_));
+    let (organization, meter) = (entry.organization.clone(), spend_meter(&entry.project));
+    let (request, cost) = (entry.request.clone(), entry.cost);
+    recovered.free();
+    let bound = Bound::Spend { most: None, month };
+    for meter in [ORGANIZATION_SPEND, &meter].into_iter().filter(|_| is_open) {
+        let draw = Draw { meter, bound, amount: held, set: 0 };
+        if let Err(error) = limits.correct(&organization, &draw, cost, clock.now()) {
+            tracing::warn!(%request, "{organization} keeps what the request had reserved: {error}");
+        }
+    }
+}
