@@ -9,7 +9,12 @@ pub(crate) fn read(mut reader: Reader, pieces: &[&[u8]]) -> Outcome {
     for piece in pieces {
         reader.feed(piece);
     }
-    reader.finish()
+    // What is known before the end costs the same.
+    let seen = reader.so_far();
+    let end = reader.finish();
+    let charged = |one: &Outcome| (one.usage, one.output_eighths, one.eighths_after_usage);
+    assert_eq!(charged(&seen), charged(&end));
+    end
 }
 
 /// The outcome, which must be the same in one piece and byte by byte.

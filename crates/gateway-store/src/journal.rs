@@ -18,12 +18,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use format::{HEADER, SLOT, SLOT_WORDS, VERSION_WORDS, VERSIONS};
-use ratelimit::{MappedFile, Micros, OpenFailure, open_locked};
 pub use open_request::OpenRequest;
+use ratelimit::{MappedFile, Micros, OpenFailure, open_locked};
 pub use recovery::{Recovered, recover};
 
-use crate::{Error, ErrorKind};
 use crate::ledger::{Ended, Endpoint, Entry};
+use crate::{Error, ErrorKind};
 use gateway_policy::tenants::MicroDollars;
 
 /// Most slots of a file: all open requests, and all rows that may wait for the store.
@@ -311,7 +311,9 @@ impl Slots {
 
     fn extend(&mut self, map: &MappedFile) -> io::Result<()> {
         if self.len + STEP > MOST {
-            return Err(io::Error::other(format!("{MOST} requests are open or wait for the store")));
+            return Err(io::Error::other(format!(
+                "{MOST} requests are open or wait for the store"
+            )));
         }
         let new = self.len + STEP;
         map.grow(offset(new))?;

@@ -162,5 +162,8 @@ impl Shared {
 }
 
 #[cfg(test)]
+pub(crate) use tests::entry as tests_entry;
+
+#[cfg(test)]
 #[path = "ledger/ledger_tests.rs"]
 mod tests;

@@ -111,8 +111,7 @@ impl Gateway {
             Directory::open(Arc::clone(&database), Arc::clone(&clock), capacity).await?;
         let lines = settings.batches.lines_per_node;
         let metrics = Metrics::default();
-        let ledger =
-            Ledger::with_journal(Arc::clone(&database), writer.clone().into(), journal);
+        let ledger = Ledger::with_journal(Arc::clone(&database), writer.clone().into(), journal);
         let spend = Spend::new(&database, &limits, &ledger, &clock, metrics.spend_alerts.clone());
         let gateway = Arc::new(Self {
             batches: Runner::new(&writer, lines),

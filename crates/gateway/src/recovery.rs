@@ -23,8 +23,7 @@ pub(crate) async fn recover(
     clock: &dyn Clock,
 ) -> Result<(), OpenError> {
     for journal in std::iter::once(&own).chain(&others) {
-        let (recovered, damaged) =
-            journal::recover(database, journal, writer, clock.now()).await?;
+        let (recovered, damaged) = journal::recover(database, journal, writer, clock.now()).await?;
         if damaged > 0 {
             tracing::error!(
                 "{damaged} slots of the journal of open requests are damaged: what these requests cost is missing in \
@@ -78,8 +77,7 @@ async fn restores(
     let mut done = HashSet::new();
     for Recovered { entry, .. } in recovered {
         let (organization, project) = (&*entry.organization, &*entry.project);
-        let meters =
-            [(ORGANIZATION_SPEND.to_owned(), None), (spend_meter(project), Some(project))];
+        let meters = [(ORGANIZATION_SPEND.to_owned(), None), (spend_meter(project), Some(project))];
         for (meter, project) in meters {
             if !done.insert((organization, project)) {
                 continue;
@@ -97,7 +95,8 @@ async fn restores(
 /// a process that is killed between the two leaves the reservation on the meters, and never corrects it twice.
 fn correct(limits: &Limits, recovered: Recovered, month: u32, clock: &dyn Clock) {
     let Recovered { ref entry, held, is_charged, .. } = recovered;
-    let is_open = is_charged && dates::month(entry.at) == month && matches!(limits, Limits::Redis(_));
+    let is_open =
+        is_charged && dates::month(entry.at) == month && matches!(limits, Limits::Redis(_));
     let (organization, meter) = (entry.organization.clone(), spend_meter(&entry.project));
     let (request, cost) = (entry.request.clone(), entry.cost);
     recovered.free();

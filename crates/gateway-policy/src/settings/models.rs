@@ -174,7 +174,10 @@ fn resolve_model(
     group_limits: ByTier,
 ) -> Result<Model, Fault> {
     if name.len() > MAX_NAME {
-        return Err(Fault::new(&["models", name], format!("its name must have at most {MAX_NAME} bytes")));
+        return Err(Fault::new(
+            &["models", name],
+            format!("its name must have at most {MAX_NAME} bytes"),
+        ));
     }
     let key = |last| ["models", name, last];
     let max_output_tokens = model.max_output_tokens.unwrap_or(MAX_OUTPUT_TOKENS);

@@ -114,8 +114,9 @@ pub(super) fn read(slot: &Slot, number: u64) -> Result<Option<Record>, &'static 
         let is_whole = version[15] == checksum(&version[..15], slot[1]);
         (is_whole && version[0] != 0).then_some(version)
     });
-    let version =
-        newest.max_by_key(|version| version[0]).ok_or("both versions of its figures are damaged")?;
+    let version = newest
+        .max_by_key(|version| version[0])
+        .ok_or("both versions of its figures are damaged")?;
     let phase = Phase::numbered(version[0] & 7).ok_or("its phase is unknown")?;
     let [request, organization, project, key, model] = texts;
     let ended = Ended::ALL.get((version[2] >> 16) as usize).ok_or("its end is unknown")?;
@@ -149,13 +150,8 @@ pub(super) fn identity_words(identity: &Identity<'_>, number: u64) -> Option<Slo
     slot[0] = IN_USE;
     slot[2] = identity.received;
     slot[3] = identity.endpoint.number() as u64 | u64::from(identity.batch) << 16;
-    let texts = [
-        identity.request,
-        identity.organization,
-        identity.project,
-        identity.key,
-        identity.model,
-    ];
+    let texts =
+        [identity.request, identity.organization, identity.project, identity.key, identity.model];
     let mut at = 0;
     for (part, text) in texts.iter().enumerate() {
         if at + text.len() > TEXTS {

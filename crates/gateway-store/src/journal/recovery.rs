@@ -6,11 +6,11 @@ use std::sync::atomic::Ordering;
 
 use ratelimit::Micros;
 
-use super::format::{self, Record, RECOVERIES_AT, SLOT_WORDS, WRITER_AT};
+use super::format::{self, RECOVERIES_AT, Record, SLOT_WORDS, WRITER_AT};
 use super::{Journal, Phase};
-use crate::{Error, ErrorKind};
 use crate::database::{Database, Statement, Value};
 use crate::ledger::{Entry, writing_group};
+use crate::{Error, ErrorKind};
 
 /// Rows per transaction and per query.
 const GROUP: usize = 64;
@@ -58,7 +58,8 @@ pub async fn recover(
     let len = journal.0.slots().len;
     for number in 0..len {
         let mut slot = [0; SLOT_WORDS];
-        let words = journal.0.words(number).map_err(|error| super::failed(&journal.0.path, error))?;
+        let words =
+            journal.0.words(number).map_err(|error| super::failed(&journal.0.path, error))?;
         for (to, word) in slot.iter_mut().zip(words) {
             *to = word.load(Ordering::Acquire);
         }

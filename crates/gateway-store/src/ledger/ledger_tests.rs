@@ -6,7 +6,7 @@ use gateway_policy::settings::StoreUrl;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-pub(super) fn entry(key: u64) -> Entry {
+pub(crate) fn entry(key: u64) -> Entry {
     Entry {
         at: 1_700_000_000_000_000,
         request: format!("req_{key}").into(),
