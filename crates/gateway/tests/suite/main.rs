@@ -13,6 +13,7 @@ mod dashboard;
 mod dashboard_browser;
 mod figures;
 mod files;
+mod histories;
 mod limits;
 mod limits_lost;
 mod records;
