@@ -32,15 +32,39 @@ pub(crate) async fn recover(
         }
         report(&recovered);
         let month = dates::month(clock.now());
+        let spent = spent(database, &recovered, month).await?;
         // What is missing in the ledger must stay on the meters.
         let is_whole = damaged == 0 && recovered.iter().all(|one| !one.is_lost);
-        if is_whole && restores(database, limits, &recovered, month).await? {
+        if is_whole && restores(limits, &spent, month)? {
             recovered.into_iter().for_each(Recovered::free);
-        } else {
-            recovered.into_iter().for_each(|one| correct(limits, one, month, clock));
+            continue;
         }
+        recovered.into_iter().for_each(|one| correct(limits, one, month, clock));
     }
     Ok(())
+}
+
+/// What the ledger knows of a meter: its organization, its name, and the sum of the month.
+type Spent = (Box<str>, String, u64);
+
+/// All meters on which these requests draw.
+async fn spent(
+    database: &Database,
+    recovered: &[Recovered],
+    month: u32,
+) -> Result<Vec<Spent>, OpenError> {
+    let (mut done, mut spent) = (HashSet::new(), Vec::new());
+    for Recovered { entry, .. } in recovered {
+        let (organization, project) = (&entry.organization, &*entry.project);
+        for project in [None, Some(project)] {
+            if done.insert((organization, project)) {
+                let sum = ledger::month_commitment_of(database, organization, project, month);
+                let meter = project.map_or_else(|| ORGANIZATION_SPEND.to_owned(), spend_meter);
+                spent.push((organization.clone(), meter, sum.await?));
+            }
+        }
+    }
+    Ok(spent)
 }
 
 fn report(recovered: &[Recovered]) {
@@ -67,41 +91,31 @@ fn report(recovered: &[Recovered]) {
 
 /// Sets the meters of this process to what the ledger has, as nothing else is open. May be repeated. Returns `false` for
 /// a shared store.
-async fn restores(
-    database: &Database,
-    limits: &Limits,
-    recovered: &[Recovered],
-    month: u32,
-) -> Result<bool, OpenError> {
+fn restores(limits: &Limits, spent: &[Spent], month: u32) -> Result<bool, OpenError> {
     let bound = Bound::Spend { most: None, month };
-    let mut done = HashSet::new();
-    for Recovered { entry, .. } in recovered {
-        let (organization, project) = (&*entry.organization, &*entry.project);
-        let meters = [(ORGANIZATION_SPEND.to_owned(), None), (spend_meter(project), Some(project))];
-        for (meter, project) in meters {
-            if !done.insert((organization, project)) {
-                continue;
-            }
-            let spent = ledger::month_commitment_of(database, organization, project, month).await?;
-            if !limits.restore(organization, &meter, bound, spent)? {
-                return Ok(false);
-            }
+    for (organization, meter, sum) in spent {
+        if !limits.restore(organization, meter, bound, *sum)? {
+            return Ok(false);
         }
     }
     Ok(true)
 }
 
-/// Replaces what a request had reserved by what it costs, on meters that other nodes use, too. Its slot is freed first:
-/// a process that is killed between the two leaves the reservation on the meters, and never corrects it twice.
+/// Replaces what a request had reserved by what it costs, on meters that other nodes use, too. It may not be known whether
+/// the process had reported the end of a request: then only what exceeds the reservation is added. Its slot is freed
+/// first. So what is counted may be too much, and never too little.
 fn correct(limits: &Limits, recovered: Recovered, month: u32, clock: &dyn Clock) {
-    let Recovered { ref entry, held, is_charged, .. } = recovered;
-    let is_open =
-        is_charged && dates::month(entry.at) == month && matches!(limits, Limits::Redis(_));
+    let Recovered { ref entry, held, is_charged, was_settled, .. } = recovered;
+    let exceeds = was_settled && entry.cost > held;
+    let counts = dates::month(entry.at) == month && matches!(limits, Limits::Redis(_));
     let (organization, meter) = (entry.organization.clone(), spend_meter(&entry.project));
     let (request, cost) = (entry.request.clone(), entry.cost);
     recovered.free();
+    if !(counts && (is_charged || exceeds)) {
+        return;
+    }
     let bound = Bound::Spend { most: None, month };
-    for meter in [ORGANIZATION_SPEND, &meter].into_iter().filter(|_| is_open) {
+    for meter in [ORGANIZATION_SPEND, &meter] {
         let draw = Draw { meter, bound, amount: held, set: 0 };
         if let Err(error) = limits.correct(&organization, &draw, cost, clock.now()) {
             tracing::warn!(%request, "{organization} keeps what the request had reserved: {error}");

@@ -289,6 +289,12 @@ impl World {
         }
     }
 
+    /// Open requests and reservations of each node.
+    fn open_requests(&self) -> Vec<(i64, usize)> {
+        let nodes = self.nodes.iter().flatten().map(|node| &node.gateway.gateway);
+        nodes.map(|node| (node.open_requests(), node.limits().open_requests())).collect()
+    }
+
     /// Ends all that is open, and waits until all is settled.
     async fn finish(&mut self) {
         self.step = "finish".to_owned();
@@ -301,6 +307,7 @@ impl World {
         for node in 0..2 {
             self.node(node).is_idle().await;
         }
+        self.step = "the end of what comes later".to_owned();
         until("the end of what comes later", async || {
             self.now += 5 * SECOND;
             for node in 0..2 {
@@ -311,6 +318,7 @@ impl World {
             open.is_ok_and(|open| open.is_empty())
         })
         .await;
+        self.step = "the ledger".to_owned();
         for node in 0..2 {
             self.node(node).is_idle().await;
             self.node(node).flush().await;
@@ -363,9 +371,9 @@ impl World {
             last = states.map_or(Vec::new(), |all| all.iter().map(|one| one.used).collect());
             last.len() == 2 && last.iter().all(|used| (sum..=sum + unreported).contains(used))
         };
-        let patience = Duration::from_secs(20);
+        let patience = Duration::from_secs(10);
         let waited = tokio::time::timeout(patience, until("the meters", agrees)).await;
-        assert!(waited.is_ok(), "history {number}, node {node}: {last:?} of {sum}");
+        assert!(waited.is_ok(), "history {number}, node {node}, {} killed: {last:?} of {sum}", self.killed);
     }
 }
 
@@ -413,8 +421,8 @@ async fn run(is_shared: bool) {
     let histories = answers.div_ceil(HISTORY);
     let mut world = World::start(is_shared).await;
     for history in first..first + histories {
-        let done = tokio::time::timeout(Duration::from_secs(20), world.history(history as u64));
-        assert!(done.await.is_ok(), "history {history} does not end: {}", world.step);
+        let done = tokio::time::timeout(Duration::from_secs(90), world.history(history as u64));
+        assert!(done.await.is_ok(), "history {history} does not end: {}, open {:?}", world.step, world.open_requests());
     }
     println!("{histories} histories, {} starts of nodes: {:?}", world.starts, world.ends);
     let happens = |ended| world.ends.contains_key(&ended);
