@@ -164,8 +164,10 @@ pub(super) async fn pass(
         return uploaded(exchange, relayed).await;
     }
     let on_object_id = made.then(|| exchange.remembers(ObjectKind::Object));
+    // Whatever reports a usage has used it.
+    let changes = matches!(head.method, Method::POST | Method::PUT | Method::PATCH);
     let watch = match relayed.reader() {
-        Some(reader) if made || is_unlisted => Watch::Usage(reader),
+        Some(reader) if changes || is_unlisted => Watch::Usage(reader),
         _ => Watch::Nothing,
     };
     Ok(relayed.into_response(watch, on_object_id))

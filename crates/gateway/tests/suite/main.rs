@@ -18,4 +18,5 @@ mod limits;
 mod limits_lost;
 mod records;
 mod servers;
+mod spend_routes;
 mod usage;

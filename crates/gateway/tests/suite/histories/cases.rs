@@ -93,7 +93,7 @@ pub(super) struct Case {
 
 /// The estimated tokens of a text, in eighths.
 fn eighths(text: &str) -> u64 {
-    text.chars().map(|letter| [0, 2, 4, 8, 8][letter.len_utf8()]).sum()
+    text.chars().map(|letter| [0, 2, 5, 8, 11][letter.len_utf8()]).sum()
 }
 
 /// What a request may reserve and cost, in micro-dollars, as long as its usage does not exceed it.
