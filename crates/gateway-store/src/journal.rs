@@ -265,8 +265,8 @@ impl Journal {
     }
 
     /// Number of slots in use.
-    #[must_use]
-    pub fn open_slots(&self) -> usize {
+    #[cfg(test)]
+    fn open_slots(&self) -> usize {
         let slots = self.0.slots();
         slots.len as usize - slots.free.len()
     }

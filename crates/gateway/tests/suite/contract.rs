@@ -50,6 +50,8 @@
 //! | retired interfaces; remix | `models::retired_interfaces_name_their_replacement` |
 //! | a reload keeps usage, and a re-pointed alias moves the entry | `models::a_reload_keeps_usage_and_moves_an_entry_with_its_alias` |
 //! | a restart loses nothing | `models::limits_survive_a_restart` |
+//! | a node that is killed settles what it had open when it starts again | `killed::*`, `histories::*` |
+//! | no sequence of requests over any path spends more than a limit and one request | `spend_routes::*` |
 //! | bearer keys, rotation with grace, revocation, archived projects | `tenants::requests_without_a_valid_key_are_refused`, `::keys_are_revoked_and_rotated`, `::keys_of_archived_projects_and_deleted_organizations_are_refused` |
 //! | headers that contradict the key | `tenants::headers_must_not_contradict_the_key` |
 //! | regions and geography | `tenants::a_host_names_a_region` |
@@ -75,6 +77,7 @@ mod edits;
 mod ends;
 mod estimates;
 mod headers;
+mod killed;
 mod later;
 mod later_histories;
 mod later_lost;

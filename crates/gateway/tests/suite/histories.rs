@@ -359,7 +359,8 @@ impl World {
     /// The meters come to what the ledger has. Where nodes share them, what a killed node had reserved or settled and not
     /// reported yet may stay on them, and so may calls that Redis has not answered.
     async fn check_meters(&self, node: usize, owner: &Tenant, sum: u64, number: u64) {
-        let unreported = if self.redis.is_some() { self.disturbed * MOST * HISTORY as u64 } else { 0 };
+        let unreported =
+            if self.redis.is_some() { self.disturbed * MOST * HISTORY as u64 } else { 0 };
         let gateway = self.node(node);
         let bound = Bound::Spend { most: None, month: dates::month(self.now) };
         let project = spend_meter(&owner.project);
@@ -374,7 +375,11 @@ impl World {
         };
         let patience = Duration::from_secs(10);
         let waited = tokio::time::timeout(patience, until("the meters", agrees)).await;
-        assert!(waited.is_ok(), "history {number}, node {node}, disturbed {} times: {last:?} of {sum}", self.disturbed);
+        assert!(
+            waited.is_ok(),
+            "history {number}, node {node}, disturbed {} times: {last:?} of {sum}",
+            self.disturbed
+        );
     }
 }
 
@@ -423,7 +428,12 @@ async fn run(is_shared: bool) {
     let mut world = World::start(is_shared).await;
     for history in first..first + histories {
         let done = tokio::time::timeout(Duration::from_secs(90), world.history(history as u64));
-        assert!(done.await.is_ok(), "history {history} does not end: {}, open {:?}", world.step, world.open_requests());
+        assert!(
+            done.await.is_ok(),
+            "history {history} does not end: {}, open {:?}",
+            world.step,
+            world.open_requests()
+        );
     }
     println!("{histories} histories, {} starts of nodes: {:?}", world.starts, world.ends);
     let happens = |ended| world.ends.contains_key(&ended);

@@ -70,8 +70,7 @@ fn paths_of(code: &str) -> Vec<String> {
             };
             begun = match part {
                 Part::Words(words) => {
-                    let words: Vec<String> =
-                        words.iter().map(|word| format!("/{word}")).collect();
+                    let words: Vec<String> = words.iter().map(|word| format!("/{word}")).collect();
                     extend(&words)
                 }
                 Part::Rest => extend(&["", "/x1", "/x1/run"].map(str::to_owned)),
@@ -103,7 +102,8 @@ async fn upstream(seed: u64, lies: bool) -> (Upstream, Arc<Mutex<Generated>>) {
     let answering = move |received: &Received| {
         let body = serde_json::from_slice::<Value>(&received.body).unwrap_or_default();
         let most = ["max_tokens", "max_output_tokens"].map(|name| body[name].as_u64());
-        let has_output = !["/embeddings", "/moderations"].iter().any(|end| received.path.ends_with(end));
+        let has_output =
+            !["/embeddings", "/moderations"].iter().any(|end| received.path.ends_with(end));
         let most = most.into_iter().flatten().max().filter(|_| has_output).unwrap_or(0);
         let mut random = random.lock().unwrap_or_else(PoisonError::into_inner);
         let output = match lies && random.random_ratio(1, 3) {
@@ -121,9 +121,8 @@ async fn upstream(seed: u64, lies: bool) -> (Upstream, Arc<Mutex<Generated>>) {
             generated.by_path.push((format!("{} {}", received.method, received.path), cost));
         }
         let path = &*received.path;
-        let is_old = ["/completions", "/embeddings", "/moderations"]
-            .iter()
-            .any(|end| path.ends_with(end));
+        let is_old =
+            ["/completions", "/embeddings", "/moderations"].iter().any(|end| path.ends_with(end));
         let usage = match (generates, is_old) {
             (false, _) => Value::Null,
             (_, true) => json!({
@@ -204,7 +203,8 @@ async fn no_sequence_of_requests_spends_more_than_a_limit_and_one_request() {
             refused += usize::from(answer.status == 429);
             let cost = gateway.cost(&tenant.organization).await;
             let generated = generated.lock().unwrap();
-            let context = format!("{seed}: {method} {path} {}: {:?}", answer.status, generated.by_path);
+            let context =
+                format!("{seed}: {method} {path} {}: {:?}", answer.status, generated.by_path);
             // An answer without a usage is charged for what was sent.
             let unreported = requests_sent;
             assert!((generated.cost..=generated.cost + unreported).contains(&cost), "{context}");
