@@ -12,6 +12,7 @@ const STEPS: &[Step] = &[
     Step { name: "watching", when: InTurn, check: watching },
     Step { name: "kills", when: InTurn, check: kills },
     Step { name: "cuts and schemas", when: InTurn, check: cuts_and_schemas },
+    Step { name: "endings", when: InTurn, check: endings },
 ];
 
 pub(crate) fn run(root: &Path) -> ExitCode {
@@ -84,4 +85,11 @@ fn cuts_and_schemas(root: &Path) -> Outcome {
         .env("AGENTD_TEST_CUTS", "1000")
         .env("AGENTD_TEST_SCHEMAS", "200")
         .run_tests(steps::libtest)
+}
+
+/// 10,000 answers of the gateway that end in all ways, half of them with limits that two nodes share
+/// (`crates/gateway/tests/suite/histories.rs`).
+fn endings(root: &Path) -> Outcome {
+    let options = ["test", "-p", "gateway", "--test", "suite", "--", "histories::", "--nocapture"];
+    Program::cargo(root, &options).env("AGENTD_ENDINGS", "5000").run_tests(steps::libtest)
 }

@@ -1,11 +1,13 @@
 //! The administration over HTTP: organizations, projects, keys, limits, spend and usage, in the
 //! shapes of the public administration API. It writes records and reads the ledger; clients' API
-//! requests do not pass through it. Unsupported resources (users, invitations, certificates, roles,
-//! audit logs …) return 404.
+//! requests do not pass through it. Each change leaves a row in the audit log. Unsupported resources
+//! (users, invitations, certificates, roles …) return 404.
 
 mod admin_keys;
+mod audit_logs;
 pub(crate) mod authority;
 mod export;
+mod export_format;
 mod input;
 mod keys;
 mod model_permissions;
@@ -13,6 +15,7 @@ mod organizations;
 mod output;
 mod projects;
 mod rate_limits;
+mod routes;
 mod service_accounts;
 mod spend;
 mod usage;
@@ -22,8 +25,8 @@ use std::sync::Arc;
 use authority::Authority;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
-use axum::routing::{get, post};
-use hyper::StatusCode;
+use hyper::{Method, StatusCode};
+use routes::Routes;
 
 use gateway_policy::error::ApiError;
 
@@ -35,95 +38,116 @@ const MAX_BODY: usize = 256 << 10;
 /// Everything under `/v1/organizations` and `/v1/organization`. This router receives all requests
 /// for these paths, and also answers those for unsupported ones.
 pub(crate) fn router(context: Arc<Services>) -> Router {
-    Router::new()
-        .merge(organizations_routes())
-        .merge(projects_routes())
-        .merge(keys_routes())
-        .merge(money_routes())
+    all()
+        .router
         .fallback(unknown_resource)
         .method_not_allowed_fallback(method_not_allowed)
         .layer(DefaultBodyLimit::max(MAX_BODY))
         .with_state(context)
 }
 
-fn organizations_routes() -> Router<Arc<Services>> {
-    Router::new()
-        .route("/v1/organizations", get(organizations::list).post(organizations::create))
-        .route(
-            "/v1/organizations/{id}",
-            get(organizations::get).post(organizations::update).delete(organizations::delete),
-        )
-        .route(
-            "/v1/organizations/{id}/payments",
-            get(organizations::payments).post(organizations::pay),
-        )
-        .route(
-            "/v1/organization/data_retention",
-            get(organizations::retention).post(organizations::retain),
-        )
-        .route("/v1/organization/admin_api_keys", get(admin_keys::list).post(admin_keys::create))
-        .route(
-            "/v1/organization/admin_api_keys/{id}",
-            get(admin_keys::get).delete(admin_keys::revoke),
-        )
+/// The methods and paths of [`router`].
+pub(crate) fn routes() -> Vec<(Method, String)> {
+    all().listed
 }
 
-fn projects_routes() -> Router<Arc<Services>> {
-    Router::new()
-        .route("/v1/organization/projects", get(projects::list).post(projects::create))
-        .route("/v1/organization/projects/{p}", get(projects::get).post(projects::update))
-        .route("/v1/organization/projects/{p}/archive", post(projects::archive))
-        .route(
-            "/v1/organization/projects/{p}/model_permissions",
-            get(model_permissions::of_project)
-                .post(model_permissions::set_of_project)
-                .delete(model_permissions::delete_of_project),
-        )
-        .route("/v1/organization/projects/{p}/rate_limits", get(rate_limits::list))
-        .route("/v1/organization/projects/{p}/rate_limits/{id}", post(rate_limits::update))
+fn all() -> Routes {
+    [organizations_routes, projects_routes, keys_routes, money_routes, audit_routes]
+        .into_iter()
+        .fold(Routes::default(), |routes, add| add(routes))
 }
 
-fn keys_routes() -> Router<Arc<Services>> {
-    let accounts = "/v1/organization/projects/{p}/service_accounts";
+fn organizations_routes(routes: Routes) -> Routes {
+    let one = "/v1/organizations/{id}";
+    let payments = "/v1/organizations/{id}/payments";
+    let retention = "/v1/organization/data_retention";
+    let admin_keys = "/v1/organization/admin_api_keys";
+    routes
+        .get("/v1/organizations", organizations::list)
+        .post("/v1/organizations", organizations::create)
+        .get(one, organizations::get)
+        .post(one, organizations::update)
+        .delete(one, organizations::delete)
+        .get(payments, organizations::payments)
+        .post(payments, organizations::pay)
+        .get(retention, organizations::retention)
+        .post(retention, organizations::retain)
+        .get(admin_keys, admin_keys::list)
+        .post(admin_keys, admin_keys::create)
+        .get("/v1/organization/admin_api_keys/{id}", admin_keys::get)
+        .delete("/v1/organization/admin_api_keys/{id}", admin_keys::revoke)
+}
+
+fn projects_routes(routes: Routes) -> Routes {
+    let all = "/v1/organization/projects";
+    let one = "/v1/organization/projects/{p}";
+    let permissions = "/v1/organization/projects/{p}/model_permissions";
+    routes
+        .get(all, projects::list)
+        .post(all, projects::create)
+        .get(one, projects::get)
+        .post(one, projects::update)
+        .post("/v1/organization/projects/{p}/archive", projects::archive)
+        .get(permissions, model_permissions::of_project)
+        .post(permissions, model_permissions::set_of_project)
+        .delete(permissions, model_permissions::delete_of_project)
+        .get("/v1/organization/projects/{p}/rate_limits", rate_limits::list)
+        .post("/v1/organization/projects/{p}/rate_limits/{id}", rate_limits::update)
+}
+
+fn keys_routes(routes: Routes) -> Routes {
     let keys = "/v1/organization/projects/{p}/api_keys";
-    Router::new()
-        .route(keys, get(keys::list).post(keys::create))
-        .route(&format!("{keys}/{{id}}"), get(keys::get).post(keys::update).delete(keys::revoke))
-        .route(&format!("{keys}/{{id}}/rotate"), post(keys::rotate))
-        .route(
-            &format!("{keys}/{{id}}/model_permissions"),
-            get(model_permissions::of_key)
-                .post(model_permissions::set_of_key)
-                .delete(model_permissions::delete_of_key),
+    let key = "/v1/organization/projects/{p}/api_keys/{id}";
+    let permissions = "/v1/organization/projects/{p}/api_keys/{id}/model_permissions";
+    let accounts = "/v1/organization/projects/{p}/service_accounts";
+    let account = "/v1/organization/projects/{p}/service_accounts/{id}";
+    routes
+        .get(keys, keys::list)
+        .post(keys, keys::create)
+        .get(key, keys::get)
+        .post(key, keys::update)
+        .delete(key, keys::revoke)
+        .post("/v1/organization/projects/{p}/api_keys/{id}/rotate", keys::rotate)
+        .get(permissions, model_permissions::of_key)
+        .post(permissions, model_permissions::set_of_key)
+        .delete(permissions, model_permissions::delete_of_key)
+        .get(accounts, service_accounts::list)
+        .post(accounts, service_accounts::create)
+        .get(account, service_accounts::get)
+        .post(account, service_accounts::update)
+        .delete(account, service_accounts::delete)
+        .post(
+            "/v1/organization/projects/{p}/service_accounts/{id}/api_keys",
+            service_accounts::create_key,
         )
-        .route(accounts, get(service_accounts::list).post(service_accounts::create))
-        .route(
-            &format!("{accounts}/{{id}}"),
-            get(service_accounts::get)
-                .post(service_accounts::update)
-                .delete(service_accounts::delete),
-        )
-        .route(&format!("{accounts}/{{id}}/api_keys"), post(service_accounts::create_key))
 }
 
-fn money_routes() -> Router<Arc<Services>> {
-    let mut router = Router::new()
-        .route("/v1/organization/usage/export", get(export::export))
-        .route("/v1/organization/usage/{page}", get(usage::usage))
-        .route("/v1/organization/costs", get(usage::costs));
+fn money_routes(routes: Routes) -> Routes {
+    let mut routes = routes
+        .get("/v1/organization/usage/export", export::export)
+        .get("/v1/organization/usage/{page}", usage::usage)
+        .get("/v1/organization/costs", usage::costs);
     for scope in ["/v1/organization", "/v1/organization/projects/{p}"] {
-        router = router
-            .route(
-                &format!("{scope}/spend_limit"),
-                get(spend::limit).post(spend::set_limit).delete(spend::delete_limit),
-            )
-            .route(&format!("{scope}/spend_alerts"), get(spend::alerts).post(spend::create_alert))
-            .route(
-                &format!("{scope}/spend_alerts/{{id}}"),
-                get(spend::alert).post(spend::update_alert).delete(spend::delete_alert),
-            );
+        let limit = &format!("{scope}/spend_limit");
+        let alerts = &format!("{scope}/spend_alerts");
+        let alert = &format!("{scope}/spend_alerts/{{id}}");
+        routes = routes
+            .get(limit, spend::limit)
+            .post(limit, spend::set_limit)
+            .delete(limit, spend::delete_limit)
+            .get(alerts, spend::alerts)
+            .post(alerts, spend::create_alert)
+            .get(alert, spend::alert)
+            .post(alert, spend::update_alert)
+            .delete(alert, spend::delete_alert);
     }
-    router
+    routes
+}
+
+fn audit_routes(routes: Routes) -> Routes {
+    routes
+        .get("/v1/organization/audit_logs", audit_logs::list)
+        .get("/v1/organization/audit_logs/export", audit_logs::export)
 }
 
 /// 404 for unsupported resources. The authority is checked first.
@@ -137,7 +161,7 @@ async fn unknown_resource(authority: Result<Authority, ApiError>, uri: hyper::Ur
     }
 }
 
-async fn method_not_allowed(method: hyper::Method, uri: hyper::Uri) -> ApiError {
+async fn method_not_allowed(method: Method, uri: hyper::Uri) -> ApiError {
     let message = format!("{} does not accept {method} requests.", uri.path());
     ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
 }

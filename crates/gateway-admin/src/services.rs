@@ -13,6 +13,8 @@ use gateway_store::directory::Directory;
 use gateway_store::ledger::Ledger;
 use ratelimit::Limits;
 
+use crate::SignIns;
+
 /// Maximum wait of a query of the ledger for rows that are not written yet.
 const LEDGER_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -33,6 +35,8 @@ pub struct Services {
     pub clock: Arc<dyn Clock>,
     /// Randomness for ids and keys.
     pub random: Arc<dyn Random>,
+    /// Failed sign-ins.
+    pub sign_ins: Arc<SignIns>,
 }
 
 impl Services {

@@ -3,6 +3,7 @@
 
 use super::estimate::eighths;
 use super::progress::Progress;
+use super::scanned::SERVER_TOOLS;
 use super::sse::{Event, Events};
 use super::usage::{Draft, Usage};
 use super::walk::{Seen, Walk};
@@ -29,8 +30,16 @@ pub struct Outcome {
     pub eighths_after_usage: u64,
     /// Entries of `data`: images or embeddings.
     pub data_entries: Option<u64>,
-    /// Duration of audio in milliseconds, from `duration` or the seconds in `usage`.
+    /// Duration of audio or video in milliseconds, from `duration`, `seconds` or the seconds in `usage`.
     pub duration_ms: Option<u64>,
+    /// The service tier that it tells.
+    pub service_tier: Option<Box<str>>,
+    /// The size of images or of a video that it tells.
+    pub size: Option<Box<str>>,
+    /// The quality of images that it tells.
+    pub quality: Option<Box<str>>,
+    /// Calls of the server's own tools among the items of its output, by [`crate::SERVER_TOOLS`].
+    pub calls: [u32; SERVER_TOOLS.len()],
 }
 
 /// Reads a response in pieces of any size, in memory that does not grow with the response.
@@ -148,9 +157,59 @@ impl Reader {
         self.outcome.usage.filter(|_| !self.outcome.complete)
     }
 
+    /// The observations if the response were cut off here, without its id. A usage counts the text before it.
+    pub fn so_far(&self) -> Outcome {
+        let known = &self.outcome;
+        let mut seen = Outcome {
+            usage: known.usage,
+            usage_invalid: known.usage_invalid,
+            complete: known.complete,
+            failed: known.failed,
+            id: None,
+            progress: known.progress,
+            output_eighths: known.output_eighths,
+            eighths_after_usage: known.eighths_after_usage,
+            data_entries: known.data_entries,
+            duration_ms: known.duration_ms,
+            service_tier: known.service_tier.clone(),
+            size: known.size.clone(),
+            quality: known.quality.clone(),
+            calls: known.calls,
+        };
+        let (coming, text) = match &self.source {
+            Source::Json(walk) => (Some(&walk.seen), 0),
+            Source::Events(events) => (Some(events.coming()), self.item_eighths),
+            Source::Text => (None, 0),
+            Source::Unknown(begun) => (None, eighths(begun)),
+        };
+        if let Some(coming) = coming
+            && !coming.kind.as_deref().is_some_and(is_item)
+        {
+            let text = coming.output_eighths + coming.delta_eighths;
+            seen.output_eighths += text;
+            seen.eighths_after_usage += text;
+            let reported = coming.usage.filter(Draft::tells_output);
+            if let Some(usage) = reported.and_then(|usage| usage.finish().ok().flatten())
+                && !self.is_events()
+            {
+                (seen.usage, seen.eighths_after_usage) = (Some(usage), 0);
+            }
+        }
+        if seen.usage.is_none() {
+            seen.output_eighths = seen.output_eighths.max(text);
+            seen.eighths_after_usage = seen.output_eighths;
+        }
+        seen
+    }
+
     /// Returns whether the body is a stream of events, as far as that is known.
     pub fn is_events(&self) -> bool {
         matches!(self.source, Source::Events(_))
+    }
+
+    /// Returns whether events so far have output of the model.
+    pub fn has_output(&self) -> bool {
+        self.outcome.output_eighths > 0 || self.item_eighths > 0
     }
 
     /// The progress of the answer by the events so far; `None` for one JSON body, which tells it at its end.
@@ -220,6 +279,10 @@ impl Reader {
         let usage_alone = seen.choices == Some(0) && seen.has_usage;
         // Audio is not text.
         let delta = if kind.ends_with("audio.delta") { 0 } else { seen.delta_eighths };
+        if !is_item(&kind) {
+            // Other events repeat the items.
+            seen.calls = Default::default();
+        }
         let text = match is_item(&kind) {
             true => {
                 self.item_eighths += seen.output_eighths;
@@ -254,6 +317,12 @@ impl Reader {
         outcome.progress = seen.progress.or(outcome.progress);
         outcome.output_eighths += text;
         outcome.duration_ms = seen.duration_ms.or(outcome.duration_ms);
+        outcome.service_tier = seen.service_tier.or(outcome.service_tier.take());
+        outcome.size = seen.size.or(outcome.size.take());
+        outcome.quality = seen.quality.or(outcome.quality.take());
+        for (all, new) in outcome.calls.iter_mut().zip(seen.calls) {
+            *all = all.saturating_add(new);
+        }
     }
 }
 

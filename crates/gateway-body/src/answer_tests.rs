@@ -9,7 +9,12 @@ pub(crate) fn read(mut reader: Reader, pieces: &[&[u8]]) -> Outcome {
     for piece in pieces {
         reader.feed(piece);
     }
-    reader.finish()
+    // What is known before the end costs the same.
+    let seen = reader.so_far();
+    let end = reader.finish();
+    let charged = |one: &Outcome| (one.usage, one.output_eighths, one.eighths_after_usage);
+    assert_eq!(charged(&seen), charged(&end));
+    end
 }
 
 /// The outcome, which must be the same in one piece and byte by byte.
@@ -76,7 +81,8 @@ fn json_answers() {
         "usage": {"input_tokens": 50, "output_tokens": 50, "total_tokens": 100,
             "input_tokens_details": {"text_tokens": 10, "image_tokens": 40}}});
     let seen = json_outcome(&images);
-    assert_eq!((seen.usage, seen.data_entries), (usage(50, 0, 50), Some(3)));
+    let expected = Usage { input_image_tokens: 40, ..usage(50, 0, 50).unwrap() };
+    assert_eq!((seen.usage, seen.data_entries), (Some(expected), Some(3)));
 
     let spoken = json!({"text": "hi", "usage": {"type": "duration", "seconds": 9.5}});
     let seen = json_outcome(&spoken);
@@ -242,6 +248,7 @@ fn usage_is_found_wherever_servers_put_it() {
             cached_input_tokens: cached,
             cache_write_tokens: write,
             cache_write_1h_tokens: write_1h,
+            cache_write_unnamed_tokens: if write_1h == 0 { write } else { 0 },
             output_tokens: output,
             ..Usage::default()
         })

@@ -73,9 +73,19 @@ impl UsageFilter {
         push(out, bytes.slice(kept..));
     }
 
+    /// See [`Reader::has_output`].
+    pub fn has_output(&self) -> bool {
+        self.reader.has_output()
+    }
+
     /// See [`Reader::usage_so_far`].
     pub fn usage_so_far(&self) -> Option<Usage> {
         self.reader.usage_so_far()
+    }
+
+    /// See [`Reader::so_far`].
+    pub fn so_far(&self) -> Outcome {
+        self.reader.so_far()
     }
 
     /// The id of the completion, once it is received.

@@ -34,8 +34,8 @@ pub use multipart::{FieldText, FilePart, Form, FormError, boundary};
 pub use progress::Progress;
 pub use scan::scan;
 pub use scanned::{
-    Background, CacheMark, Invalid, Kind, MaxTokens, Member, NamedMember, ObjectEnd, Scanned,
-    StreamOptions, Text, WebSearches,
+    Background, CacheMark, Calls, Invalid, Kind, MOST_SECONDS, MaxTokens, Member, NamedMember,
+    ObjectEnd, SERVER_TOOLS, Scanned, StreamOptions, Text,
 };
 pub use upload::{Upload, purpose_so_far};
 pub use usage::Usage;

@@ -2,8 +2,8 @@
 //! marks for the prompt cache, and tools that the server runs.
 
 use super::json::{Cursor, Malformed};
-use super::scan::Scan;
-use super::scanned::{CacheMark, Invalid, WebSearches};
+use super::scan::{Scan, server_tool};
+use super::scanned::{CacheMark, Invalid, SERVER_TOOLS};
 use super::text::Counted;
 
 impl<'a> Scan<'a> {
@@ -14,8 +14,10 @@ impl<'a> Scan<'a> {
         cursor: &mut Cursor<'a>,
     ) -> Result<(), Invalid> {
         match name {
-            b"system" | b"messages" => self.count(cursor, Counted::Blocks)?,
+            b"messages" => self.messages(cursor)?,
+            b"system" => self.count(cursor, Counted::Blocks)?,
             b"tools" => self.tools(cursor)?,
+            b"service_tier" => self.found.service_tier = self.text(cursor, "service_tier")?,
             b"output_config" => self.count(cursor, Counted::All)?,
             b"max_tokens" => self.limit(cursor, 2)?,
             b"cache_control" => self.cache_control(cursor)?,
@@ -23,6 +25,12 @@ impl<'a> Scan<'a> {
             name => self.other(name, cursor)?,
         }
         Ok(())
+    }
+
+    /// The messages; `null` counts as absent.
+    fn messages(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Malformed> {
+        self.has_messages = cursor.peek() != Some(b'n');
+        self.count(cursor, Counted::Blocks)
     }
 
     /// A message, a block, or an object within one.
@@ -137,27 +145,21 @@ impl<'a> Scan<'a> {
 
     fn tool(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Malformed> {
         cursor.open()?;
-        let (mut first, mut searches, mut most) = (true, false, None);
+        let (mut first, mut offered, mut most) = (true, None, None);
         while let Some(key) = cursor.next_key(&mut first)? {
             let name = cursor.decoded(key);
             match (&*name, cursor.peek()) {
                 (b"type", Some(b'"')) => {
                     let kind = cursor.string()?;
-                    searches |= cursor.decoded(kind).starts_with(b"web_search");
+                    let kind = cursor.decoded(kind);
+                    offered = server_tool(&kind).filter(|tool| SERVER_TOOLS[*tool] == "web_search");
                 }
                 (b"max_uses", _) => most = self.integer(cursor)?,
                 _ => self.member_of_block(&name, cursor)?,
             }
         }
-        if searches {
-            let found = &mut self.found.web_searches;
-            *found = match (*found, most) {
-                (WebSearches::Unbounded, _) | (_, None) => WebSearches::Unbounded,
-                (WebSearches::Absent, Some(most)) => WebSearches::AtMost(most),
-                (WebSearches::AtMost(sum), Some(most)) => {
-                    WebSearches::AtMost(sum.saturating_add(most))
-                }
-            };
+        if let Some(tool) = offered {
+            self.found.calls[tool].add(most);
         }
         Ok(())
     }

@@ -5,6 +5,7 @@
 use memchr::memmem;
 
 use super::json::Span;
+use super::scan::seconds;
 use super::wav;
 
 /// Most parts of a form.
@@ -69,6 +70,12 @@ pub struct Form {
     pub background: Option<FieldText>,
     /// `output_format`.
     pub output_format: Option<FieldText>,
+    /// `size`.
+    pub size: Option<FieldText>,
+    /// `quality`.
+    pub quality: Option<FieldText>,
+    /// `seconds` of a video, from 1 to [`crate::MOST_SECONDS`].
+    pub seconds: Option<u32>,
     /// Length of `prompt`, in Unicode scalar values.
     pub prompt_chars: u64,
     /// The files, in order.
@@ -210,22 +217,49 @@ impl Form {
     }
 
     fn with(mut self, fields: Fields) -> Result<Form, FormError> {
-        let [model, n, stream, response_format, background, output_format, _prompt] = fields;
+        let [
+            model,
+            n,
+            stream,
+            response_format,
+            background,
+            output_format,
+            _prompt,
+            size,
+            quality,
+            seconds,
+        ] = fields;
+        self.seconds = seconds.map(|seconds| duration(&seconds.text)).transpose()?;
         self.n = n.map(|n| count(&n.text)).transpose()?;
         self.stream = stream.map_or(Ok(false), |stream| flag(&stream.text))?;
-        Ok(Form { model, response_format, background, output_format, ..self })
+        Ok(Form { model, response_format, background, output_format, size, quality, ..self })
     }
 }
 
 /// The known fields.
-const FIELDS: [&str; 7] =
-    ["model", "n", "stream", "response_format", "background", "output_format", "prompt"];
+const FIELDS: [&str; 10] = [
+    "model",
+    "n",
+    "stream",
+    "response_format",
+    "background",
+    "output_format",
+    "prompt",
+    "size",
+    "quality",
+    "seconds",
+];
 type Fields = [Option<FieldText>; FIELDS.len()];
 
 fn count(text: &str) -> Result<u32, FormError> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     let number = text.parse().ok().filter(|n| digits && (1..=MAX_N).contains(n));
     number.ok_or(FormError::Value { name: "n", expected: "an integer from 1 to 1000" })
+}
+
+fn duration(text: &str) -> Result<u32, FormError> {
+    let expected = "a whole number of seconds from 1 to 3600";
+    seconds(text.as_bytes()).ok_or(FormError::Value { name: "seconds", expected })
 }
 
 fn flag(text: &str) -> Result<bool, FormError> {

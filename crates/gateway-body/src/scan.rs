@@ -5,7 +5,8 @@ use std::collections::HashSet;
 
 use super::json::{Cursor, Malformed, Span, Str};
 use super::scanned::{
-    Background, Invalid, Kind, MAX_TOKENS, Member, NamedMember, ObjectEnd, Scanned, Text,
+    Background, Calls, Invalid, Kind, MAX_TOKENS, MOST_SECONDS, Member, NamedMember, ObjectEnd,
+    SERVER_TOOLS, Scanned, Text,
 };
 use super::text::Counted;
 
@@ -25,7 +26,7 @@ const SHOWN_KEY: usize = 64;
 /// field has the wrong type or range.
 pub fn scan(body: &[u8], kind: Kind) -> Result<Scanned, Invalid> {
     let mut cursor = Cursor::new(body)?;
-    let mut scan = Scan { body, kind, found: Scanned::default() };
+    let mut scan = Scan { body, kind, found: Scanned::default(), has_messages: false };
     if cursor.peek() == Some(b'{') {
         scan.root(&mut cursor)?;
     } else {
@@ -38,6 +39,14 @@ pub fn scan(body: &[u8], kind: Kind) -> Result<Scanned, Invalid> {
     if kind == Kind::Messages && scan.found.limits[2].is_none() {
         return Err(Invalid::Missing { param: MAX_TOKENS[2] });
     }
+    if kind.is_messages() && !scan.has_messages {
+        return Err(Invalid::Missing { param: "messages" });
+    }
+    if let Some(most) = scan.found.max_tool_calls {
+        for calls in scan.found.calls.iter_mut().filter(|calls| **calls == Calls::Unbounded) {
+            *calls = Calls::AtMost(most);
+        }
+    }
     if scan.found.file_ids.len().max(scan.found.other_ids.len()) > MAX_FILES {
         return Err(Invalid::TooManyFiles);
     }
@@ -48,6 +57,8 @@ pub(super) struct Scan<'a> {
     pub(super) body: &'a [u8],
     pub(super) kind: Kind,
     pub(super) found: Scanned,
+    /// True if a request of Messages has `messages`.
+    pub(super) has_messages: bool,
 }
 
 impl<'a> Scan<'a> {
@@ -83,6 +94,23 @@ impl<'a> Scan<'a> {
             b"best_of" if self.kind == Kind::Completions => {
                 self.found.best_of = self.count_of(cursor, "best_of")?;
             }
+            b"tools" if self.kind == Kind::Responses => self.server_tools(cursor)?,
+            b"max_tool_calls" if self.kind == Kind::Responses => {
+                self.found.max_tool_calls = self.integer(cursor)?;
+            }
+            b"web_search_options" if self.kind == Kind::Chat => {
+                self.found.searches = cursor.peek() != Some(b'n');
+                self.skip(cursor)?;
+            }
+            b"audio" if self.kind == Kind::Chat => {
+                self.found.has_audio |= cursor.peek() != Some(b'n');
+                self.skip(cursor)?;
+            }
+            b"size" if self.kind.has_size() => self.found.size = self.text(cursor, "size")?,
+            b"quality" if self.kind.is_images() => {
+                self.found.quality = self.text(cursor, "quality")?;
+            }
+            b"seconds" if self.kind == Kind::VideoEdits => self.seconds(cursor)?,
             b"background" => self.background(cursor)?,
             b"output_format" => self.found.output_format = self.text(cursor, "output_format")?,
             b"service_tier" => self.found.service_tier = self.text(cursor, "service_tier")?,
@@ -91,6 +119,11 @@ impl<'a> Scan<'a> {
                 (self.found.prompt_cache_retention, self.found.prompt_cache_retention_member) =
                     text;
             }
+            b"prompt_cache_key" => match cursor.peek() {
+                Some(b'"') => self.found.prompt_cache_key = Some(text_of(cursor.string()?)),
+                // The model server says what is wrong with another type.
+                _ => self.skip(cursor)?,
+            },
             b"previous_response_id" => {
                 self.found.previous_response_id = self.text(cursor, "previous_response_id")?;
             }
@@ -101,7 +134,7 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    fn text(
+    pub(super) fn text(
         &mut self,
         cursor: &mut Cursor<'a>,
         param: &'static str,
@@ -221,6 +254,50 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
+    /// The tools of responses: those that the server runs itself.
+    fn server_tools(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Malformed> {
+        if cursor.peek() != Some(b'[') {
+            return self.skip(cursor);
+        }
+        cursor.open()?;
+        let mut first = true;
+        while cursor.next_element(&mut first)? {
+            if cursor.peek() != Some(b'{') {
+                self.skip(cursor)?;
+                continue;
+            }
+            cursor.open()?;
+            let mut first_member = true;
+            while let Some(key) = cursor.next_key(&mut first_member)? {
+                let name = cursor.decoded(key);
+                match (&*name, cursor.peek()) {
+                    (b"type", Some(b'"')) => {
+                        let kind = cursor.string()?;
+                        if let Some(tool) = server_tool(&cursor.decoded(kind)) {
+                            self.found.calls[tool].add(None);
+                        }
+                    }
+                    _ => self.other(&name, cursor)?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The length of a video: a number, or a text that is one.
+    fn seconds(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Invalid> {
+        let number = match cursor.peek() {
+            Some(b'n') => return Ok(self.skip(cursor)?),
+            Some(b'"') => {
+                let text = cursor.string()?;
+                seconds(&cursor.decoded(text))
+            }
+            _ => self.integer(cursor)?.filter(|seconds| (1..=MOST_SECONDS).contains(seconds)),
+        };
+        self.found.seconds = Some(number.ok_or(Invalid::Seconds)?);
+        Ok(())
+    }
+
     fn background(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Invalid> {
         self.found.background = match self.kind {
             Kind::Responses => match self.flag(cursor, "background")? {
@@ -270,6 +347,21 @@ impl<'a> Scan<'a> {
         self.found.stream_options.member = Member::Value(Span { start, end });
         Ok(())
     }
+}
+
+/// The index in [`SERVER_TOOLS`] of the tool of that type, whose name may have a version.
+pub(super) fn server_tool(kind: &[u8]) -> Option<usize> {
+    SERVER_TOOLS.iter().position(|tool| {
+        let rest = kind.strip_prefix(tool.as_bytes());
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"_"))
+    })
+}
+
+/// A whole number of seconds that a video may have.
+pub(super) fn seconds(text: &[u8]) -> Option<u32> {
+    let is_number = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
+    let text = std::str::from_utf8(text).ok().filter(|_| is_number)?;
+    text.parse().ok().filter(|seconds| (1..=MOST_SECONDS).contains(seconds))
 }
 
 /// The members by which servers are given other models to try.

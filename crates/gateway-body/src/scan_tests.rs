@@ -125,6 +125,24 @@ fn fields_are_found() {
 }
 
 #[test]
+fn a_prompt_cache_key_is_read_if_it_is_a_text() {
+    for (body, expected) in [
+        (r#"{"prompt_cache_key":"k\u0065y"}"#, Some("key")),
+        (r#"{"prompt_cache_key":""}"#, Some("")),
+        (r#"{"prompt_cache_key":null}"#, None),
+        (r#"{"prompt_cache_key":5}"#, None),
+        (r#"{"prompt_cache_key":{"a":["key"]}}"#, None),
+        (r#"{"metadata":{"prompt_cache_key":"key"}}"#, None),
+    ] {
+        for kind in [Kind::Responses, Kind::Chat] {
+            let scanned = scan(body.as_bytes(), kind).unwrap();
+            let found = scanned.prompt_cache_key.map(|key| key.read(body.as_bytes()).into_owned());
+            assert_eq!(found.as_deref(), expected, "{body}");
+        }
+    }
+}
+
+#[test]
 fn the_number_of_completions_is_read() {
     let made = |body: &[u8], kind| scan(body, kind).map(|scanned| scanned.best_of);
     assert_eq!(made(br#"{"best_of":7}"#, Kind::Completions), Ok(Some(7)));
@@ -477,7 +495,7 @@ proptest! {
             "thread": value, "output_config": value, "max_tokens": 0});
         let text = if pretty { serde_json::to_string_pretty(&body) } else { serde_json::to_string(&body) };
         let scanned = scan(text.unwrap().as_bytes(), Kind::Messages);
-        prop_assert!(scanned.is_ok(), "{:?}", scanned);
+        prop_assert_eq!(scanned.is_ok(), !value.is_null(), "{:?}", scanned);
     }
 
     #[test]

@@ -43,6 +43,11 @@ impl Kind {
         matches!(self, Kind::ImageGenerations | Kind::ImageEdits)
     }
 
+    /// Returns whether it makes something that has a size.
+    pub(super) fn has_size(self) -> bool {
+        self.is_images() || self == Kind::VideoEdits
+    }
+
     pub(super) fn is_messages(self) -> bool {
         matches!(self, Kind::Messages | Kind::MessageTokens)
     }
@@ -116,6 +121,9 @@ pub struct MaxTokens {
 pub(super) const MAX_TOKENS: [&str; 3] =
     ["max_output_tokens", "max_completion_tokens", "max_tokens"];
 
+/// Seconds of the longest video that a request may ask for.
+pub const MOST_SECONDS: u32 = 3600;
+
 /// The field `background`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Background {
@@ -152,16 +160,31 @@ pub enum CacheMark {
     Hour,
 }
 
-/// The web searches that a request of Messages lets the server make.
+/// The tools that servers run themselves, and whose calls cost something.
+pub const SERVER_TOOLS: [&str; 4] =
+    ["web_search", "file_search", "code_interpreter", "image_generation"];
+
+/// The calls of a tool that a request lets the server make.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum WebSearches {
-    /// It offers no search.
+pub enum Calls {
+    /// It does not offer the tool.
     #[default]
     Absent,
-    /// At most this many, by `max_uses`.
+    /// At most this many, by `max_uses` of the tool or `max_tool_calls`.
     AtMost(u32),
-    /// A tool for searches has no `max_uses`.
+    /// Any number.
     Unbounded,
+}
+
+impl Calls {
+    /// Adds another tool of the same kind; `None` is one without a maximum.
+    pub(super) fn add(&mut self, most: Option<u32>) {
+        *self = match (*self, most) {
+            (Self::Unbounded, _) | (_, None) => Self::Unbounded,
+            (Self::Absent, Some(most)) => Self::AtMost(most),
+            (Self::AtMost(sum), Some(most)) => Self::AtMost(sum.saturating_add(most)),
+        };
+    }
 }
 
 /// The fields of a request that the gateway needs. `null` counts as absent.
@@ -181,8 +204,20 @@ pub struct Scanned {
     pub chars: u64,
     /// The mark for the prompt cache, of Messages.
     pub cache_mark: CacheMark,
-    /// The web searches of Messages.
-    pub web_searches: WebSearches,
+    /// The calls of the server's own tools, by [`SERVER_TOOLS`].
+    pub calls: [Calls; SERVER_TOOLS.len()],
+    /// `max_tool_calls`, of responses.
+    pub max_tool_calls: Option<u32>,
+    /// True if a chat searches the web whatever its model says: `web_search_options`.
+    pub searches: bool,
+    /// True if a chat has audio in its input or asks for it.
+    pub has_audio: bool,
+    /// `size`, of images and videos.
+    pub size: Option<Text>,
+    /// `quality`, of images.
+    pub quality: Option<Text>,
+    /// `seconds` of a video, from 1 to [`MOST_SECONDS`].
+    pub seconds: Option<u32>,
     /// True if the server keeps the message in a `thread`.
     pub is_kept: bool,
     /// A member that names other models to try, such as `fallbacks`.
@@ -197,6 +232,8 @@ pub struct Scanned {
     pub output_format: Option<Text>,
     /// `service_tier`.
     pub service_tier: Option<Text>,
+    /// `prompt_cache_key`, if it is a string.
+    pub prompt_cache_key: Option<Text>,
     /// `prompt_cache_retention`.
     pub prompt_cache_retention: Option<Text>,
     /// The range of that field.
@@ -280,6 +317,9 @@ pub enum Invalid {
         /// The field: `n` or `best_of`.
         param: &'static str,
     },
+    /// A duration that is not an integer from 1 to [`MOST_SECONDS`].
+    #[error("Invalid value for `seconds`: expected an integer from 1 to {MOST_SECONDS}.")]
+    Seconds,
 }
 
 impl From<Malformed> for Invalid {
@@ -296,6 +336,7 @@ impl Invalid {
             | Invalid::MaxTokens { param }
             | Invalid::Missing { param }
             | Invalid::Count { param } => Some(param),
+            Invalid::Seconds => Some("seconds"),
             _ => None,
         }
     }
@@ -310,9 +351,10 @@ impl Invalid {
             | Invalid::TooManyKeys => "invalid_json",
             Invalid::Type { .. } => "invalid_type",
             Invalid::Missing { .. } => "missing_required_parameter",
-            Invalid::TooManyFiles | Invalid::MaxTokens { .. } | Invalid::Count { .. } => {
-                "invalid_value"
-            }
+            Invalid::TooManyFiles
+            | Invalid::MaxTokens { .. }
+            | Invalid::Count { .. }
+            | Invalid::Seconds => "invalid_value",
         }
     }
 }

@@ -114,6 +114,7 @@ impl<'a> Scan<'a> {
         let mut first = true;
         while let Some(key) = cursor.next_key(&mut first)? {
             let name = cursor.decoded(key);
+            self.found.has_audio |= counted == Counted::Text && *name == *b"input_audio";
             if counted == Counted::All {
                 self.found.chars += cursor.scalars(key);
             }

@@ -14,10 +14,20 @@ pub struct Usage {
     pub cache_write_tokens: u32,
     /// The part of the input that was written to a cache for an hour.
     pub cache_write_1h_tokens: u32,
+    /// Of what was written to a cache for five minutes, the part whose time is not named.
+    pub cache_write_unnamed_tokens: u32,
+    /// The part of the input that is audio.
+    pub input_audio_tokens: u32,
+    /// The part of the input that is images.
+    pub input_image_tokens: u32,
     /// Output, with reasoning; 0 when absent, as for embeddings.
     pub output_tokens: u32,
     /// The part of the output that is known to be reasoning.
     pub reasoning_tokens: u32,
+    /// The part of the output that is audio.
+    pub output_audio_tokens: u32,
+    /// The part of the output that is images.
+    pub output_image_tokens: u32,
     /// Web searches that the server made.
     pub web_searches: u32,
     /// True if how much input there was is not said: what is known of it are parts.
@@ -46,10 +56,16 @@ pub(super) enum Count {
     CacheRead,
     /// Input that was written to a cache, likewise; all of it.
     CacheWrite,
+    /// Of that, what was written for five minutes.
+    CacheWrite5m,
     /// Of that, what was written for an hour.
     CacheWrite1h,
     /// Part of the input that was written to a cache, in the details of the input.
     Written,
+    InputAudio,
+    InputImage,
+    OutputAudio,
+    OutputImage,
     WebSearches,
 }
 
@@ -136,7 +152,8 @@ impl Draft {
             return Ok(None);
         }
         let (read, write_1h) = (number(Count::CacheRead), number(Count::CacheWrite1h));
-        let write = number(Count::CacheWrite).max(write_1h);
+        let named = number(Count::CacheWrite5m) + write_1h;
+        let write = number(Count::CacheWrite).max(named);
         let mut input = number(Count::Input);
         if !self.is_inclusive {
             input += read + write;
@@ -168,6 +185,11 @@ impl Draft {
             cached_input_tokens: narrow(cached),
             cache_write_tokens: narrow(write - write_1h),
             cache_write_1h_tokens: narrow(write_1h),
+            cache_write_unnamed_tokens: narrow(write - named),
+            input_audio_tokens: narrow(number(Count::InputAudio).min(input)),
+            input_image_tokens: narrow(number(Count::InputImage).min(input)),
+            output_audio_tokens: narrow(number(Count::OutputAudio).min(output)),
+            output_image_tokens: narrow(number(Count::OutputImage).min(output)),
             output_tokens: narrow(output),
             reasoning_tokens: narrow(reasoning),
             web_searches: narrow(number(Count::WebSearches)),

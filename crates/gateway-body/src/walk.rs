@@ -5,8 +5,9 @@ use memchr::memchr2;
 
 use super::estimate::eighths;
 use super::progress::Progress;
+use super::scanned::SERVER_TOOLS;
 use super::usage::{Draft, milliseconds};
-use super::watched::{Container, Field, field};
+use super::watched::{Container, Field, Reported, field};
 use super::words;
 
 /// Longest key, id or number that is kept, in bytes; longer ones are skipped.
@@ -37,6 +38,11 @@ pub(super) struct Seen {
     pub(super) data_entries: Option<u64>,
     pub(super) choices: Option<u64>,
     pub(super) duration_ms: Option<u64>,
+    pub(super) service_tier: Option<Box<str>>,
+    pub(super) size: Option<Box<str>>,
+    pub(super) quality: Option<Box<str>>,
+    /// Items that are calls of the server's own tools, by [`SERVER_TOOLS`].
+    pub(super) calls: [u32; SERVER_TOOLS.len()],
     /// True if the whole value was received.
     pub(super) closed: bool,
 }
@@ -136,7 +142,10 @@ impl Walk {
     #[cfg(test)]
     pub(super) fn held_bytes(&self) -> usize {
         let texts = [&self.seen.id, &self.seen.kind];
-        self.token.capacity() + texts.into_iter().flatten().map(String::capacity).sum::<usize>()
+        let reported = [&self.seen.service_tier, &self.seen.size, &self.seen.quality];
+        self.token.capacity()
+            + texts.into_iter().flatten().map(String::capacity).sum::<usize>()
+            + reported.into_iter().flatten().map(|text| text.len()).sum::<usize>()
     }
 
     pub(super) fn feed(&mut self, mut bytes: &[u8]) {
@@ -312,6 +321,7 @@ impl Walk {
                     _ => Use::Pass,
                 },
                 Field::Duration | Field::Number(_) | Field::Status => Use::Keep,
+                Field::Reported(_) | Field::Item => Use::Keep,
                 Field::Delta | Field::Text => Use::Count,
                 Field::Into(Container::Output | Container::Arguments) => Use::Count,
                 _ => Use::Pass,
@@ -446,6 +456,20 @@ impl Walk {
                 None => self.seen.kind = Some(text()),
             },
             Field::Status => self.seen.progress = Some(Progress::named(&self.token)),
+            Field::Reported(what) => {
+                let text = Some(text().into());
+                match what {
+                    Reported::ServiceTier => self.seen.service_tier = text,
+                    Reported::Size => self.seen.size = text,
+                    Reported::Quality => self.seen.quality = text,
+                }
+            }
+            Field::Item => {
+                let name = self.token.strip_suffix(b"_call").unwrap_or_default();
+                if let Some(tool) = SERVER_TOOLS.iter().position(|tool| tool.as_bytes() == name) {
+                    self.seen.calls[tool] = self.seen.calls[tool].saturating_add(1);
+                }
+            }
             Field::Duration => self.duration(),
             // A number in quotes is invalid.
             Field::Number(_) => self.draft().invalid = true,

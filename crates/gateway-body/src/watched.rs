@@ -30,6 +30,14 @@ pub(super) enum Container {
     Failure,
 }
 
+/// Members that say in which way an answer was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reported {
+    ServiceTier,
+    Size,
+    Quality,
+}
+
 /// The member whose value is next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Field {
@@ -38,6 +46,10 @@ pub(super) enum Field {
     Type,
     /// The progress of the answer.
     Status,
+    /// The way in which the answer was made.
+    Reported(Reported),
+    /// The type of an item of the output.
+    Item,
     Delta,
     /// The text of an error.
     Cause,
@@ -60,6 +72,7 @@ pub(super) fn field(container: Option<Container>, key: &[u8], whole: bool) -> Fi
             b"status" => Status,
             b"usage" | b"usageMetadata" => Into(Container::Usage),
             b"duration" => Duration,
+            b"service_tier" => Field::Reported(Reported::ServiceTier),
             b"error" => Into(Container::Failure),
             b"delta" => Delta,
             b"choices" => Into(Container::Choices),
@@ -67,6 +80,9 @@ pub(super) fn field(container: Option<Container>, key: &[u8], whole: bool) -> Fi
             b"output" | b"text" | b"candidates" if whole => Into(Container::Output),
             b"item" | b"content_block" | b"candidates" if !whole => Into(Container::Output),
             _ if at == Container::Response => Unwatched,
+            b"seconds" => Duration,
+            b"size" => Field::Reported(Reported::Size),
+            b"quality" => Field::Reported(Reported::Quality),
             b"data" => Into(Container::Data),
             b"response" | b"message" => Into(Container::Response),
             b"x_groq" | b"meta" => Into(Container::UsageHolder),
@@ -83,8 +99,10 @@ pub(super) fn field(container: Option<Container>, key: &[u8], whole: bool) -> Fi
             b"cache_read_input_tokens" | b"cacheReadInputTokens" => Number(Count::CacheRead),
             b"cache_creation_input_tokens" | b"cacheWriteInputTokens" => Number(Count::CacheWrite),
             b"prompt_cache_hit_tokens" | b"cachedContentTokenCount" => Number(Count::Cached),
-            b"input_tokens_details" | b"prompt_tokens_details" => Into(Container::InputDetails),
-            b"output_tokens_details" | b"completion_tokens_details" => {
+            b"input_tokens_details" | b"prompt_tokens_details" | b"input_token_details" => {
+                Into(Container::InputDetails)
+            }
+            b"output_tokens_details" | b"completion_tokens_details" | b"output_token_details" => {
                 Into(Container::OutputDetails)
             }
             b"cache_creation" => Into(Container::CacheWrites),
@@ -92,14 +110,20 @@ pub(super) fn field(container: Option<Container>, key: &[u8], whole: bool) -> Fi
             b"iterations" => Into(Container::Iterations),
             b"type" if container == Some(Container::Iteration) => Type,
             b"seconds" => Duration,
+            b"service_tier" => Field::Reported(Reported::ServiceTier),
             _ => Unwatched,
         },
         (Some(Container::InputDetails), b"cached_tokens") => Number(Count::Cached),
+        (Some(Container::InputDetails), b"audio_tokens") => Number(Count::InputAudio),
+        (Some(Container::InputDetails), b"image_tokens") => Number(Count::InputImage),
+        (Some(Container::OutputDetails), b"audio_tokens") => Number(Count::OutputAudio),
+        (Some(Container::OutputDetails), b"image_tokens") => Number(Count::OutputImage),
         (Some(Container::InputDetails), b"cache_write_tokens") => Number(Count::Written),
         (Some(Container::OutputDetails), b"reasoning_tokens" | b"thinking_tokens") => {
             Number(Count::Reasoning)
         }
         (Some(Container::CacheWrites), b"ephemeral_1h_input_tokens") => Number(Count::CacheWrite1h),
+        (Some(Container::CacheWrites), b"ephemeral_5m_input_tokens") => Number(Count::CacheWrite5m),
         (Some(Container::ServerTools), b"web_search_requests") => Number(Count::WebSearches),
         (Some(Container::Failure), b"message") => Cause,
         (Some(Container::Arguments), _) => Into(Container::Arguments),
@@ -111,6 +135,7 @@ pub(super) fn field(container: Option<Container>, key: &[u8], whole: bool) -> Fi
             b"finish_reason" | b"finishReason" | b"stop_reason",
         ) => Finish,
         (Some(Container::Choice), b"usage") => Into(Container::Usage),
+        (Some(Container::Output), b"type") => Field::Item,
         (Some(Container::Output | Container::Choice), key) if holds_output(key) => Text,
         _ => Unwatched,
     }

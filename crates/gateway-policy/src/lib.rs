@@ -3,6 +3,7 @@
 //! configuration file these are pure functions that never wait.
 
 pub mod announce;
+pub mod backends;
 pub mod dates;
 pub mod duration;
 pub mod environment;
@@ -10,6 +11,7 @@ pub mod error;
 pub mod headers;
 pub mod model_access;
 pub mod plan;
+pub mod price;
 pub mod refusal;
 pub mod settings;
 pub mod tenants;

@@ -138,7 +138,7 @@ impl Plan {
             };
             plan.add_limits(OF_PROJECT, &prefix, &limits);
         }
-        if model.price.is_some() || model.batch_price.is_some() {
+        if model.is_priced() {
             let tier = settings.tier(tier).monthly_limit;
             let most = organization.spend.hard.unwrap_or(u64::MAX).min(tier);
             plan.add(OF_MODEL, ORGANIZATION_SPEND, Dimension::Spend, Some(most));

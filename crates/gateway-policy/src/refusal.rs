@@ -154,11 +154,12 @@ fn spend_limit(
     }
 }
 
+/// An amount in cents, rounded up; exact below a cent.
 fn dollars(amount: u64) -> String {
-    let (whole, micros) = (amount / 1_000_000, amount % 1_000_000);
-    match micros % 10_000 {
-        0 => format!("${whole}.{:02}", micros / 10_000),
-        _ => format!("${whole}.{micros:06}"),
+    let cents = amount.div_ceil(10_000);
+    match amount {
+        1..10_000 => format!("$0.{amount:06}"),
+        _ => format!("${}.{:02}", cents / 100, cents % 100),
     }
 }
 
@@ -209,5 +210,26 @@ impl Facts {
             D::Spend => ("spend", "tokens", 1),
         };
         Self { whose, words, kind, unit }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::dollars;
+
+    #[test]
+    fn amounts_have_two_decimals_unless_they_are_below_a_cent() {
+        for (amount, expected) in [
+            (0, "$0.00"),
+            (1, "$0.000001"),
+            (9_999, "$0.009999"),
+            (10_000, "$0.01"),
+            (10_001, "$0.02"),
+            (9_886_543, "$9.89"),
+            (100_000_000, "$100.00"),
+            (u64::MAX, "$18446744073709.56"),
+        ] {
+            assert_eq!(dollars(amount), expected);
+        }
     }
 }

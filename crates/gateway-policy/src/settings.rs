@@ -1,14 +1,23 @@
 //! The gateway's configuration: one validated and resolved TOML file. All values that requests need
 //! are computed in advance; a reload creates new [`Settings`] and replaces the old ones as a whole.
 
+mod address;
+mod alerts;
 mod batches;
 mod catalog;
+mod context;
+mod date;
 mod error;
 mod file;
+mod metrics;
 mod models;
 mod pass_through;
 mod price;
+mod price_check;
 mod resolve;
+mod resolve_upstreams;
+mod secret_file;
+mod upstreams;
 mod wire;
 
 use std::fmt;
@@ -16,14 +25,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use alerts::Webhook;
 pub use batches::Batches;
-pub use catalog::{Catalog, LimitSet, Model, NO_MODEL, Shutdown, TierSettings};
+pub use catalog::{Catalog, DatedPrice, LimitSet, Model, NO_MODEL, Shutdown, TierSettings};
+pub use context::LoadContext;
 pub use error::{Error, ErrorKind};
 use hyper::Uri;
 use hyper::header::HeaderValue;
+pub use metrics::Metrics;
 pub use pass_through::PassThrough;
-pub use price::{Price, Quantities};
-pub use resolve::LoadContext;
+pub use upstreams::{Backend, BackendNetwork, HealthCheck, KeySource, Upstream};
 pub use wire::{DropMembers, KeyHeader};
 
 use crate::tenants::Tier;
@@ -47,12 +58,18 @@ pub struct Settings {
     pub pass_through: Vec<PassThrough>,
     /// Settings of batches.
     pub batches: Batches,
+    /// The receiver of spend alerts.
+    pub webhook: Option<Webhook>,
+    /// Settings of the metrics.
+    pub metrics: Metrics,
     /// The upstreams.
     pub upstreams: Vec<Arc<Upstream>>,
     /// The upstream of requests without a model; `None`: there are several and none is the default.
     pub default_upstream: Option<Arc<Upstream>>,
     /// Models and their limits.
     pub catalog: Catalog,
+    /// True if money counts: a model has a price, or the file sets a monthly limit of a tier.
+    pub counts_money: bool,
     /// By [`Tier`].
     pub tiers: [TierSettings; 6],
     /// First labels of host names that select a region, in lower case.
@@ -120,36 +137,6 @@ pub struct Server {
     pub drain: Duration,
     /// Time from a request in the background until its answer is settled, even if its end was not seen.
     pub background_expiry: Duration,
-}
-
-/// An upstream.
-#[derive(Debug)]
-pub struct Upstream {
-    /// Its name in the configuration.
-    pub name: Box<str>,
-    /// `https://host/v1`, without a trailing slash.
-    pub base: Base,
-    /// The bases of its regions.
-    pub regions: Vec<(Box<str>, Base)>,
-    /// Our credential for it.
-    pub key: Option<Secret>,
-    /// The header that has it.
-    pub key_header: KeyHeader,
-    /// Members that are removed from bodies.
-    pub drop_members: DropMembers,
-    /// Longest wait for the first byte of its response.
-    pub timeout: Duration,
-    /// Longest silence within its response.
-    pub idle_timeout: Duration,
-}
-
-impl Upstream {
-    /// Its base in a region, or outside of regions; `None` if it has none there.
-    #[must_use]
-    pub fn base_in(&self, region: Option<&str>) -> Option<&Base> {
-        let Some(region) = region else { return Some(&self.base) };
-        self.regions.iter().find(|(name, _)| **name == *region).map(|(_, base)| base)
-    }
 }
 
 /// The base URL of an upstream.

@@ -28,6 +28,8 @@ pub enum ErrorKind {
     },
     /// The row exists already, or a row that it refers to is missing.
     Conflict,
+    /// The journal of open requests cannot be used.
+    Journal,
     /// Any other error: in the statement, the file or its contents.
     Failed,
     /// A later version of the program wrote the store.
@@ -54,6 +56,10 @@ impl Error {
     /// The same call would fail again.
     pub fn failed(detail: impl Into<Cow<'static, str>>) -> Self {
         Self { detail: Some(detail.into()), ..Self::new(ErrorKind::Failed) }
+    }
+
+    pub(crate) fn journal(detail: impl Into<Cow<'static, str>>) -> Self {
+        Self { detail: Some(detail.into()), ..Self::new(ErrorKind::Journal) }
     }
 
     pub(crate) fn conflict(detail: impl Into<Cow<'static, str>>) -> Self {
@@ -115,6 +121,7 @@ impl fmt::Display for Error {
                 "statement {statement} of a transaction did not affect the expected rows"
             )?,
             ErrorKind::Conflict => f.write_str("the store rejects a row")?,
+            ErrorKind::Journal => f.write_str("the journal of open requests cannot be used")?,
             ErrorKind::Failed => f.write_str("the store reports an error")?,
             ErrorKind::NewerSchema { found, known } => {
                 write!(

@@ -1,8 +1,9 @@
 //! Stored state of the gateway: statements over SQLite or PostgreSQL, typed records, the directory
-//! of keys, and the usage ledger. It makes no decisions about requests.
+//! of keys, the usage ledger, and the journal of open requests. It makes no decisions about requests.
 
 pub mod database;
 pub mod directory;
+pub mod journal;
 pub mod ledger;
 pub mod records;
 

@@ -1,7 +1,10 @@
 //! Typed functions over statements, one file per resource. A change that caches must see adds its
-//! row to `changes` in the same transaction. This module neither caches nor decides about requests.
+//! row to `changes` in the same transaction, and one by an administrator its row to the audit log. This module neither caches nor decides about requests.
 
 pub mod admin_keys;
+pub mod audit;
+mod audit_events;
+pub mod audit_logs;
 pub mod batch_lines;
 pub mod batch_queue;
 pub mod batches;
@@ -14,6 +17,7 @@ pub mod keys;
 pub mod later_answers;
 mod model_permissions;
 pub mod organizations;
+pub mod outbox;
 pub mod owned_objects;
 mod page;
 pub mod payments;
@@ -29,17 +33,18 @@ use ratelimit::Micros;
 
 use crate::database::{Database, Statement};
 use crate::{Error, ErrorKind};
-use gateway_policy::dates::seconds;
+use gateway_policy::dates::{month, seconds};
 
 /// The default organization, which exists from the first start.
 pub const DEFAULT_ORGANIZATION: &str = "org-default";
 
-/// Deletes old rows: responses, expired files, and the numbers of ledger writers that ended a week
+/// Deletes old rows: responses, expired files, the marks of alerts of earlier months, and the numbers of ledger writers that ended a week
 /// ago. Deletes few rows per call; call it about once a minute, on any node.
 ///
 /// # Errors
 /// See [`Error`].
 pub async fn prune(database: &Database, now: Micros) -> Result<(), Error> {
+    outbox::prune(database, month(now).saturating_sub(1)).await?;
     let now = seconds(now);
     responses::prune(database, now).await?;
     files::prune(database, now).await?;

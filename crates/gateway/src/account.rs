@@ -2,19 +2,25 @@
 //! usage or when the account is dropped (specification: What the service does).
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::histogram::Histogram;
 use ratelimit::RequestId;
 
 use crate::bill::{Bill, End, Terms};
 use crate::calibration::Ratio;
 use crate::later_kind::LaterKind;
+use crate::metrics::OfModel;
 use crate::settlement::{self, Origin};
 use crate::state::Gateway;
 use crate::traces;
-use gateway_body::Usage;
-use gateway_policy::plan::{Demand, Plan};
-use gateway_policy::settings::{Model, Price};
+use gateway_body::{Outcome, Usage};
+use gateway_policy::plan::{Demand, Dimension, Plan};
+use gateway_policy::price::{Asked, Price, Quantities};
+use gateway_policy::settings::{Backend, Model};
 use gateway_policy::tenants::Caller;
+use gateway_store::journal::OpenRequest;
 use gateway_store::ledger::{Endpoint, Entry};
 
 /// The reservation of a request. It is settled once: by [`Account::close`], or when it is dropped.
@@ -23,7 +29,12 @@ pub(crate) struct Account {
     facts: Facts,
     /// The reserved cost.
     reserved: u64,
-    settled: bool,
+    /// True once output of the model was seen.
+    has_output: bool,
+    /// The request in the journal, until it is settled.
+    request: Option<OpenRequest>,
+    /// The tokens of the model's text, for what the journal has of it.
+    ratio: Ratio,
 }
 
 /// The properties of a reservation.
@@ -48,10 +59,16 @@ pub(crate) struct Facts {
     pub(crate) received: ratelimit::Micros,
     /// Set if the answer may come later than the response.
     pub(crate) later: Option<ComesLater>,
-    /// The price of its tokens.
-    pub(crate) price: Option<Price>,
+    /// Its price, that of the moment of its admission.
+    pub(crate) price: Option<Arc<Price>>,
+    /// The parts of the request that the price depends on.
+    pub(crate) asked: Asked,
+    /// The most that it may use, for which money is reserved.
+    pub(crate) bound: Quantities,
     /// True if it is a line of a batch.
     pub(crate) batch: bool,
+    /// The backend that got it last.
+    pub(crate) backend: Option<Arc<Backend>>,
     /// Its span, if it is traced.
     pub(crate) trace: Option<Traced>,
 }
@@ -77,10 +94,28 @@ pub(crate) struct Traced {
 impl Account {
     /// Opens an account for a reservation.
     #[must_use]
-    pub(crate) fn open(gateway: &Arc<Gateway>, facts: Facts) -> Self {
+    pub(crate) fn open(gateway: &Arc<Gateway>, facts: Facts, request: OpenRequest) -> Self {
         gateway.metrics.open.inc();
-        let reserved = facts.demand.cost;
-        Self { gateway: Arc::clone(gateway), facts, reserved, settled: false }
+        let (reserved, ratio) = (facts.demand.cost, gateway.calibration.ratio(&facts.model.name));
+        let (gateway, request) = (Arc::clone(gateway), Some(request));
+        let mut account = Self { gateway, facts, reserved, has_output: false, request, ratio };
+        account.note(Outcome::default());
+        account
+    }
+
+    /// Notes in the journal what was seen of the answer: that is settled if this process is killed.
+    pub(crate) fn note(&mut self, seen: Outcome) {
+        let end = End::killed(seen);
+        let bill = Bill::new(&self.facts.terms(self.ratio), &end);
+        let held = if self.facts.draws_money() { self.reserved } else { 0 };
+        if let Some(request) = &mut self.request {
+            request.note(&settlement::figures(&end, &bill, self.facts.received, held));
+        }
+    }
+
+    /// Notes in the journal that the store may have the account.
+    pub(crate) fn may_be_kept(&mut self) {
+        self.request.iter_mut().for_each(OpenRequest::may_come_later);
     }
 
     /// Settles the account.
@@ -88,9 +123,33 @@ impl Account {
         self.settle(end);
     }
 
+    /// Notes the backend that gets the request.
+    pub(crate) fn is_sent_to(&mut self, backend: &Arc<Backend>) {
+        self.facts.backend = Some(Arc::clone(backend));
+    }
+
     /// Notes that the output does not show in the answer's text: without a usage, this much is charged.
     pub(crate) fn hides_output(&mut self, most_output: u64) {
         self.facts.unseen_output = most_output;
+        self.note(Outcome::default());
+    }
+
+    /// Notes that the stream has output of the model: the first time, it is measured.
+    pub(crate) fn sees_output(&mut self) {
+        if !std::mem::replace(&mut self.has_output, true) {
+            self.measure(&self.gateway.metrics.first_token);
+        }
+    }
+
+    /// Adds the time since the request was received. A line of a batch waits for no client.
+    fn measure(&self, of: &Family<OfModel, Histogram>) {
+        if self.facts.batch {
+            return;
+        }
+        let took = self.gateway.clock.now().saturating_sub(self.facts.received);
+        let model = self.facts.model.name.to_string();
+        let seconds = Duration::from_micros(took).as_secs_f64();
+        of.get_or_create(&OfModel { model }).observe(seconds);
     }
 
     /// Lowers the reserved cost, now that the upstream has reported the input of an answer that goes on. Only for a
@@ -105,10 +164,19 @@ impl Account {
             return;
         }
         self.reserved = bound;
+        if self.facts.draws_money() {
+            self.request.iter_mut().for_each(|request| request.lower(bound));
+        }
         let (gateway, facts) = (&self.gateway, &self.facts);
         let to = facts.plan.cost_alone(&facts.demand, bound);
         let (organization, now) = (&*facts.caller.organization.id, gateway.clock.now());
         gateway.limits.shrink(organization, facts.request, &to, now);
+    }
+
+    /// Notes what its price depends on, and the most that it may use.
+    pub(crate) fn asks(&mut self, asked: Asked, bound: Quantities) {
+        self.facts.asked = asked;
+        self.facts.bound = bound;
     }
 
     /// Notes that the answer may come later than the response, up to that many output tokens.
@@ -120,12 +188,13 @@ impl Account {
     /// Ends the account without settling it: the store has what settles it later, and until then what is reserved
     /// counts as used.
     pub(crate) fn hand_over(mut self, status: u16) {
-        self.settled = true;
+        let request = self.request.take();
         let (gateway, facts) = (&self.gateway, &mut self.facts);
         gateway.metrics.open.dec();
         let now = gateway.clock.now();
         let kept = vec![None; facts.plan.meters(&facts.demand).count()];
         gateway.limits.settle(&facts.caller.organization.id, facts.request, &kept, now);
+        request.into_iter().for_each(OpenRequest::free);
         if let Some(traced) = facts.trace.take() {
             gateway.traces.record(traced.without_usage(status, now));
         }
@@ -144,11 +213,10 @@ impl Account {
     }
 
     fn settle(&mut self, end: End) {
-        if std::mem::replace(&mut self.settled, true) {
-            return;
-        }
+        let Some(mut request) = self.request.take() else { return };
         let (gateway, facts) = (&self.gateway, &self.facts);
         gateway.metrics.open.dec();
+        self.measure(&gateway.metrics.duration);
         let terms = facts.terms(match end.counts_text() {
             true => gateway.calibration.ratio(&facts.model.name),
             false => Ratio::default(),
@@ -160,23 +228,25 @@ impl Account {
         let now = gateway.clock.now();
         let settlement = facts.plan.settlement(&facts.demand, &bill.consumed());
         let organization = &*facts.caller.organization.id;
-        gateway.limits.settle(organization, facts.request, &settlement, now);
         let entry = facts.origin().entry(&end, &bill, now);
+        // First, so that no reservation that is settled seems open in the journal.
+        request.end(&entry);
+        gateway.limits.settle(organization, facts.request, &settlement, now);
         settlement::count(&gateway.metrics, &entry, &bill);
         settlement::log(&entry, &facts.model.upstream.name, &end);
         if let Some(traced) = &facts.trace {
             gateway.traces.record(traced.span(&entry));
         }
         gateway.spend.settled(&facts.caller, entry.cost);
-        gateway.ledger.record(entry);
+        gateway.ledger.settle(entry, request);
     }
 }
 
 impl Drop for Account {
     /// The request was dropped; the upstream may have started.
     fn drop(&mut self) {
-        if !self.settled {
-            self.settle(self.gateway.dropped(gateway_body::Outcome::default()));
+        if self.request.is_some() {
+            self.settle(self.gateway.dropped(Outcome::default()));
         }
     }
 }
@@ -219,12 +289,19 @@ impl Traced {
 }
 
 impl Facts {
+    /// Returns whether its cost is reserved on a limit of spend.
+    pub(crate) fn draws_money(&self) -> bool {
+        self.plan.meters(&self.demand).any(|meter| meter.dimension == Dimension::Spend)
+    }
+
     fn terms(&self, ratio: Ratio) -> Terms {
         Terms {
             demand: self.demand,
             input_estimate: self.input_estimate,
             unseen_output: self.unseen_output,
-            price: self.price,
+            price: self.price.clone(),
+            asked: self.asked.clone(),
+            bound: self.bound,
             most_reported: self.model.max_reported_tokens,
             ratio,
         }
@@ -237,6 +314,7 @@ impl Facts {
             project: self.caller.project.id.clone(),
             key: self.caller.key.clone(),
             model: self.model.name.clone(),
+            backend: self.backend.as_ref().map(|backend| backend.label.clone()).unwrap_or_default(),
             endpoint: self.endpoint,
             batch: self.batch,
         }

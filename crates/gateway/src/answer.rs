@@ -14,13 +14,14 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, Sleep, Timeout};
 
 use crate::account::Account;
+use crate::backends::{Lease, LiveBackend};
 use crate::bill::End;
+use crate::dispatch::count_failure;
 use crate::later::{self, Follow, may_come_later};
 use crate::metrics::{Answered, Metrics};
 use crate::state::Gateway;
 use crate::upstream::{DecodedBody, Redactor};
 use gateway_body::{Outcome, Progress, Reader, UsageFilter};
-use gateway_policy::settings::Upstream;
 use gateway_store::ledger::Ended;
 
 /// The body of a response.
@@ -59,7 +60,9 @@ pub(crate) struct ForwardedAnswer {
     watch: Watch,
     redactor: Redactor,
     /// Where it comes from.
-    origin: Arc<Upstream>,
+    origin: Arc<LiveBackend>,
+    /// The place there, until its end.
+    lease: Option<Lease>,
     account: Option<Account>,
     /// True if the store has the account.
     is_kept: bool,
@@ -96,7 +99,7 @@ impl ForwardedAnswer {
     pub(crate) fn new(
         (upstream, first): (DecodedBody, Option<Bytes>),
         watch: Watch,
-        account: Account,
+        (account, lease): (Account, Lease),
         status: u16,
         patience: Duration,
         on_id: Option<OnObjectId>,
@@ -118,7 +121,8 @@ impl ForwardedAnswer {
             ready: VecDeque::new(),
             watch,
             redactor: Redactor::default(),
-            origin: Arc::clone(&account.facts().model.upstream),
+            origin: Arc::clone(lease.live()),
+            lease: Some(lease),
             account: Some(account),
             is_kept: false,
             follow: None,
@@ -143,31 +147,39 @@ impl ForwardedAnswer {
     }
 
     fn take_in(&mut self, piece: Bytes) {
-        let (id, usage) = match &mut self.watch {
+        let (id, usage, has_output, seen) = match &mut self.watch {
             Watch::Nothing => {
                 self.ready.push_back(piece);
                 return;
             }
             Watch::Usage(reader) => {
                 reader.feed(&piece);
-                let shown = self.redactor.redact(&self.origin, piece);
+                let shown = self.redactor.redact(|| self.origin.mask(), piece);
                 self.ready.push_back(shown);
-                (reader.id(), reader.usage_so_far())
+                let has_output = reader.is_events() && reader.has_output();
+                (reader.id(), reader.usage_so_far(), has_output, Some(reader.so_far()))
             }
             Watch::Following(reader, _) => {
                 reader.feed(&piece);
-                let shown = self.redactor.redact(&self.origin, piece);
+                let shown = self.redactor.redact(|| self.origin.mask(), piece);
                 self.ready.push_back(shown);
-                (None, None)
+                (None, None, false, None)
             }
             Watch::Removing(filter) => {
                 let mut out = Vec::new();
                 filter.feed(piece, &mut out);
                 let (redactor, origin) = (&mut self.redactor, &self.origin);
-                self.ready.extend(out.into_iter().map(|piece| redactor.redact(origin, piece)));
-                (filter.id(), filter.usage_so_far())
+                self.ready
+                    .extend(out.into_iter().map(|piece| redactor.redact(|| origin.mask(), piece)));
+                (filter.id(), filter.usage_so_far(), filter.has_output(), Some(filter.so_far()))
             }
         };
+        if let (true, Some(account)) = (has_output, &mut self.account) {
+            account.sees_output();
+        }
+        if let (Some(seen), Some(account)) = (seen, &mut self.account) {
+            account.note(seen);
+        }
         if let (Some(usage), Some(account)) = (usage, &mut self.account) {
             account.lower_reservation(&usage);
         }
@@ -229,13 +241,27 @@ impl ForwardedAnswer {
 
     /// Handles the end of the upstream's body.
     fn end(&mut self) {
-        let outcome = self.finish_watching();
+        if let Some(lease) = &mut self.lease {
+            lease.succeeded();
+        }
+        let mut outcome = self.finish_watching();
+        // An answer that usually comes later may have failed already.
+        let may_fail = self.account.as_ref().is_some_and(|one| one.facts().later.is_some());
+        if let Some(outcome) = outcome.as_mut().filter(|_| may_fail) {
+            outcome.failed |=
+                matches!(outcome.progress, Some(Progress::Failed | Progress::Expired));
+        }
         self.ready.extend(self.redactor.finish());
         let status = self.status;
         self.settle(outcome, |_, outcome| End::answered(status, outcome));
     }
 
     fn abort(&mut self, ended: Ended, cause: String) {
+        if let (Some(lease), Some(account)) = (&mut self.lease, &self.account) {
+            let reason = if ended == Ended::Stalled { "timeout" } else { "cut" };
+            count_failure(account.gateway(), lease.live(), reason);
+            lease.failed(&cause);
+        }
         let outcome = self.finish_watching();
         self.settle(outcome, |_, outcome| End::broken(ended, cause, outcome.unwrap_or_default()));
     }
@@ -246,6 +272,8 @@ impl ForwardedAnswer {
         end: impl FnOnce(&Gateway, Option<Outcome>) -> End,
     ) {
         self.ended = true;
+        // The place is free for the next request.
+        drop(self.lease.take());
         let outcome = match outcome {
             Some(outcome) if self.account.is_none() => {
                 // The end of an answer that the store keeps, or of what was seen of it.
@@ -279,7 +307,8 @@ impl ForwardedAnswer {
                 let mut rest = Vec::new();
                 let outcome = filter.finish(&mut rest);
                 let (redactor, origin) = (&mut self.redactor, &self.origin);
-                self.ready.extend(rest.into_iter().map(|piece| redactor.redact(origin, piece)));
+                self.ready
+                    .extend(rest.into_iter().map(|piece| redactor.redact(|| origin.mask(), piece)));
                 Some(outcome)
             }
         }

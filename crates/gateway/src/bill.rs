@@ -4,12 +4,19 @@
 //! A usage that the upstream reports counts, and the text that came after it. Without one, the estimated input counts
 //! and the text that was received, however the answer ended and whatever was reserved.
 
+use std::sync::Arc;
+
 use gateway_body::{Outcome, Usage};
 use gateway_policy::plan::{Consumed, Demand};
-use gateway_policy::settings::{Price, Quantities};
+use gateway_policy::price::{Asked, Price, Quantities, Reported, TOOLS};
 use gateway_store::ledger::Ended;
 
 use crate::calibration::Ratio;
+
+/// Times by which audio may be longer than its bytes suggest: beyond, what an answer tells is not believed.
+const LONGEST_AUDIO: u64 = 32;
+/// Most calls of a tool of the server that an answer is believed, if it was not allowed more.
+const MOST_CALLS: u64 = 1000;
 
 /// The end of a request.
 #[derive(Debug)]
@@ -61,6 +68,11 @@ impl End {
         Self { ended, status: status_of(ended), outcome: Some(outcome), cause: Some(cause) }
     }
 
+    /// The end of an answer of which this much was seen, if this process is killed now.
+    pub(crate) fn killed(seen: Outcome) -> Self {
+        Self::broken(Ended::Killed, String::new(), seen)
+    }
+
     /// Returns whether text that no usage counts is charged.
     pub(crate) fn counts_text(&self) -> bool {
         self.outcome.as_ref().is_some_and(|outcome| {
@@ -80,21 +92,25 @@ fn status_of(ended: Ended) -> u16 {
         Ended::Complete => 200,
         Ended::ClientGone => 499,
         Ended::Cut | Ended::ErrorReported | Ended::Failed => 502,
-        Ended::Drained => 503,
+        Ended::Drained | Ended::Killed => 503,
         Ended::Stalled => 504,
     }
 }
 
 /// The terms by which a request is charged.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Terms {
     /// The reservation: its images and audio of an answer that does not report them.
     pub(crate) demand: Demand,
+    /// The parts of the request that its price depends on.
+    pub(crate) asked: Asked,
+    /// The most that it may use, for which money is reserved.
+    pub(crate) bound: Quantities,
     /// Estimated input tokens.
     pub(crate) input_estimate: u64,
     /// Output tokens that are charged, without a usage, for output that does not show in the answer's text.
     pub(crate) unseen_output: u64,
-    pub(crate) price: Option<Price>,
+    pub(crate) price: Option<Arc<Price>>,
     /// Larger numbers of tokens in a usage are not believed.
     pub(crate) most_reported: u64,
     /// Tokens of the model's text.
@@ -109,31 +125,46 @@ impl Terms {
         let is_believed =
             u64::from(usage.input_tokens.max(usage.output_tokens)) <= self.most_reported;
         let is_known = is_believed && !usage.lacks_input;
-        let Some(price) = self.price.filter(|_| is_known) else { return reserved };
-        let estimated = price.cost_of(&Quantities::of_tokens(self.input_estimate, 0));
-        let input = price.cost_of(&Quantities { output: 0, ..quantities(usage) });
-        // Each of the three is rounded up.
-        reserved.saturating_sub(estimated).saturating_add(input).saturating_add(1).min(reserved)
+        match &self.price {
+            Some(price) if is_known => {
+                let known = quantities(usage, &self.asked);
+                price.most_with_input(&known, &self.bound, &self.asked).min(reserved)
+            }
+            _ => reserved,
+        }
     }
 }
 
-fn quantities(usage: &Usage) -> Quantities {
+/// The tokens and searches of a usage. Input that was written to a cache for a time that it does not name was written for
+/// the longest time that the request marked.
+fn quantities(usage: &Usage, asked: &Asked) -> Quantities {
+    let unnamed = if asked.marks_hour { usage.cache_write_unnamed_tokens } else { 0 };
+    let mut calls = [0; TOOLS.len()];
+    calls[0] = usage.web_searches.into();
     Quantities {
         input: usage.input_tokens.into(),
         cached: usage.cached_input_tokens.into(),
-        cache_write: usage.cache_write_tokens.into(),
-        cache_write_1h: usage.cache_write_1h_tokens.into(),
+        cache_write: usage.cache_write_tokens.saturating_sub(unnamed).into(),
+        cache_write_1h: u64::from(usage.cache_write_1h_tokens) + u64::from(unnamed),
+        input_audio: usage.input_audio_tokens.into(),
+        input_image: usage.input_image_tokens.into(),
         output: usage.output_tokens.into(),
-        web_searches: usage.web_searches.into(),
+        output_audio: usage.output_audio_tokens.into(),
+        output_image: usage.output_image_tokens.into(),
+        calls,
+        ..Quantities::default()
     }
+}
+
+/// A count that an answer tells, of something of which the request asked for `reserved`: no more than that.
+fn within(count: Option<u64>, reserved: u64) -> u64 {
+    count.map_or(reserved, |count| count.min(reserved))
 }
 
 /// The charge for a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Bill {
     pub(crate) used: Quantities,
-    pub(crate) images: u64,
-    pub(crate) audio_milliseconds: u64,
     pub(crate) cost: u64,
     /// True if the upstream reported a usage that cannot be believed.
     pub(crate) usage_invalid: bool,
@@ -146,7 +177,7 @@ impl Bill {
         let reported = outcome.usage.filter(|usage| {
             u64::from(usage.input_tokens.max(usage.output_tokens)) <= terms.most_reported
         });
-        let used = match reported {
+        let mut used = match &reported {
             Some(usage) => Quantities {
                 input: match usage.lacks_input {
                     true => terms.input_estimate.max(usage.input_tokens.into()),
@@ -155,32 +186,47 @@ impl Bill {
                 // Some servers report the usage so far with each event, or first the input alone.
                 output: u64::from(usage.output_tokens)
                     + terms.ratio.tokens(outcome.eighths_after_usage),
-                ..quantities(&usage)
+                ..quantities(usage, &terms.asked)
             },
             None => {
                 let received = terms.ratio.tokens(outcome.output_eighths);
                 Quantities::of_tokens(terms.input_estimate, received.max(terms.unseen_output))
             }
         };
-        let seen = |count: Option<u64>, reserved: u64| match count {
-            Some(count) if reserved > 0 && is_whole => count,
-            _ => reserved,
-        };
-        Self {
-            used,
-            images: seen(outcome.data_entries, terms.demand.images),
-            audio_milliseconds: seen(outcome.duration_ms, terms.demand.audio_milliseconds),
-            cost: terms.price.map_or(0, |price| price.cost_of(&used)),
-            usage_invalid: outcome.usage_invalid || reported != outcome.usage,
+        let most = terms.bound.calls.map(|bound| bound.max(MOST_CALLS));
+        for ((used, seen), most) in used.calls.iter_mut().zip(outcome.calls).zip(most) {
+            *used = (*used).max(seen.into()).min(most);
         }
+        used.calls[0] = used.calls[0].max(terms.asked.sure_searches);
+        let (images, duration) = match is_whole {
+            true => (outcome.data_entries, outcome.duration_ms),
+            false => (None, None),
+        };
+        let audio = terms.demand.audio_milliseconds;
+        // Compressed audio may be longer than its length suggests.
+        let duration_ok = duration.filter(|length| *length <= audio.saturating_mul(LONGEST_AUDIO));
+        used.images = within(images, terms.demand.images);
+        used.audio_milliseconds = duration_ok.unwrap_or(audio);
+        used.video_milliseconds = within(duration, terms.asked.video_milliseconds);
+        // `auto` tells nothing.
+        let tells = |text: &Option<Box<str>>| text.clone().filter(|text| **text != *"auto");
+        let tells = Reported {
+            tier: tells(&outcome.service_tier),
+            size: tells(&outcome.size),
+            quality: tells(&outcome.quality),
+        };
+        let cost =
+            terms.price.as_ref().map_or(0, |price| price.cost_of(&used, &terms.asked, &tells));
+        let usage_invalid = outcome.usage_invalid || reported != outcome.usage;
+        Self { used, cost, usage_invalid }
     }
 
     /// The draws on the limits.
     pub(crate) fn consumed(&self) -> Consumed {
         Consumed {
             tokens: self.used.tokens(),
-            images: self.images,
-            audio_milliseconds: self.audio_milliseconds,
+            images: self.used.images,
+            audio_milliseconds: self.used.audio_milliseconds,
             cost: self.cost,
         }
     }

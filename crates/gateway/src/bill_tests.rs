@@ -1,18 +1,32 @@
 //! Charges for all ways in which an answer ends.
 
 use gateway_body::{Reader, Usage, tokens};
+use gateway_policy::price::{Rates, TokenPrices};
 use proptest::prelude::*;
 
 use super::*;
 
-const PRICE: Price = Price {
-    input: 3,
-    cached_input: 1,
-    cache_write: 4,
-    cache_write_1h: 6,
-    output: 15_000_001,
-    web_search: 10_000,
-};
+fn price() -> Price {
+    let rates = Rates {
+        input: 3,
+        cached_input: 1,
+        cache_write: 4,
+        cache_write_1h: 6,
+        output: 15_000_001,
+        ..Rates::default()
+    };
+    Price { calls: [Some(10_000), None, None, None], ..Price::from(rates) }
+}
+
+fn cost_of(used: &Quantities) -> u64 {
+    price().cost_of(used, &Asked::default(), &Reported::default())
+}
+
+fn searches(count: u64) -> [u64; TOOLS.len()] {
+    let mut calls = [0; TOOLS.len()];
+    calls[0] = count;
+    calls
+}
 
 fn terms(ratio: Ratio) -> Terms {
     Terms {
@@ -25,7 +39,9 @@ fn terms(ratio: Ratio) -> Terms {
         },
         input_estimate: 40,
         unseen_output: 0,
-        price: Some(PRICE),
+        asked: Asked::default(),
+        bound: Quantities::default(),
+        price: Some(price().into()),
         most_reported: 1_000_000,
         ratio,
     }
@@ -42,7 +58,7 @@ fn usage() -> impl Strategy<Value = Option<Usage>> {
             output_tokens: output,
             reasoning_tokens: 0,
             web_searches: searches,
-            lacks_input: false,
+            ..Usage::default()
         })
     })
 }
@@ -80,9 +96,9 @@ proptest! {
     fn tokens_and_cost_agree_for_every_end(end in end()) {
         let bill = Bill::new(&terms(Ratio::default()), &end);
         let taken = bill.consumed();
-        prop_assert_eq!(bill.cost, PRICE.cost_of(&bill.used));
+        prop_assert_eq!(bill.cost, cost_of(&bill.used));
         prop_assert_eq!(taken.tokens, bill.used.input + bill.used.output);
-        prop_assert_eq!((taken.cost, taken.images), (bill.cost, bill.images));
+        prop_assert_eq!((taken.cost, taken.images), (bill.cost, bill.used.images));
         let is_bad = end.ended != Ended::Complete;
         prop_assert!(!is_bad || end.status >= 400, "{:?}", end);
         let Some(outcome) = &end.outcome else {
@@ -150,7 +166,9 @@ fn a_cut_stream_of_messages_has_its_exact_input() {
         cache_write: 100,
         cache_write_1h: 200,
         output: 1 + 2,
-        web_searches: 0,
+        images: 2,
+        audio_milliseconds: 900,
+        ..Quantities::default()
     };
     assert_eq!(bill.used, used);
     let delta = r#"{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":7,
@@ -159,8 +177,8 @@ fn a_cut_stream_of_messages_has_its_exact_input() {
     let delta = delta.replace('\n', " ");
     let (end, bill) = bill_of(&[&start, text, &delta, r#"{"type":"message_stop"}"#], false);
     assert_eq!(end.ended, Ended::Complete);
-    assert_eq!(bill.used, Quantities { input: 1810, output: 27, web_searches: 2, ..used },);
-    assert_eq!(bill.cost, PRICE.cost_of(&bill.used));
+    assert_eq!(bill.used, Quantities { input: 1810, output: 27, calls: searches(2), ..used });
+    assert_eq!(bill.cost, cost_of(&bill.used));
 }
 
 #[test]
@@ -229,10 +247,12 @@ proptest! {
     fn a_known_input_bounds_the_cost(
         (estimate, most_output) in (0_u64..5000, 0_u64..5000), reported in usage(), part in 0.0..=1.0,
     ) {
-        let reserved = PRICE.cost_of(&Quantities::of_tokens(estimate, most_output));
+        let most = Quantities::of_tokens(estimate, most_output);
+        let reserved = price().most(&most, &Asked::default());
         let terms = Terms {
             demand: Demand { cost: reserved, ..Demand::default() },
             input_estimate: estimate,
+            bound: most,
             ..terms(Ratio::default())
         };
         let output = (part * most_output as f64) as u32;
@@ -241,12 +261,12 @@ proptest! {
         };
         let bound = terms.bound(&usage);
         prop_assert!(bound <= reserved);
-        let cost = PRICE.cost_of(&quantities(&usage));
+        let cost = cost_of(&quantities(&usage, &Asked::default()));
         prop_assert!(bound >= cost.min(reserved), "{bound} of {reserved}, and it costs {cost}");
         // What is not believed, or has no price, bounds nothing.
         let huge = Usage { input_tokens: 1_000_001, ..usage };
         prop_assert_eq!(terms.bound(&huge), reserved);
-        prop_assert_eq!(Terms { price: None, ..terms }.bound(&usage), reserved);
+        prop_assert_eq!(Terms { price: None, ..terms.clone() }.bound(&usage), reserved);
         prop_assert_eq!(terms.bound(&Usage { lacks_input: true, ..usage }), reserved);
     }
 }
@@ -256,15 +276,148 @@ fn a_cached_input_frees_what_it_does_not_cost() {
     let terms = Terms {
         demand: Demand { cost: 1000, ..Demand::default() },
         input_estimate: 300,
-        price: Some(Price {
+        bound: Quantities::of_tokens(300, 100),
+        price: Some(Arc::new(Price::from(Rates {
             input: 3_000_000,
             cached_input: 300_000,
             output: 1_000_000,
-            ..Price::default()
-        }),
+            ..Rates::default()
+        }))),
         ..terms(Ratio::default())
     };
-    // 900 of the estimate; then 60 cached, and 20 not.
+    // 900 of the estimate; then 200 cached, and 20 not.
     let usage = Usage { input_tokens: 220, cached_input_tokens: 200, ..Usage::default() };
-    assert_eq!(terms.bound(&usage), 1000 - 900 + 60 + 60 + 1);
+    assert_eq!(terms.bound(&usage), 1000 - 900 + 60 + 60);
+}
+
+/// A usage of Messages that wrote 300 tokens to a cache.
+fn written(split: &str) -> String {
+    format!(
+        "{{\"type\":\"message_start\",\"message\":{{\"id\":\"m\",\"usage\":{{\"input_tokens\":10,\
+         \"cache_creation_input_tokens\":300,{split}\"output_tokens\":1}}}}}}"
+    )
+}
+
+#[test]
+fn writes_to_a_cache_without_a_named_time_cost_what_the_request_marked() {
+    let hour = Asked { marks_cache: true, marks_hour: true, ..Asked::default() };
+    let five = Asked { marks_hour: false, ..hour.clone() };
+    for (split, asked, expected) in [
+        ("", &hour, (0, 300)),
+        ("", &five, (300, 0)),
+        ("", &Asked::default(), (300, 0)),
+        (r#""cache_creation":{"ephemeral_5m_input_tokens":300},"#, &hour, (300, 0)),
+        (r#""cache_creation":{"ephemeral_1h_input_tokens":300},"#, &five, (0, 300)),
+        // A part of it has no time.
+        (r#""cache_creation":{"ephemeral_5m_input_tokens":100},"#, &hour, (100, 200)),
+        (r#""cache_creation":{},"#, &hour, (0, 300)),
+        (r#""cache_creation":null,"#, &hour, (0, 300)),
+    ] {
+        let mut reader = Reader::events();
+        reader.feed(format!("data: {}\n\n", written(split)).as_bytes());
+        let end = End::broken(Ended::Cut, String::new(), reader.finish());
+        let bill = Bill::new(&Terms { asked: asked.clone(), ..terms(Ratio::default()) }, &end);
+        assert_eq!(
+            (bill.used.cache_write, bill.used.cache_write_1h),
+            expected,
+            "{split} {asked:?}"
+        );
+        assert_eq!(bill.used.input, 310);
+    }
+}
+
+#[test]
+fn an_answer_cannot_tell_more_than_was_asked_for() {
+    let video = Asked { video_milliseconds: 8000, ..Asked::default() };
+    let terms = Terms { asked: video, ..terms(Ratio::default()) };
+    for (images, duration, is_whole, expected) in [
+        (None, None, true, (2, 900, 8000)),
+        (Some(1), Some(700), true, (1, 700, 700)),
+        (Some(0), Some(0), true, (0, 0, 0)),
+        (Some(1000), Some(900 * 32), true, (2, 900 * 32, 8000)),
+        (Some(1000), Some(900 * 32 + 1), true, (2, 900, 8000)),
+        (Some(u64::MAX), Some(u64::MAX), true, (2, 900, 8000)),
+        (Some(1), Some(700), false, (2, 900, 8000)),
+    ] {
+        let outcome = Outcome {
+            data_entries: images,
+            duration_ms: duration,
+            complete: true,
+            ..Outcome::default()
+        };
+        let end = match is_whole {
+            true => End::answered(200, Some(outcome)),
+            false => End::broken(Ended::Cut, String::new(), outcome),
+        };
+        let used = Bill::new(&terms, &end).used;
+        let found = (used.images, used.audio_milliseconds, used.video_milliseconds);
+        assert_eq!(found, expected, "{images:?} {duration:?} {is_whole}");
+    }
+}
+
+#[test]
+fn absurd_numbers_of_calls_are_not_believed() {
+    for (bound, said, seen, expected) in [
+        (0, 7, 0, 7),
+        (5, 7, 9, 9),
+        (0, 999_999_999, 0, 1000),
+        (0, 0, u32::MAX, 1000),
+        (2000, 1500, 0, 1500),
+        (2000, 2001, 0, 2000),
+    ] {
+        let bound = Quantities { calls: searches(bound), ..Quantities::default() };
+        let usage = Usage { web_searches: said, input_tokens: 1, ..Usage::default() };
+        let mut outcome = Outcome { usage: Some(usage), complete: true, ..Outcome::default() };
+        outcome.calls[0] = seen;
+        let end = End::answered(200, Some(outcome));
+        let bill = Bill::new(&Terms { bound, ..terms(Ratio::default()) }, &end);
+        assert_eq!(bill.used.calls, searches(expected), "{said} {seen}");
+    }
+}
+
+/// The service tier that the answer names counts, unless that says nothing.
+#[test]
+fn a_tier_that_is_auto_tells_nothing() {
+    let dear = Rates { input: 9_000_000, ..Rates::default() };
+    let cheap = Rates { input: 1_000_000, ..Rates::default() };
+    let tiers = vec![("priority".into(), TokenPrices { short: dear, long: None })];
+    let price = Some(Arc::new(Price { tiers, ..Price::from(cheap) }));
+    for (tier, cost) in [(None, 10), (Some("auto"), 10), (Some("priority"), 90), (Some("x"), 90)] {
+        let usage = Usage { input_tokens: 10, ..Usage::default() };
+        let outcome = Outcome {
+            usage: Some(usage),
+            complete: true,
+            service_tier: tier.map(Into::into),
+            ..Outcome::default()
+        };
+        let end = End::answered(200, Some(outcome));
+        let bill = Bill::new(&Terms { price: price.clone(), ..terms(Ratio::default()) }, &end);
+        assert_eq!(bill.cost, cost, "{tier:?}");
+    }
+}
+
+#[test]
+fn calls_of_the_servers_tools_are_counted_in_the_output() {
+    let items = [
+        r#"{"type":"web_search_call","id":"ws_1"}"#,
+        r#"{"type":"file_search_call","id":"fs_1"}"#,
+        r#"{"type":"web_search_call","id":"ws_2"}"#,
+        r#"{"type":"message","content":[{"type":"output_text","text":"web_search_call"}]}"#,
+        r#"{"type":"function_call","arguments":"{\"type\":\"web_search_call\"}"}"#,
+    ];
+    let whole = format!(r#"{{"id":"resp_1","output":[{}]}}"#, items.join(","));
+    let mut reader = Reader::json();
+    reader.feed(whole.as_bytes());
+    assert_eq!(reader.finish().calls, [2, 1, 0, 0]);
+    let mut reader = Reader::events();
+    for item in items {
+        // Only the item that is done counts.
+        for kind in ["added", "done"] {
+            let event = format!(r#"{{"type":"response.output_item.{kind}","item":{item}}}"#);
+            reader.feed(format!("data: {event}\n\n").as_bytes());
+        }
+    }
+    let last = format!(r#"{{"type":"response.completed","response":{whole}}}"#);
+    reader.feed(format!("data: {last}\n\n").as_bytes());
+    assert_eq!(reader.finish().calls, [2, 1, 0, 0]);
 }

@@ -1,20 +1,23 @@
 //! The kinds of answers that come later than their requests: where an upstream shows how far one is. What it shows is read alike
 //! for all kinds, by [`gateway_body::Outcome::progress`] and its usage.
 
-/// A kind of answer that comes later. A kind that is charged by something other than tokens needs a price for it first.
+/// A kind of answer that comes later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LaterKind {
     /// A response in the background.
     Response,
+    /// A video, which is charged by the second.
+    Video,
 }
 
 impl LaterKind {
-    const ALL: [Self; 1] = [Self::Response];
+    const ALL: [Self; 2] = [Self::Response, Self::Video];
 
     /// The stored name.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Response => "response",
+            Self::Video => "video",
         }
     }
 
@@ -27,6 +30,7 @@ impl LaterKind {
     pub(crate) fn path(self, id: &str) -> String {
         match self {
             Self::Response => format!("/v1/responses/{id}"),
+            Self::Video => format!("/v1/videos/{id}"),
         }
     }
 }
@@ -62,6 +66,6 @@ mod tests {
         for kind in LaterKind::ALL {
             assert_eq!(LaterKind::named(kind.name()), Some(kind));
         }
-        assert_eq!(LaterKind::named("video"), None);
+        assert_eq!(LaterKind::named("batch"), None);
     }
 }

@@ -9,20 +9,29 @@
 //! meters.
 
 mod account;
+mod alert_sender;
 mod answer;
 mod api;
+mod backends;
 mod batch;
 mod batch_runner;
+mod bearer;
 mod bill;
 mod calibration;
 mod day_use;
+mod dispatch;
 mod intake;
 mod later;
 mod later_kind;
 mod later_poller;
 mod metrics;
+mod metrics_page;
 mod object_owners;
 mod open;
+mod operator_keys;
+mod project_metrics;
+mod raised_alert;
+mod recovery;
 mod router;
 mod serve;
 mod settlement;
@@ -30,10 +39,13 @@ mod spend;
 mod state;
 #[cfg(feature = "test-support")]
 mod test_support;
+mod throttle;
 mod trace_export;
 mod traces;
 mod upstream;
+mod webhook;
 
 pub use open::OpenError;
+pub use operator_keys::create_key;
 pub use serve::{Ending, serve};
 pub use state::Gateway;

@@ -1,20 +1,26 @@
 //! Opens a gateway: opens the parts that its configuration names, in order, and closes them without
 //! loss.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use ratelimit::{ErrorKind, Limits, Memory, Redis, RedisOptions};
+use tokio::net::TcpListener;
 
+use crate::alert_sender;
+use crate::backends::{self, Backends};
 use crate::batch;
 use crate::batch_runner::Runner;
 use crate::later;
 use crate::later_poller::Poller;
 use crate::metrics::Metrics;
+use crate::metrics_page;
 use crate::object_owners::ObjectOwners;
-use crate::spend::Spend;
+use crate::recovery;
+use crate::spend::{Spend, SpendServices};
 use crate::state::{Gateway, Ids};
 use crate::trace_export;
 use crate::upstream::{self, SecretMask};
@@ -23,8 +29,10 @@ use gateway_policy::environment::{Clock, Environment};
 use gateway_policy::settings::{LimitsUrl, Settings, StoreUrl};
 use gateway_store::database::Database;
 use gateway_store::directory::{self, Directory};
+use gateway_store::journal::Journal;
 use gateway_store::ledger::Ledger;
-use gateway_store::records::{DEFAULT_ORGANIZATION, Page, facts, keys, organizations, projects};
+use gateway_store::records::audit::Act;
+use gateway_store::records::{facts, organizations, spend};
 
 /// Interval of flushing the limits' state to the disk.
 const SYNC: Duration = Duration::from_secs(1);
@@ -45,19 +53,45 @@ pub enum OpenError {
         /// The cause.
         error: std::io::Error,
     },
+    /// The port of the metrics.
+    #[error("cannot listen on {address}: {error}; set `listen` in [metrics] to another address")]
+    Metrics {
+        /// The configured address.
+        address: SocketAddr,
+        /// The cause.
+        error: std::io::Error,
+    },
     /// The limits: their state file, or their shared store.
     #[error("limits: {0}")]
     Limits(ratelimit::Error),
-    /// TLS to upstreams.
+    /// A model that a hard spend limit cannot hold for.
+    #[error(
+        "models.{model}: has no price, though {scope} has a hard spend limit; add `price`, or \
+         `free = true` if it costs nothing"
+    )]
+    PriceMissing {
+        /// The model.
+        model: Box<str>,
+        /// An organization or a project.
+        scope: Box<str>,
+    },
+    /// TLS to the collector of traces, and to the webhook.
     #[error("TLS cannot be set up: {0}")]
     Tls(http_client::TlsError),
+    /// The network to upstreams.
+    #[error("the network to model servers cannot be set up: {0}")]
+    Network(http_client::NetworkError),
 }
 
 impl OpenError {
     /// Returns whether the configuration, or that of a server that it names, must be changed first.
     #[must_use]
     pub fn is_configuration(&self) -> bool {
-        matches!(self, Self::Limits(error) if error.kind() == ErrorKind::Misconfigured)
+        match self {
+            Self::Limits(error) => error.kind() == ErrorKind::Misconfigured,
+            Self::PriceMissing { .. } | Self::Network(_) => true,
+            Self::Store(_) | Self::Folder { .. } | Self::Metrics { .. } | Self::Tls(_) => false,
+        }
     }
 }
 
@@ -79,9 +113,15 @@ impl From<http_client::TlsError> for OpenError {
     }
 }
 
+impl From<http_client::NetworkError> for OpenError {
+    fn from(error: http_client::NetworkError) -> Self {
+        Self::Network(error)
+    }
+}
+
 impl Gateway {
-    /// Opens the parts that `settings` names. `folder` holds the state of the limits if the store
-    /// is not a file.
+    /// Opens the parts that `settings` names. `folder` holds the state of the limits and the journal of open
+    /// requests if the store is not a file.
     ///
     /// # Errors
     /// One line that names what cannot be opened.
@@ -97,21 +137,41 @@ impl Gateway {
             make_private(folder)?;
         }
         let database = Arc::new(Database::open(&settings.store).await?);
-        organizations::ensure_default(&database, clock.now()).await?;
+        organizations::ensure_default(&database, Act::of_gateway(clock.now(), &*random)).await?;
+        check_prices(&settings, &database).await?;
         let ids = Ids::new(&*random);
         let limits = Arc::new(open_limits(&settings, folder, &*clock, &database, &ids).await?);
         let writer = format!("{:016x}", ids.process());
+        let journals = Journal::open(&place_of(&settings, folder))?;
+        let journal = journals.0.clone();
+        recovery::recover((&database, &limits), journals, ids.process(), &*clock).await?;
         let capacity = directory::CAPACITY;
         let directory =
             Directory::open(Arc::clone(&database), Arc::clone(&clock), capacity).await?;
         let lines = settings.batches.lines_per_node;
-        let metrics = Metrics::default();
-        let ledger = Ledger::start(Arc::clone(&database), writer.clone().into());
-        let spend = Spend::new(&database, &limits, &ledger, &clock, metrics.spend_alerts.clone());
+        let backends = Backends::open(&settings, &clock, &random)?;
+        let metrics = Metrics::new(settings.metrics.top_projects);
+        if let Err(error) = metrics.projects.place_busiest(&database, clock.now()).await {
+            tracing::warn!("projects get series of metrics as they come: {error}");
+        }
+        let metrics_listener = listen_for_metrics(&settings).await?;
+        let metrics_address =
+            metrics_listener.as_ref().and_then(|listener| listener.local_addr().ok());
+        let ledger = Ledger::with_journal(Arc::clone(&database), writer.clone().into(), journal);
+        let settings = Arc::new(ArcSwap::from_pointee(settings));
+        let services = SpendServices {
+            database: Arc::clone(&database),
+            limits: Arc::clone(&limits),
+            ledger: ledger.clone(),
+            settings: Arc::clone(&settings),
+            clock: Arc::clone(&clock),
+            random: Arc::clone(&random),
+        };
+        let spend = Spend::new(services, metrics.spend_alerts.clone());
         let gateway = Arc::new(Self {
             batches: Runner::new(&writer, lines),
             poller: Poller::default(),
-            settings: Arc::new(ArcSwap::from_pointee(settings)),
+            settings,
             directory,
             ledger,
             object_owners: ObjectOwners::start(Arc::clone(&database)),
@@ -119,17 +179,29 @@ impl Gateway {
             limits,
             spend,
             body_memory: Default::default(),
-            upstreams: upstream::Client::new()?,
+            backends: Arc::new(backends),
+            other_servers: upstream::Client::new()?,
             traces: Default::default(),
+            sign_ins: metrics.sign_ins(),
             metrics,
+            metrics_address,
             clock,
             random,
             ids,
+            alert_sender: OnceLock::new(),
             calibration: Default::default(),
             is_cutting: Default::default(),
         });
         batch::start(&gateway);
         later::start(&gateway);
+        tokio::spawn(backends::watch(Arc::downgrade(&gateway.backends)));
+        if let Some(listener) = metrics_listener {
+            tokio::spawn(metrics_page::serve(listener, Arc::downgrade(&gateway)));
+        }
+        let raised = gateway.spend.raised();
+        let sending = tokio::spawn(alert_sender::send(Arc::downgrade(&gateway), raised));
+        // It is set once.
+        let _ = gateway.alert_sender.set(sending.abort_handle());
         tokio::spawn(sync(Arc::downgrade(&gateway)));
         tokio::spawn(report_problems(Arc::downgrade(&gateway)));
         tokio::spawn(trace_export::send(Arc::downgrade(&gateway)));
@@ -141,6 +213,14 @@ impl Gateway {
         self.settings.load_full()
     }
 
+    /// Checks another configuration against the store: the hard spend limits there must hold for every model.
+    ///
+    /// # Errors
+    /// A model has no price, or the store cannot be read.
+    pub async fn check(&self, settings: &Settings) -> Result<(), OpenError> {
+        check_prices(settings, &self.database).await
+    }
+
     /// Activates another configuration for new requests. Usage is kept. The listening address and
     /// the locations of data cannot change while the gateway runs.
     pub fn reload(&self, settings: Settings) {
@@ -149,9 +229,15 @@ impl Gateway {
             ("listen", old.listen != settings.listen),
             ("store.url", old.store != settings.store),
             ("limits", old.limits != settings.limits),
+            ("metrics.listen", old.metrics.listen != settings.metrics.listen),
+            ("metrics.top_projects", old.metrics.top_projects != settings.metrics.top_projects),
         ];
         for (key, _) in fixed.into_iter().filter(|(_, changed)| *changed) {
             tracing::warn!("{key} has changed; restart the gateway for it to take effect");
+        }
+        if let Err(error) = self.backends.reload(&settings) {
+            tracing::error!("{error}; the previous configuration stays in force");
+            return;
         }
         self.settings.store(Arc::new(settings));
         tracing::info!("the configuration was reloaded");
@@ -161,7 +247,7 @@ impl Gateway {
     /// libraries may also log what they send.
     #[must_use]
     pub fn redact(&self, line: &[u8]) -> Vec<u8> {
-        SecretMask::keys(&self.settings.load()).replace(line)
+        SecretMask::keys(self.backends.secrets()).replace(line)
     }
 
     /// Writes everything that is still in memory. Call it when no request is open.
@@ -169,6 +255,10 @@ impl Gateway {
         // Has no effect if serving has drained it already.
         self.batches.drain(Duration::ZERO).await;
         self.poller.stop().await;
+        // A message that is being sent stays in the store, and is sent again once its claim has lapsed.
+        if let Some(sending) = self.alert_sender.get() {
+            sending.abort();
+        }
         if let Err(left) = self.ledger.flush(FLUSH).await {
             tracing::error!("the end of the ledger was not written: {left:?}");
         }
@@ -180,48 +270,38 @@ impl Gateway {
             tracing::error!("the state of the limits was not written: {error}");
         }
     }
+}
 
-    /// Creates a project and a key for the default organization if it has no project yet. Returns
-    /// the key, to be shown once.
-    ///
-    /// # Errors
-    /// The store's.
-    pub async fn first_key(&self) -> Result<Option<String>, gateway_store::Error> {
-        let (database, random) = (&self.database, &*self.random);
-        let now = self.clock.now();
-        let organization = DEFAULT_ORGANIZATION;
-        let known = projects::list(database, organization, true, &Page::first(1)).await?;
-        if !known.items.is_empty() {
-            return Ok(None);
-        }
-        let made = projects::create(database, organization, "Default project", None, now, random);
-        let Some(project) = made.await? else { return Ok(None) };
-        let (project, name) = (&*project.project.id, "First key");
-        let new =
-            keys::NewKey { project, service_account: None, name, expires_at: None, models: None };
-        let made = keys::create(database, new, now, random).await?;
-        Ok(made.map(|(_, text)| text.reveal().to_owned()))
+/// Checks that the hard spend limits in the store hold for every model.
+async fn check_prices(settings: &Settings, database: &Database) -> Result<(), OpenError> {
+    let Some(model) = settings.catalog.unpriced() else { return Ok(()) };
+    match spend::any_hard(database).await? {
+        Some(scope) => Err(OpenError::PriceMissing { model: model.name.clone(), scope }),
+        None => Ok(()),
     }
 }
 
-/// Flushes the limits' state to the disk once a second, while the gateway exists.
+/// Flushes the limits' state and the journal to the disk once a second, while the gateway exists.
 async fn sync(gateway: std::sync::Weak<Gateway>) {
     let mut failed = false;
     loop {
         tokio::time::sleep(SYNC).await;
         let Some(gateway) = gateway.upgrade() else { return };
-        let limits = Arc::clone(&gateway.limits);
-        if !matches!(&*limits, Limits::Memory(_)) {
-            return;
-        }
-        let written = tokio::task::spawn_blocking(move || match &*limits {
-            Limits::Memory(memory) => memory.sync(),
-            _ => Ok(()),
+        let (limits, journal) = (Arc::clone(&gateway.limits), gateway.ledger.journal().cloned());
+        drop(gateway);
+        let written = tokio::task::spawn_blocking(move || {
+            journal.map_or(Ok(()), |journal| journal.sync())?;
+            match &*limits {
+                Limits::Memory(memory) => memory.sync(),
+                _ => Ok(()),
+            }
         });
         match written.await {
             Ok(Err(error)) if !failed => {
                 failed = true;
-                tracing::warn!("the state of the limits is not written: {error}");
+                tracing::warn!(
+                    "the state of the limits or the journal of open requests is not written: {error}"
+                );
             }
             Ok(Ok(())) => failed = false,
             _ => {}
@@ -248,12 +328,18 @@ async fn report_problems(gateway: std::sync::Weak<Gateway>) {
         if known != reported {
             match &problem {
                 Some(problem) => tracing::warn!("limits: {problem}"),
-                None => tracing::info!("limits: the store of the limits is well again"),
+                None => tracing::info!("limits: Redis is reachable again"),
             }
             reported = known;
         }
         tokio::time::sleep(SYNC).await;
     }
+}
+
+async fn listen_for_metrics(settings: &Settings) -> Result<Option<TcpListener>, OpenError> {
+    let Some(address) = settings.metrics.listen else { return Ok(None) };
+    let bound = metrics_page::bind(address).await;
+    bound.map(Some).map_err(|error| OpenError::Metrics { address, error })
 }
 
 async fn open_limits(
@@ -266,10 +352,7 @@ async fn open_limits(
     match &settings.limits {
         LimitsUrl::Off => Ok(Limits::Off),
         LimitsUrl::Memory => {
-            let path = match &settings.store {
-                StoreUrl::Sqlite(path) => path.with_extension("limits"),
-                StoreUrl::Postgres(_) => folder.join("gateway.limits"),
-            };
+            let path = place_of(settings, folder).with_extension("limits");
             let memory = Memory::open(&path, clock.now());
             Ok(Limits::Memory(memory?))
         }
@@ -296,11 +379,19 @@ async fn open_limits(
     }
 }
 
+/// The path of this node's own files, up to their extension.
+fn place_of(settings: &Settings, folder: &Path) -> PathBuf {
+    match &settings.store {
+        StoreUrl::Sqlite(path) => path.clone(),
+        StoreUrl::Postgres(_) => folder.join("gateway.db"),
+    }
+}
+
 /// The fact that limits are kept at an address.
 const IN_USE: &str = "limits-in-use";
 
 /// Creates a folder that only its owner can access.
-fn make_private(folder: &Path) -> Result<(), OpenError> {
+pub(crate) fn make_private(folder: &Path) -> Result<(), OpenError> {
     if folder.as_os_str().is_empty() || folder.is_dir() {
         return Ok(());
     }

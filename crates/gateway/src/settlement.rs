@@ -1,5 +1,6 @@
 //! The traces of every settlement: the entry of the ledger, the metrics, and a line in the log about a bad end.
 
+use gateway_store::journal::Figures;
 use gateway_store::ledger::{Ended, Endpoint, Entry};
 
 use crate::bill::{Bill, End};
@@ -17,6 +18,8 @@ pub(crate) struct Origin {
     pub(crate) key: Box<str>,
     /// The model.
     pub(crate) model: Box<str>,
+    /// The label of the backend.
+    pub(crate) backend: Box<str>,
     /// The usage page that counts it.
     pub(crate) endpoint: Endpoint,
     /// True if it is a line of a batch.
@@ -34,6 +37,7 @@ impl Origin {
             project: self.project,
             key: self.key,
             model: self.model,
+            backend: self.backend,
             endpoint: self.endpoint,
             status: end.status,
             ended: end.ended,
@@ -43,11 +47,31 @@ impl Origin {
             cache_write_tokens: used.cache_write,
             cache_write_1h_tokens: used.cache_write_1h,
             output_tokens: used.output,
-            web_searches: used.web_searches,
-            images: bill.images,
-            audio_milliseconds: bill.audio_milliseconds,
+            web_searches: used.web_searches(),
+            images: used.images,
+            audio_milliseconds: used.audio_milliseconds,
             cost: bill.cost,
         }
+    }
+}
+
+/// The figures of a request that would end like this, for the journal. `held` is what it has reserved of the limits of spend.
+pub(crate) fn figures(end: &End, bill: &Bill, at: ratelimit::Micros, held: u64) -> Figures {
+    let used = &bill.used;
+    Figures {
+        at,
+        status: end.status,
+        ended: end.ended,
+        input_tokens: used.input,
+        cached_tokens: used.cached,
+        cache_write_tokens: used.cache_write,
+        cache_write_1h_tokens: used.cache_write_1h,
+        output_tokens: used.output,
+        web_searches: used.web_searches(),
+        images: used.images,
+        audio_milliseconds: used.audio_milliseconds,
+        cost: bill.cost,
+        held,
     }
 }
 
@@ -57,12 +81,14 @@ pub(crate) fn count(metrics: &Metrics, entry: &Entry, bill: &Bill) {
         metrics.usage_invalid.inc();
     }
     metrics.spend.inc_by(entry.cost);
-    for (kind, tokens) in [
+    let kinds = [
         ("input", entry.input_tokens),
         ("cached_input", entry.cached_tokens),
         ("cache_write", entry.cache_write_tokens + entry.cache_write_1h_tokens),
         ("output", entry.output_tokens),
-    ] {
+    ];
+    metrics.projects.count(entry, &kinds);
+    for (kind, tokens) in kinds {
         if tokens > 0 {
             let labels = metrics::Tokens { model: entry.model.to_string(), kind };
             metrics.tokens.get_or_create(&labels).inc_by(tokens);
@@ -70,9 +96,10 @@ pub(crate) fn count(metrics: &Metrics, entry: &Entry, bill: &Bill) {
     }
 }
 
-/// One line for each request that ended badly.
+/// One line for each request that ended badly. The upstream is named where no backend got the request.
 pub(crate) fn log(entry: &Entry, upstream: &str, end: &End) {
     let cause = end.cause.as_deref().unwrap_or("it refused the request");
+    let upstream = if entry.backend.is_empty() { upstream } else { &entry.backend };
     let cause = match end.ended {
         Ended::ClientGone | Ended::Drained => format!("{cause} while upstream {upstream} answered"),
         _ => format!("upstream {upstream}: {cause}"),

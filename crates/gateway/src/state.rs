@@ -1,11 +1,14 @@
 //! The state that all requests of a gateway share.
 
-use std::sync::Arc;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use ratelimit::{Limits, RequestId};
+use tokio::task::AbortHandle;
 
+use crate::backends::Backends;
 use crate::batch_runner::Runner;
 use crate::bill::End;
 use crate::calibration::Calibration;
@@ -16,6 +19,7 @@ use crate::object_owners::ObjectOwners;
 use crate::spend::Spend;
 use crate::traces::Traces;
 use crate::upstream;
+use gateway_admin::SignIns;
 use gateway_body::Outcome;
 use gateway_policy::environment::{Clock, Random};
 use gateway_policy::settings::Settings;
@@ -39,16 +43,24 @@ pub struct Gateway {
     pub(crate) ledger: Ledger,
     /// Spend meters and alerts.
     pub(crate) spend: Arc<Spend>,
+    /// The task that sends alerts, once it has started.
+    pub(crate) alert_sender: OnceLock<AbortHandle>,
     /// Runs batches.
     pub(crate) batches: Runner,
     /// Asks upstreams for answers that come later.
     pub(crate) poller: Poller,
-    /// The client for upstreams.
-    pub(crate) upstreams: upstream::Client,
+    /// The backends of upstreams.
+    pub(crate) backends: Arc<Backends>,
+    /// The client for the collector of traces and the webhook of alerts.
+    pub(crate) other_servers: upstream::Client,
     /// Spans to export.
     pub(crate) traces: Arc<Traces>,
     /// The metrics.
     pub(crate) metrics: Metrics,
+    /// The address of the listener for the metrics, if they have one of their own.
+    pub(crate) metrics_address: Option<SocketAddr>,
+    /// Failed sign-ins.
+    pub(crate) sign_ins: Arc<SignIns>,
     /// The clock.
     pub(crate) clock: Arc<dyn Clock>,
     /// Randomness.

@@ -1,11 +1,13 @@
 //! Access to a gateway's internals for tests in the same process.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use gateway_policy::environment::{Clock, Random};
 use gateway_store::database::Database;
 use gateway_store::directory::Directory;
 use gateway_store::ledger::Ledger;
+use gateway_store::records::audit::Act;
 use ratelimit::{Limits, RequestId};
 
 use crate::state::Gateway;
@@ -36,9 +38,19 @@ impl Gateway {
         &*self.random
     }
 
+    /// An act of the gateway itself, for changes of records.
+    pub fn act(&self) -> Act {
+        Act::of_gateway(self.clock.now(), &*self.random)
+    }
+
     /// An unused request id.
     pub fn next_request(&self) -> RequestId {
         self.ids.next()
+    }
+
+    /// The address of the listener for the metrics.
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics_address
     }
 
     /// Number of open requests.
@@ -54,6 +66,11 @@ impl Gateway {
     /// Has it ask for answers that are due now.
     pub fn wake_poller(&self) {
         self.poller.wake();
+    }
+
+    /// Has it send the messages that are due now.
+    pub fn wake_alerts(&self) {
+        self.spend.raised().notify_one();
     }
 
     /// Stops running batches as a crash does: other nodes continue once the leases have expired.

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use hyper::HeaderMap;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue};
@@ -45,7 +46,8 @@ pub(crate) async fn send_waiting(gateway: &Gateway, failing: &mut bool) {
             return;
         }
         let body = serde_json::to_vec(&message(&spans)).unwrap_or_default();
-        let posted = gateway.upstreams.post_json(&url, body.into(), PATIENCE).await;
+        let posted =
+            gateway.other_servers.post_json(&url, HeaderMap::new(), body.into(), PATIENCE).await;
         if let Err(error) = &posted {
             gateway.traces.count_dropped(spans.len());
             if !*failing {

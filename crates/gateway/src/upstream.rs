@@ -14,14 +14,15 @@ use http_client::{BodyError, HttpClient, HttpVersions, PoolOptions, TlsError};
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::http::uri::PathAndQuery;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode, Uri};
+use tokio::time::Instant;
 
 pub(crate) use body::OutBody;
 pub(crate) use failure::{Failure, SecretMask, too_large, too_slow};
-pub(crate) use headers::{for_client, for_upstream};
+pub(crate) use headers::{for_client, for_upstream, waits};
 pub(crate) use http_client::DecodedBody;
 pub(crate) use redactor::Redactor;
 
-use gateway_policy::settings::{Base, KeyHeader, Upstream};
+use gateway_policy::settings::{Base, KeyHeader};
 
 const POOL: PoolOptions = PoolOptions {
     connect_timeout: Duration::from_secs(10),
@@ -31,19 +32,13 @@ const POOL: PoolOptions = PoolOptions {
     versions: HttpVersions::Http1,
 };
 
-/// The client for upstreams.
-#[derive(Clone, Debug)]
-pub(crate) struct Client {
-    http: HttpClient,
-}
-
 /// A request to forward.
 #[derive(Debug)]
 pub(crate) struct Outgoing<'a> {
-    /// The upstream.
-    pub(crate) upstream: &'a Upstream,
-    /// The upstream's own base, or that of a region.
+    /// The base of the backend in the region of the request.
     pub(crate) base: &'a Base,
+    /// Our key, and the header that has it.
+    pub(crate) key: (Option<&'a str>, KeyHeader),
     /// The method.
     pub(crate) method: Method,
     /// The client's path and query, `/v1/…`.
@@ -54,55 +49,53 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) body: OutBody,
 }
 
-impl Client {
-    /// Creates a client, which connects at the first request.
-    ///
-    /// # Errors
-    /// TLS cannot be set up.
-    pub(crate) fn new() -> Result<Self, TlsError> {
-        let http = http_client::http_client(http_client::tls_config(None)?, &POOL);
-        Ok(Self { http })
-    }
+/// The options of a client for upstreams.
+#[must_use]
+pub(crate) fn pool(connect_timeout: Duration) -> PoolOptions {
+    PoolOptions { connect_timeout, ..POOL }
+}
 
-    /// Sends a request, and waits for the response's head and for the first piece of its body, so
-    /// that an earlier failure can still be reported to the client. The piece is `None` for a
-    /// response without a body.
-    ///
-    /// # Errors
-    /// No connection is available, or it ends or stays silent before that.
-    pub(crate) async fn send(
-        &self,
-        outgoing: Outgoing<'_>,
-    ) -> Result<(Response<DecodedBody>, Option<bytes::Bytes>), Failure> {
-        let timeout = outgoing.upstream.timeout;
-        let request = request(outgoing)?;
-        let answered = async {
-            let response = self
-                .http
-                .request(request)
-                .await
-                .map_err(|error| Failure::from_http_error(&error))?;
-            let mut response = http_client::decoded(response)
-                .map_err(|error| Failure::Coding(error.to_string()))?;
-            let first = loop {
-                match response.body_mut().frame().await {
-                    None => break None,
-                    Some(Err(BodyError::Cut(error))) => {
-                        return Err(Failure::Cut(error.to_string()));
-                    }
-                    Some(Err(BodyError::Coding(error))) => {
-                        return Err(Failure::Coding(error.to_string()));
-                    }
-                    Some(Ok(frame)) => match frame.into_data() {
-                        Ok(data) if !data.is_empty() => break Some(data),
-                        _ => {}
-                    },
+/// Sends a request, and waits for the response's head and for the first piece of its body, so
+/// that an earlier failure can still be reported to the client. The piece is `None` for a
+/// response without a body.
+///
+/// # Errors
+/// No connection is available, or it ends or stays silent before that.
+pub(crate) async fn send(
+    http: &HttpClient,
+    outgoing: Outgoing<'_>,
+    patience: Duration,
+) -> Result<(Response<DecodedBody>, Option<bytes::Bytes>), Failure> {
+    let request = request(outgoing)?;
+    let answered = async {
+        let response =
+            http.request(request).await.map_err(|error| Failure::from_http_error(&error))?;
+        let mut response =
+            http_client::decoded(response).map_err(|error| Failure::Coding(error.to_string()))?;
+        let first = loop {
+            match response.body_mut().frame().await {
+                None => break None,
+                Some(Err(BodyError::Cut(error))) => {
+                    return Err(Failure::Cut(error.to_string()));
                 }
-            };
-            Ok((response, first))
+                Some(Err(BodyError::Coding(error))) => {
+                    return Err(Failure::Coding(error.to_string()));
+                }
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(data) if !data.is_empty() => break Some(data),
+                    _ => {}
+                },
+            }
         };
-        tokio::time::timeout(timeout, answered).await.unwrap_or(Err(Failure::Silent))
-    }
+        Ok((response, first))
+    };
+    tokio::time::timeout(patience, answered).await.unwrap_or(Err(Failure::Silent))
+}
+
+/// The client for servers that are no upstreams.
+#[derive(Clone, Debug)]
+pub(crate) struct Client {
+    http: HttpClient,
 }
 
 /// Why a server did not accept posted JSON.
@@ -126,34 +119,45 @@ impl From<hyper::http::Error> for PostError {
 }
 
 impl Client {
-    /// Posts JSON to a server that is not an upstream: a collector of traces.
+    /// Creates a client, which connects at the first request.
+    ///
+    /// # Errors
+    /// TLS cannot be set up.
+    pub(crate) fn new() -> Result<Self, TlsError> {
+        let http = http_client::http_client(http_client::tls_config(None)?, &POOL);
+        Ok(Self { http })
+    }
+
+    /// Posts JSON to a server that is not an upstream: a collector of traces, or a webhook. Redirections
+    /// are not followed.
     ///
     /// # Errors
     /// The server does not accept it.
     pub(crate) async fn post_json(
         &self,
         url: &str,
+        headers: HeaderMap,
         body: bytes::Bytes,
         patience: Duration,
     ) -> Result<(), PostError> {
         let json = HeaderValue::from_static("application/json");
-        let request =
+        let mut request =
             Request::post(url).header(header::CONTENT_TYPE, json).body(OutBody::whole(body))?;
-        let answered = async {
-            let answer = self.http.request(request).await;
-            let answer = answer.map_err(|error| Failure::from_http_error(&error))?;
-            let status = answer.status();
-            // Read to the end, so that the connection can be reused; the content does not matter.
-            let _ = http_body_util::Limited::new(answer.into_body(), 64 << 10).collect().await;
-            if status.is_success() { Ok(()) } else { Err(PostError::Refused(status)) }
-        };
-        let answered = tokio::time::timeout(patience, answered).await;
-        answered.unwrap_or(Err(PostError::Failed(Failure::Silent)))
+        request.headers_mut().extend(headers);
+        let until = Instant::now() + patience;
+        let answer = tokio::time::timeout_at(until, self.http.request(request)).await;
+        let answer = answer.map_err(|_| Failure::Silent)?;
+        let answer = answer.map_err(|error| Failure::from_http_error(&error))?;
+        let status = answer.status();
+        // Read to the end, so that the connection can be reused; the content does not matter.
+        let rest = http_body_util::Limited::new(answer.into_body(), 64 << 10).collect();
+        let _ = tokio::time::timeout_at(until, rest).await;
+        if status.is_success() { Ok(()) } else { Err(PostError::Refused(status)) }
     }
 }
 
 fn request(outgoing: Outgoing<'_>) -> Result<Request<OutBody>, Failure> {
-    let Outgoing { upstream, base, method, path, headers, body } = outgoing;
+    let Outgoing { base, key: (key, key_header), method, path, headers, body } = outgoing;
     let mut request = Request::new(body);
     *request.method_mut() = method;
     *request.uri_mut() = uri(base, path).map_err(|error| Failure::Unsendable(error.to_string()))?;
@@ -162,9 +166,8 @@ fn request(outgoing: Outgoing<'_>) -> Result<Request<OutBody>, Failure> {
     // The gateway reads the usage in the response. Without this header the upstream may choose a coding.
     let identity = HeaderValue::from_static("identity");
     request.headers_mut().insert(header::ACCEPT_ENCODING, identity);
-    if let Some(key) = &upstream.key {
-        let key = key.reveal();
-        let (name, text) = match upstream.key_header {
+    if let Some(key) = key {
+        let (name, text) = match key_header {
             KeyHeader::Authorization => {
                 (header::AUTHORIZATION, Cow::Owned(format!("Bearer {key}")))
             }
@@ -190,4 +193,44 @@ fn uri(base: &Base, path: &str) -> Result<Uri, hyper::http::Error> {
     let mut parts = base.origin.clone().into_parts();
     parts.path_and_query = Some(path);
     Ok(Uri::from_parts(parts)?)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn posting_ends_at_the_latest_after_its_patience() {
+        let client = Client::new().unwrap();
+        for (answer, is_accepted) in [
+            ("", false),
+            ("HTTP/1.1 2", false),
+            ("HTTP/1.1 500 No\r\ncontent-length: 0\r\n\r\n", false),
+            ("HTTP/1.1 307 Elsewhere\r\nlocation: /other\r\ncontent-length: 0\r\n\r\n", false),
+            ("HTTP/1.1 204 Yes\r\n\r\n", true),
+            // The rest never comes.
+            ("HTTP/1.1 200 Yes\r\ncontent-length: 100\r\n\r\nabc", true),
+            ("HTTP/1.1 200 Yes\r\ntransfer-encoding: chunked\r\n\r\n", true),
+        ] {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let url = format!("http://{}/hook", listener.local_addr().unwrap());
+            let serving = tokio::spawn(async move {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut received = [0; 4096];
+                let _ = stream.read(&mut received).await.unwrap();
+                stream.write_all(answer.as_bytes()).await.unwrap();
+                std::future::pending::<()>().await;
+            });
+            let patience = Duration::from_secs(1);
+            let began = Instant::now();
+            let posted = client.post_json(&url, HeaderMap::new(), "{}".into(), patience).await;
+            assert_eq!(posted.is_ok(), is_accepted, "{answer}: {posted:?}");
+            assert!(began.elapsed() < Duration::from_secs(5), "{answer}");
+            serving.abort();
+        }
+    }
 }

@@ -80,6 +80,14 @@ impl Network {
         }
     }
 
+    /// The same network, but all servers apart from those on this machine are reached through this proxy.
+    ///
+    /// # Errors
+    /// It is not the address of a proxy.
+    pub fn with_proxy(self, address: &str) -> Result<Self, ProxyError> {
+        Ok(Self { proxies: Ok(Some(Proxies::only(address)?)), ..self })
+    }
+
     /// Builds a client for a service with `files`. Blocks while it reads certificates, for some
     /// milliseconds.
     ///

@@ -87,6 +87,14 @@ impl Proxies {
         Ok(Some(Self { matcher: Arc::new(matcher) }))
     }
 
+    /// One proxy for all servers.
+    pub(crate) fn only(address: &str) -> Result<Self, ProxyError> {
+        if !is_address(address) {
+            return Err(ProxyError::Address { variable: "`proxy`" });
+        }
+        Ok(Self { matcher: Arc::new(Matcher::builder().all(address).build()) })
+    }
+
     fn of(&self, target: &Uri) -> Option<Intercept> {
         if target.host().is_some_and(is_this_machine) {
             return None;
@@ -266,6 +274,22 @@ mod tests {
             check(https, &format!("https://{here}:8443/v1"), None);
         }
         check(https, "https://localhost.example", Some("http://proxy:3128"));
+    }
+
+    #[test]
+    fn one_proxy_serves_all_but_this_machine() {
+        let only = Proxies::only("http://u:secret@proxy:3128").unwrap();
+        for (target, expect) in [
+            ("https://host/v1", Some("http://proxy:3128")),
+            ("http://host/v1", Some("http://proxy:3128")),
+            ("http://127.0.0.1/v1", None),
+        ] {
+            let found = only.of(&target.parse().unwrap()).map(|proxy| shown(proxy.uri()));
+            assert_eq!(found.as_deref(), expect, "{target}");
+        }
+        for wrong in ["", "ftp://p", "socks4://p", "http://u:secret@", "not a url"] {
+            assert!(Proxies::only(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

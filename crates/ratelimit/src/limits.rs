@@ -100,6 +100,25 @@ impl Limits {
         }
     }
 
+    /// Sets a [`Bound::Spend`] meter of a process to what is settled in its month, and lowers it too; what is reserved
+    /// since the start stays. For use at the start, when the ledger has all that the last process had settled or
+    /// open. Returns `false`, without effect, for a shared store, on which other nodes have reservations.
+    pub fn restore(
+        &self,
+        organization: &str,
+        meter: &str,
+        bound: Bound,
+        settled: u64,
+    ) -> Result<bool, Error> {
+        match self {
+            Self::Off => Ok(true),
+            Self::Memory(memory) => {
+                memory.restore(organization, meter, bound, settled).map(|()| true)
+            }
+            Self::Redis(_) => Ok(false),
+        }
+    }
+
     /// Replaces an amount that [`Limits::settle`] left as reserved by the actual one, for a request whose end is seen
     /// long after, by this node or another. `draw` has the meter, its bound and the reserved amount. Spend counts the
     /// actual amount then, in that month; a rate, which has refilled meanwhile, only what exceeds the reservation; held

@@ -179,6 +179,22 @@ impl Memory {
         shard.keep(place, self.file.as_ref())
     }
 
+    /// See [`crate::Limits::restore`]. Errors: the state file cannot store it.
+    pub fn restore(
+        &self,
+        organization: &str,
+        meter: &str,
+        bound: Bound,
+        settled: u64,
+    ) -> Result<(), Error> {
+        let mut shard = self.shard(organization);
+        let now = shard.latest();
+        let draw = Draw { meter, bound, amount: 0, set: 0 };
+        let place = self.place(&mut shard, organization, &draw, now)?;
+        shard.set_settled(place, bound, settled);
+        shard.keep(place, self.file.as_ref())
+    }
+
     /// See [`crate::Limits::correct`]. Errors: the state file cannot store a meter.
     pub fn correct(
         &self,

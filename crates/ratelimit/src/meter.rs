@@ -165,6 +165,16 @@ impl Meter {
         }
     }
 
+    /// Sets what is settled of the bound's month; without effect on other kinds, and in other months.
+    pub(crate) fn set_settled(&mut self, bound: Bound, settled: u64) {
+        if let (Self::Spend { month, amount, reserved }, Bound::Spend { month: named, .. }) =
+            (self, bound)
+            && *month == named
+        {
+            *amount = settled.saturating_add(*reserved);
+        }
+    }
+
     /// Replaces an amount, whose reservation is no longer open, by the actual one. A rate has refilled meanwhile by a
     /// part of the reservation that is not known, so that it gets nothing back.
     pub(crate) fn correct(&mut self, bound: Bound, held: u64, actual: u64) {

@@ -138,6 +138,10 @@ impl Shard {
         self.entry_mut(place).meter.raise(bound, at_least);
     }
 
+    pub(crate) fn set_settled(&mut self, place: usize, bound: Bound, settled: u64) {
+        self.entry_mut(place).meter.set_settled(bound, settled);
+    }
+
     /// Writes the meter's state to the state file.
     pub(crate) fn keep(&mut self, place: usize, file: Option<&StateFile>) -> Result<(), Error> {
         self.entry_mut(place).keep(file)

@@ -6,20 +6,17 @@
 //! either: their owner holds them again after a restart.
 
 mod format;
-mod map;
 
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 
 use format::{HEADER, SLOT, SLOT_WORDS, VERSION_WORDS, VERSIONS};
-use map::Map;
-
 pub(crate) use format::{Record, name, not_ahead};
 
 use crate::Error;
+use crate::mapped::{MappedFile, OpenFailure, open_locked};
 use crate::meter::Meter;
 
 /// Slots by which the file grows: one MiB.
@@ -37,7 +34,7 @@ pub(crate) struct MeterSlot {
 /// The open state file.
 #[derive(Debug)]
 pub(crate) struct StateFile {
-    map: Map,
+    map: MappedFile,
     slots: Mutex<Slots>,
 }
 
@@ -57,7 +54,10 @@ impl StateFile {
         mut found: impl FnMut(Record, MeterSlot),
     ) -> Result<Self, Error> {
         let failed = |source| Error::state_file(path, source);
-        let mut file = open_locked(path)?;
+        let mut file = open_locked(path, &format::header()).map_err(|failure| match failure {
+            OpenFailure::InUse => Error::state_file_in_use(path),
+            OpenFailure::Failed(source) => failed(source),
+        })?;
         let mut free = Vec::new();
         let slots = read_all(path, &mut file, |number, record| match record {
             Some(record) => {
@@ -68,7 +68,7 @@ impl StateFile {
         })?;
         // Lowest first, so that the file stays dense.
         free.reverse();
-        let map = Map::new(file, offset(slots), offset(MOST) as usize).map_err(failed)?;
+        let map = MappedFile::new(file, offset(slots), offset(MOST) as usize).map_err(failed)?;
         Ok(Self { map, slots: Mutex::new(Slots { len: slots, free }) })
     }
 
@@ -164,45 +164,6 @@ pub fn empty_state() -> Vec<u8> {
 
 fn offset(slot: u32) -> u64 {
     HEADER as u64 + u64::from(slot) * SLOT as u64
-}
-
-fn open_locked(path: &Path) -> Result<File, Error> {
-    let failed = |source| Error::state_file(path, source);
-    let open = || OpenOptions::new().read(true).write(true).open(path);
-    let file = match open() {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => create(path).and_then(|()| open()),
-        other => other,
-    };
-    let file = file.map_err(failed)?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Err(Error::state_file_in_use(path)),
-        Err(TryLockError::Error(source)) => return Err(failed(source)),
-    }
-    if !file.metadata().map_err(failed)?.is_file() {
-        return Err(failed(io::Error::other("it is no regular file")));
-    }
-    Ok(file)
-}
-
-/// Creates an empty state file, atomically; keeps an existing one.
-fn create(path: &Path) -> io::Result<()> {
-    let mut new = path.as_os_str().to_owned();
-    new.push(format!(".{}.new", std::process::id()));
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(&new)?;
-    file.write_all(&format::header())?;
-    file.sync_all()?;
-    let linked = match std::fs::hard_link(&new, path) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        other => other,
-    };
-    std::fs::remove_file(&new)?;
-    linked?;
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 /// Reads the header and the slots; returns the number of slots.

@@ -147,7 +147,7 @@ const TABLE: &[(&str, May)] = &[
     ("web", Only(&["transport"])),
     ("ratelimit", Only(&[])),
     ("gateway-body", Only(&["http-client"])),
-    ("gateway-policy", Only(&["files", "ratelimit"])),
+    ("gateway-policy", Only(&["files", "http-client", "ratelimit"])),
     ("gateway-store", Only(&["files", "http-client", "ratelimit", "gateway-policy"])),
     ("gateway-admin", Only(&["ratelimit", "gateway-policy", "gateway-store"])),
     (

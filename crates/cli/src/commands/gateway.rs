@@ -1,5 +1,6 @@
 //! `agentd gateway`: the hosted API in front of model servers.
 
+mod create_key;
 mod init;
 
 use std::path::{Path, PathBuf};
@@ -43,6 +44,8 @@ pub(crate) struct Arguments {
 enum Action {
     /// Write a configuration and a token for the administration into a folder
     Init(init::Arguments),
+    /// Make a key for a project, in the store of a configuration; the gateway may be running
+    CreateKey(create_key::Arguments),
 }
 
 /// A thread for each processor that this process may use; on a single one nothing is handed from
@@ -65,12 +68,21 @@ pub(crate) async fn run(
     given: InheritedSockets,
 ) -> anyhow::Result<ExitCode> {
     let environment = environment()?;
-    if let Some(Action::Init(arguments)) = &arguments.action {
-        return init::run(arguments, &environment);
-    }
     let offline = Offline::start()?;
-    let config = arguments.config.map(PathBuf::from);
-    let source = Source { environment, config, offline: offline.base_url.clone() };
+    let source = |environment, config: Option<String>| Source {
+        environment,
+        config: config.map(PathBuf::from),
+        offline: offline.base_url.clone(),
+    };
+    match arguments.action {
+        None => {}
+        Some(Action::Init(arguments)) => return init::run(&arguments, &environment),
+        Some(Action::CreateKey(arguments)) => {
+            let source = source(environment, arguments.config.clone());
+            return create_key::run(&arguments, &source).await;
+        }
+    }
+    let source = source(environment, arguments.config);
     let settings = match source.read() {
         Ok(settings) => settings,
         Err(error) => {
@@ -85,10 +97,7 @@ pub(crate) async fn run(
     }
     let listener = listen(&settings.listen, given).await?;
     let address = listener.local_addr()?;
-    let machine = gateway_environment::Environment {
-        clock: Arc::new(SteadyClock::start()),
-        random: Arc::new(SystemRandom),
-    };
+    let machine = machine();
     let opened = Arc::new(OnceLock::<Weak<Gateway>>::new());
     let redacting = Arc::clone(&opened);
     log::to_stderr(&source.environment, move |line| {
@@ -143,6 +152,13 @@ fn warn(settings: &Settings) {
     }
 }
 
+fn machine() -> gateway_environment::Environment {
+    gateway_environment::Environment {
+        clock: Arc::new(SteadyClock::start()),
+        random: Arc::new(SystemRandom),
+    }
+}
+
 /// Where the configuration comes from.
 struct Source {
     environment: Environment,
@@ -182,15 +198,18 @@ async fn reload(gateway: Arc<Gateway>, source: Source) {
             return;
         };
         while hang_up.recv().await.is_some() {
-            match source.read() {
-                Ok(settings) => {
-                    warn(&settings);
-                    gateway.reload(settings);
-                }
-                Err(error) => eprint(format_args!(
-                    "agentd: {error}; the previous configuration stays in force"
-                )),
-            }
+            let refused = match source.read() {
+                Ok(settings) => match gateway.check(&settings).await {
+                    Ok(()) => {
+                        warn(&settings);
+                        gateway.reload(settings);
+                        continue;
+                    }
+                    Err(error) => error.to_string(),
+                },
+                Err(error) => error.to_string(),
+            };
+            eprint(format_args!("agentd: {refused}; the previous configuration stays in force"));
         }
     }
     #[cfg(not(unix))]
@@ -216,8 +235,9 @@ impl Offline {
     fn serve_when_needed(self, gateway: &Gateway) {
         let settings = gateway.settings();
         let is_ours = |upstream: &Arc<gateway_policy::settings::Upstream>| {
-            let authority = upstream.base.origin.authority();
-            authority.is_some_and(|authority| self.base_url.contains(authority.as_str()))
+            let mut authorities =
+                upstream.backends.iter().filter_map(|backend| backend.base.origin.authority());
+            authorities.any(|authority| self.base_url.contains(authority.as_str()))
         };
         if !settings.upstreams.iter().any(is_ours) {
             return;

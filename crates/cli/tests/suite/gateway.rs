@@ -285,7 +285,25 @@ fn init_writes_what_a_gateway_begins_with() {
     assert!(head.starts_with("HTTP/1.1 200") && body.contains("org-default"), "{head} {body}");
     let mode = std::fs::metadata(folder.join("gateway.db")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600, "the store");
+    let create = ["gateway", "create-key", "--config", config.to_str().unwrap(), "--name", "ci"];
+    for project in [&[][..], &["--project", "bots"], &["--project", "bots"]] {
+        let output = env.run(&[&create[..], project].concat());
+        assert!(output.status.success(), "{}", stderr(&output));
+        let key = stdout(&output);
+        // The gateway that runs reads changes of the store once a second.
+        let (head, body) = gateway.ask("GET /v1/models", key.trim(), "");
+        assert!(head.starts_with("HTTP/1.1 200"), "{key} {head} {body}");
+    }
+    let (_, body) = gateway.ask("GET /v1/organization/projects", token.trim(), "");
+    let listed: Value = serde_json::from_str(&body).unwrap();
+    let names: Vec<&str> =
+        listed["data"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["Default project", "bots"]);
+    let (_, body) = gateway.ask("GET /v1/organization/audit_logs", token.trim(), "");
+    assert_eq!(body.matches("agentd gateway create-key").count(), 5, "{body}");
     gateway.end();
+    let nameless = env.run(&[&create[..], &["--project", " "]].concat());
+    assert_eq!(nameless.status.code(), Some(2), "{}", stderr(&nameless));
     let again = run(&["new/place"]);
     assert_eq!(again.status.code(), Some(2));
     assert!(

@@ -5,7 +5,7 @@ use axum::extract::{Path, State};
 use serde_json::{Value, json};
 
 use super::authority;
-use super::authority::Subject;
+use super::authority::{By, Subject};
 use super::input::{self, Fields, Parameters};
 use super::output::{self, JsonResult, Shared};
 
@@ -24,14 +24,15 @@ pub(super) async fn list(
 pub(super) async fn create(
     State(context): Shared,
     Subject(organization): Subject,
+    By(act): By,
     mut fields: Fields,
 ) -> JsonResult {
-    let now = context.clock.now();
+    let now = act.at();
     let name = fields.required("name", Fields::name)?;
     let end = input::end_of(&mut fields, now)?;
     fields.end()?;
     let (id, random) = (&organization.id, &*context.random);
-    let made = admin_keys::create(&context.database, id, &name, end, now, random).await?;
+    let made = admin_keys::create(&context.database, id, &name, end, act, random).await?;
     let (key, text) = made.ok_or_else(|| authority::missing(id))?;
     Ok(Json(output::with_key_text(show(&key), &text)))
 }
@@ -48,9 +49,10 @@ pub(super) async fn get(
 pub(super) async fn revoke(
     State(context): Shared,
     Subject(organization): Subject,
+    By(act): By,
     Path(id): Path<String>,
 ) -> JsonResult {
-    let done = admin_keys::revoke(&context.database, &organization.id, &id).await?;
+    let done = admin_keys::revoke(&context.database, &organization.id, &id, act).await?;
     done.ok_or_else(|| output::not_found("admin key", &id))?;
     output::deleted("organization.admin_api_key.deleted", &id)
 }

@@ -9,11 +9,11 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
-use hyper::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use serde_json::json;
 
 use super::authority::Subject;
-use super::input::{Parameters, invalid, missing};
+use super::export_format::{Format, quote, time};
+use super::input::Parameters;
 use super::output::Shared;
 use super::usage::span;
 use crate::Services;
@@ -22,31 +22,16 @@ use gateway_store::ledger::{self, Cursor, Exported};
 
 const HEADER: &str = "time,request_id,project_id,api_key_id,model,endpoint,status,batch,requests,\
     input_tokens,cached_tokens,output_tokens,images,audio_seconds,cost_usd,ended,cache_write_tokens,\
-    cache_write_1h_tokens,web_searches\n";
-
-#[derive(Clone, Copy)]
-enum Format {
-    Csv,
-    JsonLines,
-}
+    cache_write_1h_tokens,web_searches,backend\n";
 
 pub(super) async fn export(
     State(context): Shared,
     Subject(organization): Subject,
     mut parameters: Parameters,
 ) -> Result<Response, ApiError> {
-    let format = match parameters.one("format")?.as_deref() {
-        Some("csv") => Format::Csv,
-        Some("jsonl") => Format::JsonLines,
-        None => return Err(missing("format")),
-        Some(_) => return Err(invalid("format", "csv or jsonl")),
-    };
+    let format = Format::take(&mut parameters)?;
     let (start, end) = span(&context, &mut parameters)?;
     parameters.end()?;
-    let (kind, file) = match format {
-        Format::Csv => ("text/csv; charset=utf-8", "attachment; filename=\"usage.csv\""),
-        Format::JsonLines => ("application/jsonl", "attachment; filename=\"usage.jsonl\""),
-    };
     context.write_ledger().await?;
     let cursor = Cursor::new(start, end);
     // The first part is read before the response starts, so that an error gets a response of its
@@ -54,8 +39,7 @@ pub(super) async fn export(
     let first = ledger::export(&context.database, &organization.id, cursor).await?;
     let state = (context, organization.id, Next::Rows(first));
     let parts = stream::try_unfold(state, move |state| next(state, format));
-    Ok(([(CONTENT_TYPE, kind), (CONTENT_DISPOSITION, file)], Body::from_stream(parts))
-        .into_response())
+    Ok((format.headers("usage"), Body::from_stream(parts)).into_response())
 }
 
 enum Next {
@@ -97,7 +81,7 @@ fn push_csv(text: &mut String, Exported { entry, requests }: &Exported) {
     // Writing to a string cannot fail.
     let _ = writeln!(
         text,
-        "{},{},{},{},{},{requests},{},{},{},{},{},{},{},{},{},{}",
+        "{},{},{},{},{},{requests},{},{},{},{},{},{},{},{},{},{},{}",
         time(entry.at),
         texts.join(","),
         entry.endpoint.name(),
@@ -113,6 +97,7 @@ fn push_csv(text: &mut String, Exported { entry, requests }: &Exported) {
         entry.cache_write_tokens,
         entry.cache_write_1h_tokens,
         entry.web_searches,
+        quote(&entry.backend),
     );
 }
 
@@ -137,23 +122,9 @@ fn push_json(text: &mut String, Exported { entry, requests }: &Exported) {
         "cache_write_tokens": entry.cache_write_tokens,
         "cache_write_1h_tokens": entry.cache_write_1h_tokens,
         "web_searches": entry.web_searches,
+        "backend": entry.backend,
     });
     let _ = writeln!(text, "{line}");
-}
-
-/// Escapes a CSV field. A text that a spreadsheet would evaluate as a formula gets an apostrophe.
-fn quote(field: &str) -> String {
-    let formula = field.starts_with(['=', '+', '-', '@', '\t', '\r']);
-    let field = if formula { format!("'{field}") } else { field.to_owned() };
-    match field.contains([',', '"', '\n', '\r']) {
-        true => format!("\"{}\"", field.replace('"', "\"\"")),
-        false => field,
-    }
-}
-
-fn time(at: u64) -> String {
-    let moment = i64::try_from(at).ok().and_then(|at| jiff::Timestamp::from_microsecond(at).ok());
-    moment.map_or_else(String::new, |moment| format!("{moment:.6}"))
 }
 
 /// The exact amount as a text, which a spreadsheet or parser does not round.
@@ -170,13 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn csv_fields_are_quoted_when_needed() {
-        let check = |field, expect| assert_eq!(quote(field), expect);
-        check("big-2026-08-01", "big-2026-08-01");
-        check("a,b", "\"a,b\"");
-        check("a\"b\n", "\"a\"\"b\n\"");
-        check("=1+1", "'=1+1");
+    fn fractions_are_exact() {
         assert_eq!((dollars(1_000_007), thousandths(59)), ("1.000007".into(), "0.059".into()));
-        assert_eq!(time(1_700_000_000_000_001), "2023-11-14T22:13:20.000001Z");
     }
 }

@@ -73,6 +73,15 @@ impl Fields {
         number.map(Some).ok_or_else(wrong)
     }
 
+    /// An amount of money in cents, of at most ten billion dollars; negative to take it back.
+    pub(super) fn signed_cents(&mut self, name: &'static str) -> Result<Option<i64>, ApiError> {
+        const MOST: i64 = 1_000_000_000_000;
+        let Some(value) = self.value(name) else { return Ok(None) };
+        let is_fit = |cents: &i64| *cents != 0 && (-MOST..=MOST).contains(cents);
+        let expected = "a whole number of cents but 0, from -1000000000000 to 1000000000000";
+        value.as_i64().filter(is_fit).map(Some).ok_or_else(|| invalid(name, expected))
+    }
+
     /// A boolean.
     pub(super) fn boolean(&mut self, name: &'static str) -> Result<Option<bool>, ApiError> {
         match self.value(name) {
@@ -207,6 +216,16 @@ impl Parameters {
             Some("desc") => true,
             Some(_) => return Err(invalid("order", "asc or desc")),
         };
+        self.cursors(limit, descending)
+    }
+
+    /// `limit`, `after` and `before` of a list that is always newest first.
+    pub(super) fn page_without_order(&mut self) -> Result<Page, ApiError> {
+        let limit = self.integer("limit", 1..=100)?.unwrap_or(20);
+        self.cursors(limit, true)
+    }
+
+    fn cursors(&mut self, limit: u64, descending: bool) -> Result<Page, ApiError> {
         let (after, before) = (self.one("after")?, self.one("before")?);
         if after.is_some() && before.is_some() {
             return Err(invalid("before", "given without after"));

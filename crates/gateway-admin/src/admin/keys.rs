@@ -5,7 +5,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use serde_json::{Value, json};
 
-use super::authority::Subject;
+use super::authority::{By, Subject};
 use super::input::{self, Fields, Parameters, invalid};
 use super::output::{self, JsonResult, Shared};
 use super::{model_permissions, projects};
@@ -37,10 +37,11 @@ pub(super) async fn list(
 pub(super) async fn create(
     State(context): Shared,
     Subject(organization): Subject,
+    By(act): By,
     Path(project): Path<String>,
     mut fields: Fields,
 ) -> JsonResult {
-    let now = context.clock.now();
+    let now = act.at();
     let name = fields.required("name", Fields::name)?;
     let expires_at = input::end_of(&mut fields, now)?;
     let models = model_permissions::member(&context.settings.load(), &mut fields)?;
@@ -48,7 +49,7 @@ pub(super) async fn create(
     projects::active(&context, &organization, &project).await?;
     let models = models.as_ref();
     let new = NewKey { project: &project, service_account: None, name: &name, expires_at, models };
-    let made = keys::create(&context.database, new, now, &*context.random).await?;
+    let made = keys::create(&context.database, new, act, &*context.random).await?;
     let (key, text) = made.ok_or_else(|| projects::missing(&project))?;
     Ok(Json(output::with_key_text(show(&context, &key).await?, &text)))
 }
@@ -66,16 +67,17 @@ pub(super) async fn get(
 pub(super) async fn update(
     State(context): Shared,
     Subject(organization): Subject,
+    By(act): By,
     Path((project, id)): Path<(String, String)>,
     mut fields: Fields,
 ) -> JsonResult {
-    let now = context.clock.now();
+    let now = act.at();
     let end = input::end_of(&mut fields, now)?;
     fields.end()?;
     projects::active(&context, &organization, &project).await?;
     let found = match end {
         None => keys::get(&context.database, &project, &id).await?,
-        end => keys::expire(&context.database, &project, &id, end, now).await?,
+        end => keys::expire(&context.database, &project, &id, end, act).await?,
     };
     context.apply_changes().await;
     show_found(&context, found, &id).await
@@ -84,10 +86,11 @@ pub(super) async fn update(
 pub(super) async fn revoke(
     State(context): Shared,
     Subject(organization): Subject,
+    By(act): By,
     Path((project, id)): Path<(String, String)>,
 ) -> JsonResult {
     projects::any(&context, &organization, &project).await?;
-    let done = keys::revoke(&context.database, &project, &id, context.clock.now()).await?;
+    let done = keys::revoke(&context.database, &project, &id, act).await?;
     let object = "organization.project.api_key.deleted";
     output::finish_deletion(&context, done, output::missing_key, object, &id).await
 }
@@ -95,14 +98,15 @@ pub(super) async fn revoke(
 pub(super) async fn rotate(
     State(context): Shared,
     Subject(organization): Subject,
+    By(act): By,
     Path((project, id)): Path<(String, String)>,
     mut fields: Fields,
 ) -> JsonResult {
     let grace = fields.integer("grace_seconds", 0..=input::MAX_SECONDS)?.unwrap_or(0) * 1_000_000;
     fields.end()?;
     projects::active(&context, &organization, &project).await?;
-    let (now, random) = (context.clock.now(), &*context.random);
-    let made = keys::rotate(&context.database, &project, &id, grace, now, random).await?;
+    let random = &*context.random;
+    let made = keys::rotate(&context.database, &project, &id, grace, act, random).await?;
     let (key, text) = made.ok_or_else(|| output::missing_key(&id))?;
     context.apply_changes().await;
     Ok(Json(output::with_key_text(show(&context, &key).await?, &text)))

@@ -5,7 +5,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use serde_json::{Value, json};
 
-use super::authority::Subject;
+use super::authority::{By, Subject};
 use super::input::{Fields, invalid, missing};
 use super::output::{self, JsonResult, Shared};
 use super::projects;
@@ -13,7 +13,7 @@ use crate::Services;
 use gateway_policy::error::ApiError;
 use gateway_policy::settings::{NO_MODEL, Settings};
 use gateway_policy::tenants::{ModelPermissions, Organization, PermissionMode};
-use gateway_store::records;
+use gateway_store::records::{self, audit::Act};
 
 /// Most names of a list.
 const MOST: usize = 1000;
@@ -32,20 +32,22 @@ pub(super) async fn of_project(
 pub(super) async fn set_of_project(
     State(context): Shared,
     Subject(organization): Subject,
+    By(act): By,
     Path(project): Path<String>,
     fields: Fields,
 ) -> JsonResult {
     let permissions = read(&context.settings.load(), fields)?;
-    change_project(&context, &organization, &project, Some(&permissions)).await?;
+    change_project(&context, &organization, &project, Some(&permissions), act).await?;
     Ok(Json(show("project.model_permissions", Some(&permissions))))
 }
 
 pub(super) async fn delete_of_project(
     State(context): Shared,
     Subject(organization): Subject,
+    By(act): By,
     Path(project): Path<String>,
 ) -> JsonResult {
-    change_project(&context, &organization, &project, None).await?;
+    change_project(&context, &organization, &project, None, act).await?;
     Ok(Json(json!({ "object": "project.model_permissions.deleted", "deleted": true })))
 }
 
@@ -54,11 +56,12 @@ async fn change_project(
     organization: &Organization,
     id: &str,
     permissions: Option<&ModelPermissions>,
+    act: Act,
 ) -> Result<(), ApiError> {
     projects::active(context, organization, id).await?;
-    let (database, now) = (&context.database, context.clock.now());
+    let database = &context.database;
     let done =
-        records::projects::set_models(database, &organization.id, id, permissions, now).await?;
+        records::projects::set_models(database, &organization.id, id, permissions, act).await?;
     done.ok_or_else(|| projects::missing(id))?;
     context.apply_changes().await;
     Ok(())
@@ -78,20 +81,22 @@ pub(super) async fn of_key(
 pub(super) async fn set_of_key(
     State(context): Shared,
     Subject(organization): Subject,
+    By(act): By,
     Path((project, id)): Path<(String, String)>,
     fields: Fields,
 ) -> JsonResult {
     let permissions = read(&context.settings.load(), fields)?;
-    change_key(&context, &organization, (&project, &id), Some(&permissions)).await?;
+    change_key(&context, &organization, (&project, &id), Some(&permissions), act).await?;
     Ok(Json(show("api_key.model_permissions", Some(&permissions))))
 }
 
 pub(super) async fn delete_of_key(
     State(context): Shared,
     Subject(organization): Subject,
+    By(act): By,
     Path((project, id)): Path<(String, String)>,
 ) -> JsonResult {
-    change_key(&context, &organization, (&project, &id), None).await?;
+    change_key(&context, &organization, (&project, &id), None, act).await?;
     Ok(Json(json!({ "object": "api_key.model_permissions.deleted", "deleted": true })))
 }
 
@@ -100,10 +105,11 @@ async fn change_key(
     organization: &Organization,
     (project, id): (&str, &str),
     permissions: Option<&ModelPermissions>,
+    act: Act,
 ) -> Result<(), ApiError> {
     projects::active(context, organization, project).await?;
-    let (database, now) = (&context.database, context.clock.now());
-    let done = records::keys::set_models(database, project, id, permissions, now).await?;
+    let database = &context.database;
+    let done = records::keys::set_models(database, project, id, permissions, act).await?;
     done.ok_or_else(|| output::missing_key(id))?;
     context.apply_changes().await;
     Ok(())

@@ -4,17 +4,14 @@ use axum::Json;
 use axum::extract::{Path, State};
 use serde_json::{Value, json};
 
-use super::authority::{Authority, Subject, missing};
-use super::input::{Fields, Parameters, invalid};
+use super::authority::{Authority, By, Subject, missing};
+use super::input::{self, Fields, Parameters, invalid};
 use super::output::{self, JsonResult, Shared};
 
 use gateway_policy::error::ApiError;
 use gateway_policy::tenants::{Organization, Tier};
-use gateway_store::records::payments::{self, Payment};
+use gateway_store::records::payments::{self, NewPayment, Payment};
 use gateway_store::records::{DEFAULT_ORGANIZATION, organizations};
-
-/// Largest payment: ten billion dollars.
-const MAX_CENTS: u64 = 1_000_000_000_000;
 
 pub(super) async fn list(
     State(context): Shared,
@@ -30,14 +27,15 @@ pub(super) async fn list(
 pub(super) async fn create(
     State(context): Shared,
     authority: Authority,
+    By(act): By,
     mut fields: Fields,
 ) -> JsonResult {
     authority.require_everything()?;
     let name = fields.required("name", Fields::name)?;
     let tier = tier(&mut fields)?.unwrap_or_default();
     fields.end()?;
-    let (now, random) = (context.clock.now(), &*context.random);
-    let made = organizations::create(&context.database, &name, tier, now, random).await?;
+    let random = &*context.random;
+    let made = organizations::create(&context.database, &name, tier, act, random).await?;
     Ok(Json(show(&made)))
 }
 
@@ -54,14 +52,14 @@ pub(super) async fn get(
 pub(super) async fn update(
     State(context): Shared,
     authority: Authority,
+    By(act): By,
     Path(id): Path<String>,
     mut fields: Fields,
 ) -> JsonResult {
     authority.require_everything()?;
     let (name, tier) = (fields.name("name")?, tier(&mut fields)?);
     fields.end()?;
-    let now = context.clock.now();
-    let done = organizations::update(&context.database, &id, name.as_deref(), tier, now).await?;
+    let done = organizations::update(&context.database, &id, name.as_deref(), tier, act).await?;
     done.ok_or_else(|| missing(&id))?;
     context.apply_changes().await;
     get(State(context), authority, Path(id)).await
@@ -70,6 +68,7 @@ pub(super) async fn update(
 pub(super) async fn delete(
     State(context): Shared,
     authority: Authority,
+    By(act): By,
     Path(id): Path<String>,
 ) -> JsonResult {
     authority.require_everything()?;
@@ -77,7 +76,7 @@ pub(super) async fn delete(
         let message = "The default organization cannot be deleted.";
         return Err(ApiError::bad_request("default_organization", message));
     }
-    let done = organizations::delete(&context.database, &id, context.clock.now()).await?;
+    let done = organizations::delete(&context.database, &id, act).await?;
     output::finish_deletion(&context, done, missing, "organization.deleted", &id).await
 }
 
@@ -97,18 +96,27 @@ pub(super) async fn payments(
 pub(super) async fn pay(
     State(context): Shared,
     authority: Authority,
+    By(act): By,
     Path(id): Path<String>,
     mut fields: Fields,
 ) -> JsonResult {
     authority.require_everything()?;
-    let range = 1..=MAX_CENTS;
-    let cents = fields.required("amount_cents", |fields, name| fields.integer(name, range))?;
+    let amount_cents = fields.required("amount_cents", Fields::signed_cents)?;
+    let reason = fields.name("reason")?;
     fields.end()?;
+    if amount_cents < 0 && reason.is_none() {
+        return Err(input::missing("reason"));
+    }
     let settings = context.settings.load_full();
     let threshold = |tier: &Tier| (*tier, settings.tier(*tier).paid_usd.saturating_mul(100));
     let thresholds: Vec<_> = Tier::ALL[1..].iter().map(threshold).collect();
-    let (now, random) = (context.clock.now(), &*context.random);
-    let made = payments::create(&context.database, &id, cents, &thresholds, now, random).await?;
+    let (new, random) = (NewPayment { amount_cents, reason: reason.as_deref() }, &*context.random);
+    let made = payments::create(&context.database, &id, new, &thresholds, act, random).await?;
+    if made.is_none() && amount_cents < 0 {
+        organizations::get(&context.database, &id).await?.ok_or_else(|| missing(&id))?;
+        let message = "A correction cannot take back more than the organization has paid.";
+        return Err(ApiError::invalid_value("amount_cents", message));
+    }
     let payment = made.ok_or_else(|| missing(&id))?;
     context.apply_changes().await;
     let Json(organization) = get(State(context), authority, Path(id)).await?;
@@ -124,6 +132,7 @@ pub(super) async fn retention(Subject(organization): Subject) -> JsonResult {
 pub(super) async fn retain(
     State(context): Shared,
     Subject(organization): Subject,
+    By(act): By,
     mut fields: Fields,
 ) -> JsonResult {
     let retention = fields.required("retention_type", Fields::text)?;
@@ -134,8 +143,8 @@ pub(super) async fn retain(
         _ => return Err(invalid("retention_type", "zero_data_retention or none")),
     };
     let stored = zero.then_some(organizations::ZERO_DATA_RETENTION);
-    let (id, now) = (&organization.id, context.clock.now());
-    let done = organizations::retain(&context.database, id, stored, now).await?;
+    let id = &organization.id;
+    let done = organizations::retain(&context.database, id, stored, act).await?;
     done.ok_or_else(|| missing(id))?;
     context.apply_changes().await;
     Ok(Json(show_retention(zero)))
@@ -165,6 +174,7 @@ fn show_payment(payment: &Payment) -> Value {
         "object": "organization.payment",
         "id": payment.id,
         "amount_cents": payment.amount_cents,
+        "reason": payment.reason,
         "created_at": payment.created_at,
     })
 }

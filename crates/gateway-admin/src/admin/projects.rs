@@ -5,7 +5,7 @@ use axum::extract::{Path, State};
 use serde_json::{Value, json};
 
 use super::authority;
-use super::authority::Subject;
+use super::authority::{By, Subject};
 use super::input::{Fields, Parameters, invalid};
 use super::output::{self, JsonResult, Shared};
 use crate::Services;
@@ -28,14 +28,14 @@ pub(super) async fn list(
 pub(super) async fn create(
     State(context): Shared,
     Subject(organization): Subject,
+    By(act): By,
     mut fields: Fields,
 ) -> JsonResult {
     let name = fields.required("name", Fields::name)?;
     let region = region(&context, &mut fields)?.flatten();
     fields.end()?;
-    let (now, random) = (context.clock.now(), &*context.random);
-    let (id, region) = (&organization.id, region.as_deref());
-    let made = projects::create(&context.database, id, &name, region, now, random).await?;
+    let (id, region, random) = (&organization.id, region.as_deref(), &*context.random);
+    let made = projects::create(&context.database, id, &name, region, act, random).await?;
     Ok(Json(show(&made.ok_or_else(|| authority::missing(id))?)))
 }
 
@@ -50,6 +50,7 @@ pub(super) async fn get(
 pub(super) async fn update(
     State(context): Shared,
     Subject(organization): Subject,
+    By(act): By,
     Path(id): Path<String>,
     mut fields: Fields,
 ) -> JsonResult {
@@ -57,10 +58,9 @@ pub(super) async fn update(
     let region = region(&context, &mut fields)?;
     fields.end()?;
     let (name, region) = (name.as_deref(), region.as_ref().map(Option::as_deref));
-    let now = context.clock.now();
     active(&context, &organization, &id).await?;
     let done =
-        projects::update(&context.database, &organization.id, &id, name, region, now).await?;
+        projects::update(&context.database, &organization.id, &id, name, region, act).await?;
     done.ok_or_else(|| missing(&id))?;
     context.apply_changes().await;
     Ok(Json(show(&any(&context, &organization, &id).await?)))
@@ -69,14 +69,14 @@ pub(super) async fn update(
 pub(super) async fn archive(
     State(context): Shared,
     Subject(organization): Subject,
+    By(act): By,
     Path(id): Path<String>,
     fields: Fields,
 ) -> JsonResult {
     fields.end()?;
     active(&context, &organization, &id).await?;
-    let now = context.clock.now();
     // A concurrent request may have archived the project: the result is as requested.
-    projects::archive(&context.database, &organization.id, &id, now).await?;
+    projects::archive(&context.database, &organization.id, &id, act).await?;
     context.apply_changes().await;
     Ok(Json(show(&any(&context, &organization, &id).await?)))
 }

@@ -5,7 +5,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use serde_json::{Value, json};
 
-use super::authority::Subject;
+use super::authority::{By, Subject};
 use super::input::{Fields, Parameters};
 use super::output::{self, JsonResult, Shared};
 use super::projects;
@@ -55,6 +55,7 @@ pub(super) async fn list(
 pub(super) async fn update(
     State(context): Shared,
     Subject(organization): Subject,
+    By(act): By,
     Path((project, id)): Path<(String, String)>,
     mut fields: Fields,
 ) -> JsonResult {
@@ -85,8 +86,7 @@ pub(super) async fn update(
     let set = project_limits::all(database, &project).await?;
     // A model has one entry, under the name that was used first.
     let entry = own(&set, model).map_or(name, |(name, _)| name);
-    let now = context.clock.now();
-    let done = project_limits::set(database, &project, entry, &given, now).await?;
+    let done = project_limits::set(database, &project, entry, &given, act).await?;
     done.ok_or_else(|| projects::missing(&project))?;
     context.apply_changes().await;
     let set = project_limits::all(database, &project).await?;

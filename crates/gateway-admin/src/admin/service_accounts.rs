@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use serde_json::{Value, json};
 
-use super::authority::Subject;
+use super::authority::{By, Subject};
 use super::input::{self, Fields, Parameters, invalid};
 use super::output::{self, JsonResult, Shared};
 use super::{model_permissions, projects};
@@ -29,10 +29,11 @@ pub(super) async fn list(
 pub(super) async fn create(
     State(context): Shared,
     Subject(organization): Subject,
+    By(act): By,
     Path(project): Path<String>,
     mut fields: Fields,
 ) -> JsonResult {
-    let now = context.clock.now();
+    let now = act.at();
     let name = fields.required("name", Fields::name)?;
     let end = input::end_of(&mut fields, now)?;
     let alone = fields.boolean("create_service_account_only")?.unwrap_or(false);
@@ -49,7 +50,7 @@ pub(super) async fn create(
     projects::active(&context, &organization, &project).await?;
     let key = (!alone).then_some(FirstKey { expires_at: end, models: models.as_ref() });
     let (database, random) = (&context.database, &*context.random);
-    let made = service_accounts::create(database, &project, &name, key, now, random).await?;
+    let made = service_accounts::create(database, &project, &name, key, act, random).await?;
     let (account, key) = made.ok_or_else(|| projects::missing(&project))?;
     let mut shown = show(&account);
     shown["api_key"] = key.map(|(key, text)| show_key(&key, &text)).into();
@@ -68,6 +69,7 @@ pub(super) async fn get(
 pub(super) async fn update(
     State(context): Shared,
     Subject(organization): Subject,
+    By(act): By,
     Path((project, id)): Path<(String, String)>,
     mut fields: Fields,
 ) -> JsonResult {
@@ -78,7 +80,7 @@ pub(super) async fn update(
     }
     projects::active(&context, &organization, &project).await?;
     let (name, role) = (name.as_deref(), role.as_deref());
-    let done = service_accounts::update(&context.database, &project, &id, name, role).await?;
+    let done = service_accounts::update(&context.database, &project, &id, name, role, act).await?;
     done.ok_or_else(|| missing(&id))?;
     Ok(Json(show(&find(&context, &project, &id).await?)))
 }
@@ -86,11 +88,11 @@ pub(super) async fn update(
 pub(super) async fn delete(
     State(context): Shared,
     Subject(organization): Subject,
+    By(act): By,
     Path((project, id)): Path<(String, String)>,
 ) -> JsonResult {
     projects::any(&context, &organization, &project).await?;
-    let now = context.clock.now();
-    let done = service_accounts::delete(&context.database, &project, &id, now).await?;
+    let done = service_accounts::delete(&context.database, &project, &id, act).await?;
     let object = "organization.project.service_account.deleted";
     output::finish_deletion(&context, done, missing, object, &id).await
 }
@@ -98,10 +100,11 @@ pub(super) async fn delete(
 pub(super) async fn create_key(
     State(context): Shared,
     Subject(organization): Subject,
+    By(act): By,
     Path((project, id)): Path<(String, String)>,
     mut fields: Fields,
 ) -> JsonResult {
-    let now = context.clock.now();
+    let now = act.at();
     let (name, end) = (fields.name("name")?, input::end_of(&mut fields, now)?);
     let models = model_permissions::member(&context.settings.load(), &mut fields)?;
     fields.end()?;
@@ -114,7 +117,7 @@ pub(super) async fn create_key(
         expires_at: end,
         models: models.as_ref(),
     };
-    let made = service_accounts::create_key(&context.database, new, now, &*context.random);
+    let made = service_accounts::create_key(&context.database, new, act, &*context.random);
     let (key, text) = made.await?.ok_or_else(|| {
         let most = service_accounts::MAX_KEYS;
         let message = format!("A service account has at most {most} keys: revoke one first.");

@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use serde_json::{Value, json};
 
-use super::authority::Subject;
+use super::authority::{By, Subject};
 use super::input::{Fields, Parameters, invalid};
 use super::output::{self, JsonResult, Shared};
 use super::projects;
@@ -16,12 +16,11 @@ use gateway_policy::dates::month;
 use gateway_policy::error::ApiError;
 use gateway_policy::tenants::{MicroDollars, Organization};
 use gateway_store::ledger::month_commitment_of;
+use gateway_store::records::audit::Act;
 use gateway_store::records::spend::{self, Alert, MAX_ALERTS, Scope};
 
 /// Largest threshold: ten billion dollars.
 const MAX_CENTS: u64 = 1_000_000_000_000;
-/// Most recipients of an alert.
-const MAX_RECIPIENTS: usize = 50;
 
 /// Path parameters: `p` is the id of a project, `id` that of an alert.
 type Names = Path<HashMap<String, String>>;
@@ -83,24 +82,27 @@ pub(super) async fn limit(
 pub(super) async fn set_limit(
     State(context): Shared,
     Subject(organization): Subject,
+    By(act): By,
     Path(names): Names,
     mut fields: Fields,
 ) -> JsonResult {
     let cents = threshold(&mut fields)?;
     fields.end()?;
     let target = Target::find(&context, organization, &names, true).await?;
-    set(&context, &target, Some(cents)).await?;
+    check_prices(&context)?;
+    set(&context, &target, Some(cents), act).await?;
     show_limit(&context, &target, spend::from_cents(cents)).await
 }
 
 pub(super) async fn delete_limit(
     State(context): Shared,
     Subject(organization): Subject,
+    By(act): By,
     Path(names): Names,
 ) -> JsonResult {
     let target = Target::find(&context, organization, &names, true).await?;
     target.hard.ok_or_else(no_limit)?;
-    set(&context, &target, None).await?;
+    set(&context, &target, None, act).await?;
     Ok(Json(json!({ "object": target.object("spend_limit.deleted"), "deleted": true })))
 }
 
@@ -131,6 +133,7 @@ pub(super) async fn alert(
 pub(super) async fn create_alert(
     State(context): Shared,
     Subject(organization): Subject,
+    By(act): By,
     Path(names): Names,
     mut fields: Fields,
 ) -> JsonResult {
@@ -138,9 +141,8 @@ pub(super) async fn create_alert(
     let channel = channel(&mut fields)?.unwrap_or(Value::Null).to_string();
     fields.end()?;
     let target = Target::find(&context, organization, &names, true).await?;
-    let (now, random) = (context.clock.now(), &*context.random);
-    let (database, scope) = (&context.database, target.scope());
-    let made = spend::add_alert(database, scope, cents, &channel, now, random).await?;
+    let (database, scope, random) = (&context.database, target.scope(), &*context.random);
+    let made = spend::add_alert(database, scope, cents, &channel, act, random).await?;
     let alert = made.ok_or_else(|| {
         let message = format!("There can be at most {MAX_ALERTS} spend alerts: delete one first.");
         ApiError::bad_request("too_many_spend_alerts", message)
@@ -152,6 +154,7 @@ pub(super) async fn create_alert(
 pub(super) async fn update_alert(
     State(context): Shared,
     Subject(organization): Subject,
+    By(act): By,
     Path(names): Names,
     mut fields: Fields,
 ) -> JsonResult {
@@ -161,8 +164,7 @@ pub(super) async fn update_alert(
     let target = Target::find(&context, organization, &names, true).await?;
     let id = &names["id"];
     let alert = Alert { id: id.as_str().into(), threshold_cents, channel };
-    let now = context.clock.now();
-    let done = spend::set_alert(&context.database, target.scope(), &alert, now).await?;
+    let done = spend::set_alert(&context.database, target.scope(), &alert, act).await?;
     done.ok_or_else(|| no_alert(id))?;
     context.apply_changes().await;
     Ok(Json(show_alert(&target, &alert)))
@@ -171,19 +173,23 @@ pub(super) async fn update_alert(
 pub(super) async fn delete_alert(
     State(context): Shared,
     Subject(organization): Subject,
+    By(act): By,
     Path(names): Names,
 ) -> JsonResult {
     let target = Target::find(&context, organization, &names, true).await?;
     let id = &names["id"];
-    let now = context.clock.now();
-    let done = spend::delete_alert(&context.database, target.scope(), id, now).await?;
+    let done = spend::delete_alert(&context.database, target.scope(), id, act).await?;
     let object = target.object("spend_alert.deleted");
     output::finish_deletion(&context, done, no_alert, &object, id).await
 }
 
-async fn set(context: &Services, target: &Target, cents: Option<u64>) -> Result<(), ApiError> {
-    let now = context.clock.now();
-    let done = spend::set_hard(&context.database, target.scope(), cents, now).await?;
+async fn set(
+    context: &Services,
+    target: &Target,
+    cents: Option<u64>,
+    act: Act,
+) -> Result<(), ApiError> {
+    let done = spend::set_hard(&context.database, target.scope(), cents, act).await?;
     done.ok_or_else(|| output::not_found("organization or project", target.id()))?;
     context.apply_changes().await;
     Ok(())
@@ -199,23 +205,34 @@ fn threshold(fields: &mut Fields) -> Result<u64, ApiError> {
     fields.required("threshold_amount", |fields, name| fields.integer(name, 0..=MAX_CENTS))
 }
 
-/// `notification_channel`: stored and returned for external mailers; the gateway sends no mail.
+/// `notification_channel`. The gateway sends no mail, so it takes no recipients: alerts are
+/// delivered to the webhook of the configuration.
 fn channel(fields: &mut Fields) -> Result<Option<Value>, ApiError> {
     let name = "notification_channel";
     let Some(channel) = fields.value(name) else { return Ok(None) };
-    let is_text = |value: &Value| value.as_str().is_some_and(|text| text.len() <= 320);
     let recipients = channel["recipients"].as_array();
-    let is_fit = channel["type"] == "email"
-        && recipients.is_some_and(|list| list.len() <= MAX_RECIPIENTS && list.iter().all(is_text))
-        && (channel["subject_prefix"].is_null() || is_text(&channel["subject_prefix"]));
-    if !is_fit {
-        return Err(invalid(name, "{\"type\": \"email\", \"recipients\": [up to 50 addresses]}"));
+    let recipients = recipients.filter(|_| channel["type"] == "email");
+    let Some(recipients) = recipients else {
+        return Err(invalid(name, "{\"type\": \"email\", \"recipients\": []}"));
+    };
+    if !recipients.is_empty() || !channel["subject_prefix"].is_null() {
+        let message = "This gateway sends no e-mail. Leave out `notification_channel`, or its recipients: \
+                       alerts are delivered to `webhook_url` in [alerts] of the gateway's configuration.";
+        return Err(ApiError::bad_request("email_not_supported", message).param(name));
     }
-    Ok(Some(json!({
-        "type": "email",
-        "recipients": recipients,
-        "subject_prefix": channel["subject_prefix"],
-    })))
+    Ok(Some(json!({ "type": "email", "recipients": [], "subject_prefix": null })))
+}
+
+/// Checks that the limit holds for every model.
+fn check_prices(context: &Services) -> Result<(), ApiError> {
+    let settings = context.settings.load();
+    let Some(model) = settings.catalog.unpriced() else { return Ok(()) };
+    let message = format!(
+        "A hard spend limit cannot hold for the model `{}`, which has no price. Please have `price`, \
+         or `free = true` if it costs nothing, added to it in the gateway's configuration first.",
+        model.name
+    );
+    Err(ApiError::bad_request("price_missing", message).param("threshold_amount"))
 }
 
 async fn show_limit(context: &Services, target: &Target, hard: MicroDollars) -> JsonResult {

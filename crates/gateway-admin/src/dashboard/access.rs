@@ -9,18 +9,21 @@ use axum::extract::FromRequestParts;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hyper::HeaderMap;
-use hyper::header::{AUTHORIZATION, COOKIE};
+use hyper::header::{AUTHORIZATION, COOKIE, USER_AGENT};
 use hyper::http::request::Parts;
+use ratelimit::Micros;
+use serde_json::json;
 
 use super::context::Context;
 use super::credential::Credential;
 use super::page::Failure;
 use super::session::Session;
-use crate::Peer;
 use crate::admin::authority::is_admin_token;
+use crate::{Peer, Services, Surface};
 use gateway_policy::dates::seconds;
 use gateway_policy::settings::Secret;
 use gateway_store::records::admin_keys;
+use gateway_store::records::audit::{self, ADMIN_TOKEN, Act, Actor};
 
 /// The cookie of a session.
 pub(super) const COOKIE_NAME: &str = "gateway_dashboard";
@@ -63,7 +66,7 @@ impl FromRequestParts<Arc<Context>> for Access {
     ) -> Result<Self, Failure> {
         let token = configured(context)?;
         if let Some(secret) = basic(&parts.headers) {
-            let checked = check(context, &secret, address(parts)).await?;
+            let checked = check(context, &secret, &Client::of(parts)).await?;
             let credential = checked.ok_or(Failure::WrongPassword)?;
             return Ok(Self { credential, session: None });
         }
@@ -90,27 +93,90 @@ pub(super) fn configured(context: &Context) -> Result<Secret, Failure> {
 pub(super) async fn check(
     context: &Context,
     secret: &str,
-    from: IpAddr,
+    client: &Client,
 ) -> Result<Option<Credential>, Failure> {
     let services = &context.services;
-    let now = services.clock.now();
-    context.attempts.begin(from, now).map_err(|seconds| Failure::TooManyAttempts { seconds })?;
+    let (now, from) = (services.clock.now(), client.attempts_from());
+    if let Err(seconds) = context.attempts.begin(from, now) {
+        services.sign_ins.failed(Surface::Dashboard, TOO_MANY, client.address, now);
+        return Err(Failure::TooManyAttempts { seconds });
+    }
     if is_admin_token(&services.settings.load(), secret) {
         context.attempts.succeeded(from, now);
         return Ok(Some(Credential::Token));
     }
     let opened = admin_keys::open(&services.database, secret, now).await;
-    if !matches!(opened, Ok(None)) {
-        context.attempts.succeeded(from, now);
+    match &opened {
+        Ok(None) => client.failed(services, now).await,
+        _ => context.attempts.succeeded(from, now),
     }
     let credential =
         |key: admin_keys::AdminKey| Credential::Key { id: key.id, organization: key.organization };
     Ok(opened?.map(credential))
 }
 
-/// The client's address.
-pub(super) fn address(parts: &Parts) -> IpAddr {
-    parts.extensions.get().map_or(Ipv4Addr::UNSPECIFIED.into(), |Peer(address)| *address)
+/// The reason of failures without a check of the secret.
+const TOO_MANY: &str = "too_many_attempts";
+/// The reason of all other failures.
+const WRONG: &str = "invalid_credentials";
+
+/// The client of a request, as the audit log shows it.
+pub(super) struct Client {
+    address: Option<IpAddr>,
+    user_agent: Option<String>,
+}
+
+impl Client {
+    pub(super) fn of(parts: &Parts) -> Self {
+        let user_agent = parts.headers.get(USER_AGENT);
+        Self {
+            address: parts.extensions.get().map(|Peer(address)| *address),
+            user_agent: user_agent.map(|value| String::from_utf8_lossy(value.as_bytes()).into()),
+        }
+    }
+
+    fn attempts_from(&self) -> IpAddr {
+        self.address.unwrap_or(Ipv4Addr::UNSPECIFIED.into())
+    }
+
+    /// An act of this client.
+    fn act(&self, actor: Actor, services: &Services) -> Act {
+        let act = Act::new(actor, services.clock.now(), &*services.random);
+        act.from(self.address.map(|address| address.to_string()), self.user_agent.as_deref())
+    }
+
+    /// Adds the start or the end of a session to the audit log.
+    ///
+    /// # Errors
+    /// The store's.
+    pub(super) async fn note(
+        &self,
+        services: &Services,
+        kind: &'static str,
+        credential: &Credential,
+    ) -> Result<(), gateway_store::Error> {
+        let (id, organization) = match credential {
+            Credential::Token => (ADMIN_TOKEN, ""),
+            Credential::Key { id, organization } => (&**id, &**organization),
+        };
+        let act = self.act(Actor::Session(id.into()), services);
+        audit::note(&services.database, act, kind, organization, &json!({})).await
+    }
+
+    /// Counts, logs and records that a secret was wrong.
+    async fn failed(&self, services: &Services, now: Micros) {
+        services.sign_ins.failed(Surface::Dashboard, WRONG, self.address, now);
+        if !services.sign_ins.takes_row(now) {
+            return;
+        }
+        let message = "This is not the admin token or a valid admin key.";
+        let details = json!({ "error_code": WRONG, "error_message": message });
+        let act = self.act(Actor::Unknown, services);
+        let noted = audit::note(&services.database, act, "login.failed", "", &details).await;
+        if let Err(error) = noted {
+            tracing::warn!("a failed sign-in is not in the audit log: {error}");
+        }
+    }
 }
 
 /// The session of a request's cookie. A session that was started with an admin key ends with the

@@ -10,7 +10,7 @@ use hyper::header::{HOST, HeaderName, ORIGIN, SET_COOKIE};
 use maud::html;
 use serde::Deserialize;
 
-use super::access::{self, COOKIE_NAME};
+use super::access::{self, COOKIE_NAME, Client};
 use super::context::{Context, Shared};
 use super::page::{self, Failure, Frame, QueryResult};
 use super::session::{LIFETIME, Session};
@@ -48,12 +48,13 @@ pub(super) async fn sign_in(State(context): Shared, request: Request) -> Result<
     let token = access::configured(&context)?;
     let (parts, body) = request.into_parts();
     is_own(&parts.headers)?;
-    let from = access::address(&parts);
+    let client = Client::of(&parts);
     let is_https = is_https(&parts.headers);
     let filled = read(&context, Request::from_parts(parts, body)).await?;
-    let Some(credential) = access::check(&context, filled.secret.trim(), from).await? else {
+    let Some(credential) = access::check(&context, filled.secret.trim(), &client).await? else {
         return Ok((StatusCode::FORBIDDEN, show(&filled.next, true)).into_response());
     };
+    client.note(&context.services, "login.succeeded", &credential).await?;
     let (clock, random) = (&context.services.clock, &*context.services.random);
     let session = Session::new(credential, seconds(clock.now()), random);
     let cookie = cookie(&session.seal(&token), LIFETIME, is_https);
@@ -64,14 +65,18 @@ pub(super) async fn sign_in(State(context): Shared, request: Request) -> Result<
 /// `POST /dashboard/sign-out`.
 pub(super) async fn sign_out(
     State(context): Shared,
-    headers: HeaderMap,
+    request: Request,
 ) -> Result<Response, Failure> {
-    is_own(&headers)?;
+    let (parts, _) = request.into_parts();
+    let headers = &parts.headers;
+    is_own(headers)?;
     let token = access::configured(&context)?;
-    if let Some(session) = access::session(&context, &headers, &token).await? {
+    if let Some(session) = access::session(&context, headers, &token).await? {
+        let client = Client::of(&parts);
+        client.note(&context.services, "logout.succeeded", &session.credential).await?;
         context.signed_out.end(&session, seconds(context.services.clock.now()));
     }
-    let cookie = cookie("", 0, is_https(&headers));
+    let cookie = cookie("", 0, is_https(headers));
     let target = Redirect::to("/dashboard/sign-in");
     Ok((AppendHeaders([(SET_COOKIE, cookie)]), target).into_response())
 }

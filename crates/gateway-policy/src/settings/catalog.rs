@@ -8,7 +8,7 @@ use ratelimit::Micros;
 use serde::Deserialize;
 
 use super::Upstream;
-use super::price::Price;
+use crate::price::Price;
 use crate::tenants::{MicroDollars, Tier};
 
 /// The model name under which requests without a model are counted.
@@ -47,14 +47,25 @@ pub struct Model {
     pub max_reported_tokens: u64,
     /// Its shutdown, if announced.
     pub shutdown: Option<Shutdown>,
-    /// The price of requests.
-    pub price: Option<Price>,
-    /// The price of batch lines, if it differs.
-    pub batch_price: Option<Price>,
+    /// True if it costs nothing, as the configuration says.
+    pub is_free: bool,
+    /// Its prices, by the dates from which they hold.
+    pub prices: Vec<DatedPrice>,
     /// Its own limits, by tier.
     pub(super) limits: [Option<LimitSet>; 6],
     /// The limits of its group, by tier.
     pub(super) group_limits: [Option<LimitSet>; 6],
+}
+
+/// The prices of a model from a date on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DatedPrice {
+    /// The moment from which they hold.
+    pub from: Micros,
+    /// The price of requests.
+    pub price: Arc<Price>,
+    /// The price of lines of batches.
+    pub batch: Arc<Price>,
 }
 
 /// A model's shutdown.
@@ -107,6 +118,12 @@ impl Catalog {
         self.no_model.as_ref()
     }
 
+    /// A model that has no price and is not free by name: no limit of spend holds for it.
+    #[must_use]
+    pub fn unpriced(&self) -> Option<&Arc<Model>> {
+        self.models().find(|model| !model.is_priced() && !model.is_free)
+    }
+
     /// All models, by name.
     pub fn models(&self) -> impl Iterator<Item = &Arc<Model>> {
         self.models.values()
@@ -124,6 +141,19 @@ impl Model {
     #[must_use]
     pub fn group_limits(&self, tier: Tier) -> LimitSet {
         nearest(&self.group_limits, tier)
+    }
+
+    /// Returns whether it has a price, at some time.
+    #[must_use]
+    pub fn is_priced(&self) -> bool {
+        !self.prices.is_empty()
+    }
+
+    /// Its price at that time, for a request or for a line of a batch. `None`: it has no price then.
+    #[must_use]
+    pub fn price_at(&self, now: Micros, batch: bool) -> Option<&Arc<Price>> {
+        let valid = self.prices.iter().rev().find(|dated| dated.from <= now)?;
+        Some(if batch { &valid.batch } else { &valid.price })
     }
 
     /// The same model at another upstream.

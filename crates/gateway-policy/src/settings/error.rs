@@ -99,17 +99,48 @@ impl std::error::Error for Error {
     }
 }
 
-/// The line of the key, or of the table that would contain it.
+/// The line of the key, or of the table that would contain it. Parts that are numbers name an entry of a list.
 fn find(text: &str, key: &[String]) -> Option<usize> {
     let document = toml_edit::Document::parse(text).ok()?;
     let mut at: Option<std::ops::Range<usize>> = None;
-    let mut table: Option<&dyn toml_edit::TableLike> = Some(document.as_table());
+    let mut place = Place::Table(document.as_table());
     for part in key {
-        let Some((name, item)) = table.and_then(|table| table.get_key_value(part)) else { break };
-        at = name.span().or_else(|| item.span()).or(at);
-        table = item.as_table_like();
+        let Some((span, next)) = place.member(part) else { break };
+        at = span.or(at);
+        let Some(next) = next else { break };
+        place = next;
     }
     at.map(|span| line_of(text, span.start))
+}
+
+/// A place that a part of a key may lead to.
+enum Place<'d> {
+    Table(&'d dyn toml_edit::TableLike),
+    Tables(&'d toml_edit::ArrayOfTables),
+    List(&'d toml_edit::Array),
+}
+
+impl<'d> Place<'d> {
+    /// The span of a member, and the place within it.
+    fn member(&self, part: &str) -> Option<(Option<std::ops::Range<usize>>, Option<Self>)> {
+        match self {
+            Self::Table(table) => {
+                let (name, item) = table.get_key_value(part)?;
+                let next = item.as_table_like().map(Self::Table);
+                let next = next.or_else(|| item.as_array_of_tables().map(Self::Tables));
+                let next = next.or_else(|| item.as_array().map(Self::List));
+                Some((name.span().or_else(|| item.span()), next))
+            }
+            Self::Tables(tables) => {
+                let table = tables.get(part.parse().ok()?)?;
+                Some((table.span(), Some(Self::Table(table))))
+            }
+            Self::List(list) => {
+                let value = list.get(part.parse().ok()?)?;
+                Some((value.span(), value.as_inline_table().map(|table| Self::Table(table))))
+            }
+        }
+    }
 }
 
 fn line_of(text: &str, offset: usize) -> usize {

@@ -21,6 +21,8 @@ pub(super) struct File {
     pub(super) batches: Batches,
     pub(super) defaults: Defaults,
     pub(super) telemetry: Telemetry,
+    pub(super) metrics: Metrics,
+    pub(super) alerts: Alerts,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -55,17 +57,51 @@ pub(super) struct Server {
     pub(super) pass_through: Vec<String>,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// Members of [`Backend`] are those of its only backend, or apply to all that do not have them.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub(super) struct Upstream {
-    pub(super) base_url: String,
+    pub(super) base_url: Option<String>,
+    pub(super) base_urls: BTreeMap<String, String>,
     pub(super) env_key: Option<String>,
+    pub(super) env_keys: Option<Vec<String>>,
+    pub(super) key_file: Option<PathBuf>,
+    pub(super) key_files: Option<Vec<PathBuf>>,
     pub(super) key_header: Option<String>,
+    pub(super) max_concurrency: Option<u64>,
+    pub(super) prompt_cache_retention: Option<bool>,
+    pub(super) ca_file: Option<PathBuf>,
+    pub(super) proxy: Option<String>,
+    pub(super) health_path: Option<String>,
+    pub(super) health_interval_ms: Option<u64>,
     pub(super) drop_members: Option<Vec<String>>,
     pub(super) timeout_ms: Option<u64>,
     pub(super) idle_timeout_ms: Option<u64>,
-    #[serde(default)]
+    pub(super) connect_timeout_ms: Option<u64>,
+    pub(super) retry_unanswered: Option<bool>,
+    pub(super) backends: Option<Vec<Backend>>,
+}
+
+/// `[[upstreams.X.backends]]`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Backend {
+    pub(super) name: Option<String>,
+    pub(super) base_url: Option<String>,
     pub(super) base_urls: BTreeMap<String, String>,
+    pub(super) weight: Option<u64>,
+    pub(super) priority: Option<u64>,
+    pub(super) env_key: Option<String>,
+    pub(super) env_keys: Option<Vec<String>>,
+    pub(super) key_file: Option<PathBuf>,
+    pub(super) key_files: Option<Vec<PathBuf>>,
+    pub(super) key_header: Option<String>,
+    pub(super) max_concurrency: Option<u64>,
+    pub(super) prompt_cache_retention: Option<bool>,
+    pub(super) ca_file: Option<PathBuf>,
+    pub(super) proxy: Option<String>,
+    pub(super) health_path: Option<String>,
+    pub(super) health_interval_ms: Option<u64>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -81,8 +117,11 @@ pub(super) struct Model {
     pub(super) shutdown_date: Option<String>,
     pub(super) deprecation_date: Option<String>,
     pub(super) successor: Option<String>,
-    pub(super) price: Option<Price>,
-    pub(super) batch_price: Option<Price>,
+    pub(super) free: bool,
+    /// Prices are read by `price.rs`, which names the place of a mistake.
+    pub(super) price: Option<toml::Value>,
+    pub(super) prices: Option<toml::Value>,
+    pub(super) batch_price: Option<toml::Value>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -92,18 +131,6 @@ pub(super) struct Batches {
     pub(super) lines_per_node: Option<u64>,
     pub(super) attempts: Option<u64>,
     pub(super) backoff_ms: Option<u64>,
-}
-
-/// USD per million tokens, and per web search.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(super) struct Price {
-    pub(super) input: f64,
-    pub(super) cached_input: Option<f64>,
-    pub(super) cache_write: Option<f64>,
-    pub(super) cache_write_1h: Option<f64>,
-    pub(super) output: f64,
-    pub(super) web_search: f64,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -124,6 +151,22 @@ pub(super) struct Regions {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Defaults {
     pub(super) moderation_model: Option<String>,
+    pub(super) tool_calls: Option<toml::Value>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Alerts {
+    pub(super) webhook_url: Option<String>,
+    pub(super) secret_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Metrics {
+    pub(super) listen: Option<String>,
+    pub(super) token_file: Option<PathBuf>,
+    pub(super) top_projects: Option<u64>,
 }
 
 #[derive(Debug, Default, Deserialize)]

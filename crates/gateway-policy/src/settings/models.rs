@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use ratelimit::Micros;
 
-use super::catalog::{Catalog, LimitSet, Model, NO_MODEL, Shutdown, TierSettings};
+use super::catalog::{Catalog, DatedPrice, LimitSet, Model, NO_MODEL, Shutdown, TierSettings};
+use super::date::midnight;
 use super::error::Fault;
-use super::price::Price;
+use super::price::{self, Around, Dated};
 use super::resolve::upstream_named;
 use super::{Upstream, file};
+use crate::price::TOOLS;
 use crate::tenants::Tier;
 
 /// Qualification in dollars paid and monthly limit in dollars, by tier (specification: Usage
@@ -18,6 +20,8 @@ const TIERS: [(u64, u64); 6] =
     [(0, 100), (5, 100), (50, 500), (100, 1_000), (250, 5_000), (1_000, 200_000)];
 /// The period before its shutdown in which a model is deprecated.
 const NOTICE: Micros = 180 * ratelimit::DAY;
+/// Longest name of a model, in bytes: it must fit into a slot of the journal of open requests.
+const MAX_NAME: usize = 256;
 const MAX_OUTPUT_TOKENS: u64 = 4096;
 /// Far above any context, also of a request in which the server's own tools read it many times.
 const MAX_REPORTED_TOKENS: u64 = 10_000_000;
@@ -33,6 +37,7 @@ pub(super) fn resolve(
     tiers: &BTreeMap<String, file::Tier>,
     upstreams: &[Arc<Upstream>],
     default: Option<&Arc<Upstream>>,
+    calls: [Option<u64>; TOOLS.len()],
 ) -> Result<Catalog, Fault> {
     let names = names(models)?;
     let mut limits = limits_by_bucket(tiers, models, &names)?;
@@ -54,7 +59,9 @@ pub(super) fn resolve(
         let group = model.shared_limit.as_deref();
         let group = group.and_then(|group| limits.get(&Bucket::Group(group)).copied());
         let resolved = resolve_model(name, model, upstream, own, group.unwrap_or_default())?;
-        let resolved = Model { number, ..resolved };
+        let around = Around { long_above: model.long_context_tokens, calls };
+        let prices = prices(name, model, around)?;
+        let resolved = Model { number, prices, ..resolved };
         catalog.models.insert(name.as_str().into(), Arc::new(resolved));
     }
     for (name, model) in &names {
@@ -171,6 +178,12 @@ fn resolve_model(
     limits: ByTier,
     group_limits: ByTier,
 ) -> Result<Model, Fault> {
+    if name.len() > MAX_NAME {
+        return Err(Fault::new(
+            &["models", name],
+            format!("its name must have at most {MAX_NAME} bytes"),
+        ));
+    }
     let key = |last| ["models", name, last];
     let max_output_tokens = model.max_output_tokens.unwrap_or(MAX_OUTPUT_TOKENS);
     if !(1..=MOST).contains(&max_output_tokens) {
@@ -180,8 +193,6 @@ fn resolve_model(
     if !(1..=MOST).contains(&max_reported_tokens) {
         return Err(Fault::new(&key("max_reported_tokens"), format!("must be 1 to {MOST}")));
     }
-    let price = model.price.map(|price| resolve_price(&key("price"), price)).transpose()?;
-    let batch = model.batch_price.map(|price| resolve_price(&key("batch_price"), price));
     Ok(Model {
         number: 0,
         name: name.into(),
@@ -193,8 +204,8 @@ fn resolve_model(
         max_output_tokens,
         max_reported_tokens,
         shutdown: shutdown(name, model)?,
-        price,
-        batch_price: batch.transpose()?,
+        is_free: model.free,
+        prices: Vec::new(),
         limits,
         group_limits,
     })
@@ -224,34 +235,44 @@ fn shutdown(name: &str, model: &file::Model) -> Result<Option<Shutdown>, Fault> 
     Ok(Some(Shutdown { deprecated_from, at, date: date.as_str().into(), successor }))
 }
 
-fn midnight(date: &str, key: &[&str]) -> Result<Micros, Fault> {
-    let fault = || Fault::new(key, format!("`{date}` is not a date in the form 2027-02-26"));
-    let date: jiff::civil::Date = date.parse().map_err(|_| fault())?;
-    let midnight = date.to_zoned(jiff::tz::TimeZone::UTC).map_err(|_| fault())?;
-    Micros::try_from(midnight.timestamp().as_microsecond()).map_err(|_| fault())
-}
-
-fn resolve_price(key: &[&str], price: file::Price) -> Result<Price, Fault> {
-    let one = |usd: f64| {
-        if !(0.0..=1_000_000.0).contains(&usd) {
-            return Err(Fault::new(
-                key,
-                format!("{usd} is not a valid price in USD per million tokens"),
-            ));
+/// All prices of a model: `price`, and `prices` by their dates.
+fn prices(name: &str, model: &file::Model, around: Around) -> Result<Vec<DatedPrice>, Fault> {
+    let key = |last| ["models", name, last];
+    let batch_alone = match &model.batch_price {
+        Some(value) => {
+            let (price, batch) = price::resolve(&key("batch_price"), value, around)?;
+            if batch.is_some() {
+                let key = ["models", name, "batch_price", "service_tiers", "batch"];
+                return Err(Fault::new(&key, "is the price of `batch_price` itself"));
+            }
+            Some(Arc::new(price))
         }
-        // Checked to be in range, so that the cast is exact.
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-        Ok((usd * 1_000_000.0).round() as u64)
+        None => None,
     };
-    // Without a price of its own, input that is written to a cache costs what servers of Messages ask for it.
-    Ok(Price {
-        input: one(price.input)?,
-        cached_input: one(price.cached_input.unwrap_or(price.input))?,
-        cache_write: one(price.cache_write.unwrap_or(price.input * 1.25))?,
-        cache_write_1h: one(price.cache_write_1h.unwrap_or(price.input * 2.0))?,
-        output: one(price.output)?,
-        web_search: one(price.web_search)?,
-    })
+    let mut all = Vec::new();
+    let mut add = |from, price: crate::price::Price, batch: Option<crate::price::Price>| {
+        let price = Arc::new(price);
+        let batch = batch_alone.clone().or(batch.map(Arc::new));
+        let batch = batch.unwrap_or_else(|| Arc::clone(&price));
+        all.push(DatedPrice { from, price, batch });
+    };
+    if let Some(value) = &model.price {
+        let (price, batch) = price::resolve(&key("price"), value, around)?;
+        add(0, price, batch);
+    }
+    if let Some(value) = &model.prices {
+        for Dated { from, price, batch } in price::dated(&key("prices"), value, around)? {
+            add(from, price, batch);
+        }
+    }
+    let fault = |last, message: &str| Err(Fault::new(&key(last), message));
+    if all.is_empty() && model.batch_price.is_some() {
+        return fault("batch_price", "needs `price`: lines of batches are not the only requests");
+    }
+    if model.free && !all.is_empty() {
+        return fault("free", "contradicts the prices of the model; leave one of them out");
+    }
+    Ok(all)
 }
 
 /// The qualification and monthly limit of each tier.

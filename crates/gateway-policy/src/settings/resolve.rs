@@ -1,36 +1,22 @@
 //! Resolves the parsed file to [`Settings`]: applies defaults, validates, and looks names up.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use files::{SecretFile, read_secret};
-use hyper::Uri;
-use hyper::header::{HeaderValue, InvalidHeaderValue};
-
+use super::context::LoadContext;
 use super::error::{Error, Fault};
 use super::file::{self, File};
 use super::models;
-use super::wire;
-use super::{Base, LimitsUrl, Secret, Server, Settings, StoreUrl, Upstream};
+use super::resolve_upstreams;
+use super::secret_file;
+use super::{LimitsUrl, Server, Settings, StoreUrl, Upstream};
 
 /// Largest configuration file, in bytes; far above any hand-written one.
 const MAX_FILE_BYTES: u64 = 4 << 20;
 /// The upstream and the model that exist when the file has no upstream.
 const OFFLINE: &str = "offline";
-
-/// Values from outside of the file.
-#[derive(Clone, Copy)]
-pub struct LoadContext<'a> {
-    /// Looks up an environment variable.
-    pub environment: &'a dyn Fn(&str) -> Option<String>,
-    /// The base of relative paths in the file, and the default folder of the store.
-    pub folder: &'a Path,
-    /// The base URL of the offline model, which serves requests when the file has no upstream.
-    pub offline: &'a str,
-}
 
 impl Settings {
     /// Reads and validates a file.
@@ -62,15 +48,36 @@ fn first_upstream(text: &str) -> Option<String> {
 
 fn resolve(file: File, first: Option<&str>, around: LoadContext<'_>) -> Result<Settings, Fault> {
     static VERSIONS: AtomicU64 = AtomicU64::new(1);
+    let network = http_client::Network::from_variables(around.environment);
+    if let Some(mistake) = network.mistakes().first() {
+        return Err(Fault::new(&["upstreams"], mistake.to_string()));
+    }
+    let mut warnings = Vec::new();
     let mut upstreams = Vec::new();
     for (name, upstream) in &file.upstreams {
-        upstreams.push(Arc::new(resolve_upstream(name, upstream, around)?));
+        upstreams.push(Arc::new(resolve_upstreams::resolve(
+            name,
+            upstream,
+            around,
+            &mut warnings,
+        )?));
     }
     let mut named_models = file.models;
     if upstreams.is_empty() {
-        upstreams.push(Arc::new(offline(around)?));
+        let base_url = Some(around.offline.to_owned());
+        let offline = file::Upstream { base_url, ..file::Upstream::default() };
+        upstreams.push(Arc::new(resolve_upstreams::resolve(
+            OFFLINE,
+            &offline,
+            around,
+            &mut warnings,
+        )?));
         if named_models.is_empty() {
             named_models.insert(OFFLINE.to_owned(), file::Model::default());
+        }
+        // What this program serves itself costs nothing, unless the file says so.
+        for model in named_models.values_mut() {
+            model.free |= model.price.is_none() && model.prices.is_none();
         }
     }
     let named = file.default_upstream.as_deref();
@@ -78,8 +85,10 @@ fn resolve(file: File, first: Option<&str>, around: LoadContext<'_>) -> Result<S
         None => upstreams.first().cloned(),
         Some(name) => Some(upstream_named(&upstreams, name, &["default_upstream"])?),
     };
-    let catalog =
-        models::resolve(&named_models, &file.tiers, &upstreams, default_upstream.as_ref())?;
+    let calls = super::price::default_calls(file.defaults.tool_calls.as_ref())?;
+    let default = default_upstream.as_ref();
+    let catalog = models::resolve(&named_models, &file.tiers, &upstreams, default, calls)?;
+    let counts_money = super::price_check::counts_money(&catalog, &file.tiers)?;
     let moderation_model = file.defaults.moderation_model;
     if let Some(name) = &moderation_model
         && catalog.find(name).is_none()
@@ -88,12 +97,18 @@ fn resolve(file: File, first: Option<&str>, around: LoadContext<'_>) -> Result<S
         return Err(Fault::new(&["defaults", "moderation_model"], message));
     }
     let token_file = file.admin.token_file;
-    let (admin_token, warning) =
-        token_file.map(|path| token(&around.folder.join(path))).transpose()?.unzip();
+    let admin_token = token_file
+        .map(|path| secret_file::token(&around.folder.join(path), &["admin", "token_file"]));
+    let (admin_token, warning) = admin_token.transpose()?.unzip();
+    let (metrics, metrics_warning) = super::Metrics::resolve(&file.metrics, around.folder)?;
+    let (webhook, webhook_warnings) = super::Webhook::resolve(&file.alerts, around.folder)?;
+    warnings.extend(warning.flatten().into_iter().chain(metrics_warning).chain(webhook_warnings));
     Ok(Settings {
         listen: file.listen.unwrap_or_else(|| "127.0.0.1:8080".to_owned()),
         admin_token,
-        warnings: warning.flatten().into_iter().collect(),
+        warnings,
+        webhook,
+        metrics,
         store: store_url(file.store.url.as_deref(), around.folder)?,
         limits: limits_url(&file.limits)?,
         server: server(&file.server)?,
@@ -102,6 +117,7 @@ fn resolve(file: File, first: Option<&str>, around: LoadContext<'_>) -> Result<S
         upstreams,
         default_upstream,
         catalog,
+        counts_money,
         tiers: models::tiers(&file.tiers)?,
         regions: file.regions.prefixes.iter().map(|prefix| prefix.to_lowercase().into()).collect(),
         moderation_model: moderation_model.map(Into::into),
@@ -119,110 +135,6 @@ pub(super) fn upstream_named(
     found.cloned().ok_or_else(|| {
         Fault::new(key, format!("there is no upstream `{name}`; add [upstreams.{name}]"))
     })
-}
-
-fn resolve_upstream(
-    name: &str,
-    upstream: &file::Upstream,
-    around: LoadContext<'_>,
-) -> Result<Upstream, Fault> {
-    let key = |last| ["upstreams", name, last];
-    let secret = match &upstream.env_key {
-        None => None,
-        Some(variable) => {
-            let value = (around.environment)(variable).filter(|value| !value.is_empty());
-            let is_sendable =
-                |value: &String| value.bytes().all(|byte| (0x21..0x7f).contains(&byte));
-            let value = value.ok_or_else(|| {
-                let message = format!(
-                    "the environment variable {variable} is not set; set it to the upstream's key"
-                );
-                Fault::new(&key("env_key"), message)
-            })?;
-            if !is_sendable(&value) {
-                let message = format!(
-                    "the value of {variable} cannot be sent in a header: only visible ASCII can"
-                );
-                return Err(Fault::new(&key("env_key"), message));
-            }
-            Some(Secret::new(value))
-        }
-    };
-    let mut regions = Vec::new();
-    for (region, url) in &upstream.base_urls {
-        let key = ["upstreams", name, "base_urls", region];
-        regions.push((region.to_lowercase().into(), base(url, &key)?));
-    }
-    let milliseconds = |value: Option<u64>, default, last: &'static str| match value {
-        Some(0) => Err(Fault::new(&key(last), "must be at least 1")),
-        value => Ok(Duration::from_millis(value.unwrap_or(default))),
-    };
-    Ok(Upstream {
-        name: name.into(),
-        base: base(&upstream.base_url, &key("base_url"))?,
-        regions,
-        key: secret,
-        key_header: wire::key_header(upstream.key_header.as_deref(), &key("key_header"))?,
-        drop_members: wire::drop_members(upstream.drop_members.as_deref(), &key("drop_members"))?,
-        timeout: milliseconds(upstream.timeout_ms, 600_000, "timeout_ms")?,
-        idle_timeout: milliseconds(upstream.idle_timeout_ms, 300_000, "idle_timeout_ms")?,
-    })
-}
-
-fn offline(around: LoadContext<'_>) -> Result<Upstream, Fault> {
-    let file = file::Upstream {
-        base_url: around.offline.to_owned(),
-        env_key: None,
-        key_header: None,
-        drop_members: None,
-        timeout_ms: None,
-        idle_timeout_ms: None,
-        base_urls: BTreeMap::new(),
-    };
-    resolve_upstream(OFFLINE, &file, around)
-}
-
-fn base(url: &str, key: &[&str]) -> Result<Base, Fault> {
-    let fault = |message: String| Fault::new(key, message);
-    let uri: Uri = url.parse().map_err(|error| fault(format!("`{url}` is no URL: {error}")))?;
-    let has_scheme = matches!(uri.scheme_str(), Some("http" | "https"));
-    let Some(authority) = uri.authority().filter(|_| has_scheme && uri.query().is_none()) else {
-        return Err(fault(format!("`{url}` must look like https://host/v1")));
-    };
-    if authority.as_str().contains('@') {
-        return Err(fault("must not contain a user or a password; use env_key".to_owned()));
-    }
-    let path = uri.path().trim_end_matches('/').into();
-    let origin = format!("{}://{authority}/", uri.scheme_str().unwrap_or("http"));
-    let origin: Uri =
-        origin.parse().map_err(|error| fault(format!("`{url}` is no URL: {error}")))?;
-    let host = host_header(&origin);
-    let host = host.map_err(|error| fault(format!("`{url}` has an invalid host: {error}")))?;
-    Ok(Base { origin, host, path })
-}
-
-/// The host, with its port unless that is the scheme's default.
-fn host_header(origin: &Uri) -> Result<HeaderValue, InvalidHeaderValue> {
-    let host = origin.host().unwrap_or_default();
-    match (origin.scheme_str(), origin.port_u16()) {
-        (_, None) | (Some("http"), Some(80)) | (Some("https"), Some(443)) => {
-            HeaderValue::from_str(host)
-        }
-        (_, Some(port)) => HeaderValue::from_str(&format!("{host}:{port}")),
-    }
-}
-
-fn token(path: &Path) -> Result<(Secret, Option<String>), Fault> {
-    const KEY: [&str; 2] = ["admin", "token_file"];
-    let fault = |message: String| Fault::new(&KEY, format!("{} {message}", path.display()));
-    let read = read_secret(path).map_err(|error| Fault::new(&KEY, error.to_string()))?;
-    let SecretFile { text: token, warning } = read;
-    if token.len() < 16 || !token.bytes().all(|byte| (0x21..0x7f).contains(&byte)) {
-        return Err(fault(
-            "must contain a token of at least 16 visible ASCII characters".to_owned(),
-        ));
-    }
-    Ok((Secret::new(token), warning))
 }
 
 fn store_url(url: Option<&str>, folder: &Path) -> Result<StoreUrl, Fault> {

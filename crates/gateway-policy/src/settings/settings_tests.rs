@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::*;
+use crate::price::{Asked, Quantities, Reported};
 
 pub(crate) const OFFLINE: &str = "http://127.0.0.1:9/v1";
 
@@ -43,6 +44,7 @@ successor = "bigger"
 price = { input = 1.25, cached_input = 0.125, output = 10.0 }
 [models."big-2026-01-01"]
 upstream = "other"
+free = true
 shared_limit = "big-family"
 [tiers.free.limits.big]
 rpm = 3
@@ -71,7 +73,7 @@ fn a_whole_file() {
     let model = settings.catalog.find("big").unwrap();
     assert_eq!(&*model.name, "big-2026-08-01");
     assert_eq!(&*model.upstream.name, "main");
-    assert_eq!(model.upstream.key.as_ref().unwrap().reveal(), "secret-key");
+    assert_eq!(model.upstream.backends[0].keys[0].key().reveal(), "secret-key");
     assert!(!format!("{settings:?}").contains("secret-key"));
     assert_eq!(model.limits(Tier::Free).rpm, Some(3));
     assert_eq!(model.limits(Tier::Five).tpm, Some(40_000), "the nearest lower tier's");
@@ -82,13 +84,14 @@ fn a_whole_file() {
         (shutdown.at, shutdown.at - shutdown.deprecated_from),
         (1_803_600_000_000_000, 180 * ratelimit::DAY)
     );
-    let price = model.price.unwrap();
-    assert_eq!(price.cost_of(&Quantities::of_tokens(8, 1)), 20);
+    let price = model.price_at(0, false).unwrap();
+    let cost = |used: &Quantities| price.cost_of(used, &Asked::default(), &Reported::default());
+    assert_eq!(cost(&Quantities::of_tokens(8, 1)), 20);
     let cached = Quantities { cached: 8, ..Quantities::of_tokens(9, 0) };
-    assert_eq!(price.cost_of(&cached), 3, "1.25 + 1 micro-dollars, rounded up");
+    assert_eq!(cost(&cached), 3, "1.25 + 1 micro-dollars, rounded up");
     let other = settings.catalog.find("big-2026-01-01").unwrap();
     assert_eq!(
-        (&*other.upstream.base.path, other.upstream.base.origin.host()),
+        (&*other.upstream.backends[0].base.path, other.upstream.backends[0].base.origin.host()),
         ("/api/v1", Some("other"))
     );
     assert_eq!(settings.tier_for(5_999), Tier::One);
@@ -109,7 +112,7 @@ fn an_empty_file_answers_from_the_offline_model() {
     let settings = read("").unwrap();
     assert_eq!(settings.store, StoreUrl::Sqlite("/etc/gateway/gateway.db".into()));
     let model = settings.catalog.find("offline").unwrap();
-    assert_eq!(model.upstream.base.origin.authority().unwrap().as_str(), "127.0.0.1:9");
+    assert_eq!(model.upstream.backends[0].base.origin.authority().unwrap().as_str(), "127.0.0.1:9");
     assert_eq!(settings.tier(Tier::Free).monthly_limit, 100_000_000);
 }
 
@@ -131,7 +134,7 @@ fn the_host_contains_a_non_default_port() {
         ("http://[::1]:8000/v1", "[::1]:8000"),
     ] {
         let settings = read(&format!("[upstreams.z]\nbase_url='{url}'")).unwrap();
-        assert_eq!(settings.default_upstream.unwrap().base.host, host, "{url}");
+        assert_eq!(settings.default_upstream.unwrap().backends[0].base.host, host, "{url}");
     }
 }
 
@@ -170,7 +173,10 @@ fn errors_name_the_line_and_the_key() {
     check("[tiers.1.limits.nothing]\nrpm = 1", "1: tiers.1.limits.nothing: there is no model");
     check("[models.a]\nshutdown_date = '2027-02-30'", "2: models.a.shutdown_date: ");
     check("[models.a]\nsuccessor = 'b'", "2: models.a.successor: requires a shutdown_date");
-    check("[models.a]\nprice = { input = -1.0 }", "2: models.a.price: -1 is not a valid price");
+    check(
+        "[models.a]\nprice = { input = -1.0 }",
+        "2: models.a.price.input: -1 is not a valid price",
+    );
     check(
         "[admin]\ntoken_file = '/nonexistent'",
         "2: admin.token_file: /nonexistent: No such file",
@@ -181,6 +187,20 @@ fn errors_name_the_line_and_the_key() {
         check(&text, "2: server.background_expiry_seconds: must be 60 to 2592000");
     }
     check("[server]\nbackground_expiry_seconds = -1", "2: invalid value");
+    for wrong in ["9100", "localhost:9100", "127.0.0.1", "127.0.0.1:70000", ""] {
+        let text = format!("[metrics]\nlisten = '{wrong}'");
+        check(&text, &format!("2: metrics.listen: `{wrong}` must be an address and a port"));
+    }
+    check("[metrics]\ntop_projects = 1001", "2: metrics.top_projects: must be 0 to 1000");
+    check("[metrics]\ntop_projects = -1", "2: invalid value");
+    check("[metrics]\ntoken_file = '/nonexistent'", "2: metrics.token_file: /nonexistent: No such");
+    check("[metrics]\ntoken = 'x'", "2: unknown field `token`");
+    check("[alerts]\nwebhook_url = 'https://a'", "2: alerts.webhook_url: needs `secret_file`");
+    check("[alerts]\nsecret_file = 'x'", "2: alerts.secret_file: needs `webhook_url`");
+    let both = |url: &str| format!("[alerts]\nwebhook_url = '{url}'\nsecret_file = '/nonexistent'");
+    check(&both("ftp://a"), "2: alerts.webhook_url: must look like https://host/path");
+    check(&both("https://u:p@a"), "2: alerts.webhook_url: must not contain a user");
+    check(&both("https://a"), "3: alerts.secret_file: /nonexistent: No such file");
     check("[models.'*']", "models.\"*\": is reserved for");
     check("[tiers.1.limits.offline]\nrpm = -1", "2: invalid value");
 }
@@ -188,11 +208,17 @@ fn errors_name_the_line_and_the_key() {
 /// The configuration in the documentation is valid.
 #[test]
 fn the_documented_example_is_valid() {
-    let page = include_str!("../../../../docs/gateway.md");
-    let blocks: Vec<&str> = page.split("```toml\n").skip(1).collect();
-    assert!(!blocks.is_empty());
-    for block in blocks {
-        read(block.split("```").next().unwrap()).unwrap();
+    let pages = [
+        include_str!("../../../../docs/gateway.md"),
+        include_str!("../../../../docs/gateway-backends.md"),
+        include_str!("../../../../docs/gateway-prices.md"),
+    ];
+    for page in pages {
+        let blocks: Vec<&str> = page.split("```toml\n").skip(1).collect();
+        assert!(!blocks.is_empty());
+        for block in blocks {
+            read(block.split("```").next().unwrap()).unwrap();
+        }
     }
 }
 

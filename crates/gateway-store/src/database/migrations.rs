@@ -2,7 +2,7 @@
 //! is a new step. Nodes that start at the same time wait for each other.
 //!
 //! `{id}` is a text that is compared byte by byte, `{serial}` an auto-incremented key, `{bytes}`
-//! binary data.
+//! binary data, `{audit_triggers}` what keeps the rows of the audit log as they are.
 
 use rusqlite::{Connection, TransactionBehavior};
 use tokio_postgres::Client;
@@ -19,7 +19,31 @@ const STEPS: &[&str] = &[
     include_str!("schema/4.sql"),
     include_str!("schema/5.sql"),
     include_str!("schema/6.sql"),
+    include_str!("schema/7.sql"),
+    include_str!("schema/8.sql"),
+    include_str!("schema/9.sql"),
 ];
+
+/// The words of one kind of store.
+struct Dialect {
+    id: &'static str,
+    serial: &'static str,
+    bytes: &'static str,
+    audit_triggers: &'static str,
+}
+
+const SQLITE: Dialect = Dialect {
+    id: "TEXT",
+    serial: "INTEGER PRIMARY KEY",
+    bytes: "BLOB",
+    audit_triggers: include_str!("schema/audit_triggers.sqlite.sql"),
+};
+const POSTGRES: Dialect = Dialect {
+    id: "TEXT COLLATE \"C\"",
+    serial: "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+    bytes: "BYTEA",
+    audit_triggers: include_str!("schema/audit_triggers.postgres.sql"),
+};
 /// The advisory lock that nodes hold while they migrate; any number that is otherwise unused.
 const LOCK: i64 = 0x6761_7465_7761_7901;
 /// Longest wait of a node for another one, and longest duration of a step.
@@ -35,14 +59,13 @@ pub(super) fn sqlite(connection: &mut Connection) -> Result<(), Error> {
     run(VERSIONS)?;
     let found = transaction.query_row(FIND, [], |row| row.get(0)).map_err(sqlite_error)?;
     for (version, step) in missing(found)? {
-        run(&translate(step, "TEXT", "INTEGER PRIMARY KEY", "BLOB"))?;
+        run(&translate(step, &SQLITE))?;
         run(&record(version))?;
     }
     transaction.commit().map_err(sqlite_error)
 }
 
 pub(super) async fn postgres(client: &mut Client) -> Result<(), Error> {
-    let serial = "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY";
     let transaction = client.transaction().await.map_err(postgres_error)?;
     let run = async |sql: &str| transaction.batch_execute(sql).await.map_err(postgres_error);
     run(PATIENCE).await?;
@@ -50,7 +73,7 @@ pub(super) async fn postgres(client: &mut Client) -> Result<(), Error> {
     run(VERSIONS).await?;
     let found = transaction.query_one(FIND, &[]).await.map_err(postgres_error)?;
     for (version, step) in missing(found.try_get(0).map_err(postgres_error)?)? {
-        run(&translate(step, "TEXT COLLATE \"C\"", serial, "BYTEA")).await?;
+        run(&translate(step, &POSTGRES)).await?;
         run(&record(version)).await?;
     }
     transaction.commit().await.map_err(postgres_error)
@@ -64,8 +87,11 @@ fn missing(found: i64) -> Result<impl Iterator<Item = (usize, &'static str)>, Er
     Ok(STEPS.iter().enumerate().skip(done).map(|(index, step)| (index + 1, *step)))
 }
 
-fn translate(step: &str, id: &str, serial: &str, bytes: &str) -> String {
-    step.replace("{id}", id).replace("{serial}", serial).replace("{bytes}", bytes)
+fn translate(step: &str, dialect: &Dialect) -> String {
+    step.replace("{id}", dialect.id)
+        .replace("{serial}", dialect.serial)
+        .replace("{bytes}", dialect.bytes)
+        .replace("{audit_triggers}", dialect.audit_triggers)
 }
 
 fn record(version: usize) -> String {

@@ -105,7 +105,7 @@ impl Postgres {
         let mut lent = Lent(Some(self.client().await?));
         let Some(client) = &mut lent.0 else { return Ok(Vec::new()) };
         let result = match (lane, statements) {
-            (Lane::Read, [only]) => execute(client, only).await.map(|done| vec![done]),
+            (Lane::Read, [only]) => execute(client, only, &[]).await.map(|done| vec![done]),
             _ => transact(client, lane, statements).await,
         };
         lent.give_back();
@@ -154,7 +154,7 @@ async fn transact(
     }
     let mut results = Vec::with_capacity(statements.len());
     for (index, statement) in statements.iter().enumerate() {
-        let done = execute(&transaction, statement).await?;
+        let done = execute(&transaction, statement, &results).await?;
         if !statement.is_met(&done) {
             transaction.rollback().await?;
             return Err(Error::unmet(index).into());
@@ -168,12 +168,15 @@ async fn transact(
 async fn execute<C: GenericClient>(
     client: &C,
     statement: &Statement,
+    earlier: &[StatementResult],
 ) -> Result<StatementResult, Failure> {
     let prepared = match &statement.sql {
+        // A transaction of SQLite that writes has the file to itself: only this server needs the words.
+        sql if statement.locks => client.prepare(&format!("{sql} FOR UPDATE")).await?,
         Cow::Borrowed(sql) => client.prepare_cached(sql).await?,
         Cow::Owned(sql) => client.prepare(sql).await?,
     };
-    let stream = client.query_raw(&prepared, &statement.values).await?;
+    let stream = client.query_raw(&prepared, statement.values(earlier).iter()).await?;
     futures_util::pin_mut!(stream);
     let mut rows = Vec::new();
     while let Some(row) = stream.try_next().await? {

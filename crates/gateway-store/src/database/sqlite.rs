@@ -179,8 +179,9 @@ fn connect(file: &Path) -> Result<Connection, Error> {
 }
 
 /// Creates the file so that only its owner can read it, and takes an existing one from others: it has the files of
-/// batches, and whoever may write could add keys. SQLite gives the files next to it the same permissions.
+/// batches, and a user that may write could add keys. SQLite gives the files next to it the same permissions.
 fn make_private(file: &Path) -> std::io::Result<()> {
+    // tidy: open for reading and writing never waits.
     let mut options = std::fs::OpenOptions::new();
     options.read(true).write(true).create(true);
     #[cfg(unix)]
@@ -189,19 +190,7 @@ fn make_private(file: &Path) -> std::io::Result<()> {
         let opened = options.mode(0o600).open(file)?;
         let found = opened.metadata()?.permissions().mode();
         if found & 0o077 != 0 {
-            let closed = opened.set_permissions(PermissionsExt::from_mode(found & 0o700));
-            match closed {
-                Ok(()) => {
-                    tracing::warn!(
-                        "{} was accessible to other users, and no longer is",
-                        file.display()
-                    );
-                }
-                // It belongs to another user.
-                Err(error) => {
-                    tracing::warn!("{} is accessible to other users: {error}", file.display());
-                }
-            }
+            opened.set_permissions(PermissionsExt::from_mode(found & 0o700))?;
         }
     }
     #[cfg(not(unix))]
@@ -250,14 +239,16 @@ fn run(
     statements: &[Statement],
 ) -> Result<Vec<StatementResult>, Error> {
     if lane != Lane::Write {
-        let read = |statement| execute(connection, texts, statement).map_err(sqlite_error);
-        return statements.iter().map(read).collect();
+        let mut read =
+            |statement: &Statement| execute(connection, texts, statement, &statement.values(&[]));
+        return statements.iter().map(|one| read(one).map_err(sqlite_error)).collect();
     }
     let behavior = rusqlite::TransactionBehavior::Immediate;
     let transaction = connection.transaction_with_behavior(behavior).map_err(sqlite_error)?;
     let mut results = Vec::with_capacity(statements.len());
     for (index, statement) in statements.iter().enumerate() {
-        let done = execute(&transaction, texts, statement).map_err(sqlite_error)?;
+        let values = statement.values(&results);
+        let done = execute(&transaction, texts, statement, &values).map_err(sqlite_error)?;
         if !statement.is_met(&done) {
             return Err(Error::unmet(index));
         }
@@ -271,13 +262,14 @@ fn execute(
     connection: &Connection,
     texts: &mut Texts,
     statement: &Statement,
+    values: &[Value],
 ) -> rusqlite::Result<StatementResult> {
     let mut prepared = match &statement.sql {
         Cow::Borrowed(sql) => connection.prepare_cached(texts.numbered(sql))?,
         Cow::Owned(sql) => connection.prepare_cached(&numbered(sql))?,
     };
     for index in 1..=prepared.parameter_count() {
-        let value = statement.values.get(index - 1);
+        let value = values.get(index - 1);
         let value = value.ok_or(rusqlite::Error::InvalidParameterCount(index, 0))?;
         prepared.raw_bind_parameter(index, value)?;
     }

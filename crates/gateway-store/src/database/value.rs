@@ -88,6 +88,12 @@ impl<T: Into<Value>> From<Option<T>> for Value {
 pub struct Row(pub(super) Vec<Value>);
 
 impl Row {
+    /// All values, in the order of the columns.
+    #[must_use]
+    pub fn values(&self) -> &[Value] {
+        &self.0
+    }
+
     /// An integer.
     ///
     /// # Errors

@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicU64;
 
 use super::*;
 use crate::ErrorKind;
+use crate::records::audit::Act;
 use crate::records::keys::NewKey;
 use crate::records::{organizations, projects, spend};
 use gateway_policy::environment::Random;
@@ -26,6 +27,10 @@ impl Random for TestSources {
     }
 }
 
+fn act(sources: &TestSources) -> Act {
+    Act::of_gateway(sources.now(), sources)
+}
+
 struct Fixture {
     sources: Arc<TestSources>,
     url: StoreUrl,
@@ -40,8 +45,8 @@ impl Fixture {
         let sources = Arc::new(TestSources(AtomicU64::new(1_700_000_000_000_000)));
         let url = StoreUrl::Sqlite(folder.path().join("gateway.db"));
         let database = Arc::new(Database::open(&url).await.unwrap());
-        organizations::ensure_default(&database, sources.now()).await.unwrap();
-        let made = projects::create(&database, "org-default", "p", None, sources.now(), &*sources);
+        organizations::ensure_default(&database, act(&sources)).await.unwrap();
+        let made = projects::create(&database, "org-default", "p", None, act(&sources), &*sources);
         let project = made.await.unwrap().unwrap().project.id;
         Self { sources, url, database, project, _folder: folder }
     }
@@ -60,7 +65,7 @@ impl Fixture {
             expires_at: None,
             models: None,
         };
-        let made = keys::create(&self.database, new, self.sources.now(), &*self.sources).await;
+        let made = keys::create(&self.database, new, act(&self.sources), &*self.sources).await;
         made.unwrap().unwrap()
     }
 }
@@ -87,21 +92,28 @@ async fn changes_reach_other_nodes_within_a_second() {
     let (node, (key, text)) = (fixture.node().await, fixture.key().await);
     let text = text.reveal();
     let before = node.caller(text).await.unwrap();
-    let now = fixture.sources.now();
     let scope = spend::Scope::Organization("org-default");
-    spend::set_hard(&fixture.database, scope, Some(500), now).await.unwrap().unwrap();
+    spend::set_hard(&fixture.database, scope, Some(500), act(&fixture.sources))
+        .await
+        .unwrap()
+        .unwrap();
     let changed = within_a_second(|| {
         let caller = node.cached(text).unwrap().unwrap();
         (caller.organization.spend.hard == Some(5_000_000)).then_some(caller)
     });
     let after = changed.await;
     assert!(!Arc::ptr_eq(&before, &after) && Arc::ptr_eq(&before.project, &after.project));
-    keys::revoke(&fixture.database, &fixture.project, &key.id, now).await.unwrap().unwrap();
+    keys::revoke(&fixture.database, &fixture.project, &key.id, act(&fixture.sources))
+        .await
+        .unwrap()
+        .unwrap();
     within_a_second(|| node.cached(text).is_none().then_some(())).await;
     assert_eq!(node.caller(text).await.unwrap_err().kind(), ErrorKind::UnknownKey);
     let (_, text) = fixture.key().await;
     node.caller(text.reveal()).await.unwrap();
-    projects::archive(&fixture.database, "org-default", &fixture.project, now).await.unwrap();
+    projects::archive(&fixture.database, "org-default", &fixture.project, act(&fixture.sources))
+        .await
+        .unwrap();
     within_a_second(|| node.cached(text.reveal()).unwrap().err()).await;
 }
 
@@ -122,8 +134,14 @@ async fn grace_and_expiry_of_a_key_need_no_store() {
     let (node, (key, text)) = (fixture.node().await, fixture.key().await);
     let (database, sources) = (&fixture.database, &fixture.sources);
     node.caller(text.reveal()).await.unwrap();
-    let now = sources.now();
-    let rotated = keys::rotate(database, &fixture.project, &key.id, 5_000_000, now, &**sources);
+    let rotated = keys::rotate(
+        database,
+        &fixture.project,
+        &key.id,
+        5_000_000,
+        act(&fixture.sources),
+        &**sources,
+    );
     let (_, new) = rotated.await.unwrap().unwrap();
     node.catch_up().await.unwrap();
     node.caller(text.reveal()).await.unwrap();
@@ -197,8 +215,10 @@ async fn a_node_that_missed_changes_clears_its_cache() {
     let (node, (key, text)) = (fixture.node().await, fixture.key().await);
     node.caller(text.reveal()).await.unwrap();
     let guard = node.applied.lock().await;
-    let now = fixture.sources.now();
-    keys::revoke(&fixture.database, &fixture.project, &key.id, now).await.unwrap().unwrap();
+    keys::revoke(&fixture.database, &fixture.project, &key.id, act(&fixture.sources))
+        .await
+        .unwrap()
+        .unwrap();
     crate::records::changes::prune(&fixture.database, i64::MAX).await.unwrap();
     drop(guard);
     node.catch_up().await.unwrap();
@@ -218,23 +238,40 @@ async fn models_change_on_other_nodes_like_revoked_keys() {
         (caller.project.models.clone(), caller.models.clone())
     };
     assert_eq!(seen().await, (None, None));
-    let (database, project, now) = (&fixture.database, &fixture.project, fixture.sources.now());
+    let (database, project) = (&fixture.database, &fixture.project);
     let of_project = list(PermissionMode::Deny, "a");
-    projects::set_models(database, "org-default", project, Some(&of_project), now)
+    projects::set_models(
+        database,
+        "org-default",
+        project,
+        Some(&of_project),
+        act(&fixture.sources),
+    )
+    .await
+    .unwrap()
+    .unwrap();
+    assert_eq!(seen().await, (Some(of_project.clone()), None));
+    let of_key = list(PermissionMode::Allow, "b");
+    keys::set_models(database, project, &key.id, Some(&of_key), act(&fixture.sources))
         .await
         .unwrap()
         .unwrap();
-    assert_eq!(seen().await, (Some(of_project.clone()), None));
-    let of_key = list(PermissionMode::Allow, "b");
-    keys::set_models(database, project, &key.id, Some(&of_key), now).await.unwrap().unwrap();
     assert_eq!(seen().await, (Some(of_project), Some(of_key.clone())));
     // Work on behalf of the key has its list too.
     let caller = node.on_behalf(&key.id, project).await.unwrap();
     assert_eq!(caller.models, Some(of_key.clone()));
-    projects::set_models(database, "org-default", project, None, now).await.unwrap().unwrap();
+    projects::set_models(database, "org-default", project, None, act(&fixture.sources))
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(seen().await, (None, Some(of_key)));
-    keys::set_models(database, project, &key.id, None, now).await.unwrap().unwrap();
+    keys::set_models(database, project, &key.id, None, act(&fixture.sources))
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(seen().await, (None, None));
-    let missing = keys::set_models(database, "proj_other", &key.id, None, now).await.unwrap();
+    let missing = keys::set_models(database, "proj_other", &key.id, None, act(&fixture.sources))
+        .await
+        .unwrap();
     assert_eq!(missing, None);
 }

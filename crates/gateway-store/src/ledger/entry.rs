@@ -19,6 +19,8 @@ pub struct Entry {
     pub key: Box<str>,
     /// The snapshot that served it; `*` for requests without a model.
     pub model: Box<str>,
+    /// `upstream/backend`, or the name of both; empty: the gateway itself, or those of a folded row differ.
+    pub backend: Box<str>,
     /// The usage page that counts it.
     pub endpoint: Endpoint,
     /// The status of the response: that of its end, if it ended other than it began.
@@ -65,11 +67,13 @@ pub enum Ended {
     Drained,
     /// The upstream did not answer, or refused the request.
     Failed,
+    /// This node was killed.
+    Killed,
 }
 
 impl Ended {
     /// All of them, by their stored number.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Complete,
         Self::ClientGone,
         Self::Cut,
@@ -77,6 +81,7 @@ impl Ended {
         Self::ErrorReported,
         Self::Drained,
         Self::Failed,
+        Self::Killed,
     ];
 
     /// The name in exports and labels.
@@ -90,6 +95,7 @@ impl Ended {
             Self::ErrorReported => "error_reported",
             Self::Drained => "drained",
             Self::Failed => "failed",
+            Self::Killed => "killed",
         }
     }
 }

@@ -45,7 +45,7 @@ pub async fn export(
     let sql = "SELECT id, at, request, project, api_key, model, endpoint, status, batch, \
                requests, input_tokens, cached_tokens, output_tokens, images, \
                audio_milliseconds, cost, ended, cache_write_tokens, cache_write_1h_tokens, \
-               web_searches FROM ledger \
+               web_searches, backend FROM ledger \
                WHERE organization = $1 AND at >= $2 AND at < $3 AND (at > $2 OR id > $4) \
                ORDER BY at, id LIMIT $5";
     let values =
@@ -69,6 +69,7 @@ fn read(row: &Row, organization: &str) -> Result<Exported, Error> {
         project: row.text(3)?,
         key: row.text(4)?,
         model: row.text(5)?,
+        backend: row.text(20)?,
         endpoint: Endpoint::numbered(row.integer(6)?),
         status: u16::try_from(row.integer(7)?).unwrap_or_default(),
         ended: ended.unwrap_or_default(),

@@ -6,7 +6,7 @@ use gateway_policy::settings::StoreUrl;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-pub(super) fn entry(key: u64) -> Entry {
+pub(crate) fn entry(key: u64) -> Entry {
     Entry {
         at: 1_700_000_000_000_000,
         request: format!("req_{key}").into(),
@@ -14,6 +14,7 @@ pub(super) fn entry(key: u64) -> Entry {
         project: "proj_1".into(),
         key: format!("key_{key}").into(),
         model: "big".into(),
+        backend: "main".into(),
         endpoint: Endpoint::Completions,
         status: 200,
         ended: Ended::Complete,

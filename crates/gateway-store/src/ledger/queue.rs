@@ -5,6 +5,7 @@ use std::collections::{HashMap, VecDeque};
 
 use super::State;
 use super::entry::{Ended, Endpoint, Entry};
+use crate::journal::OpenRequest;
 
 /// Most rows that wait unfolded: some 20 MB.
 pub const MAX_ROWS: usize = 65_536;
@@ -14,10 +15,14 @@ pub const MAX_FOLDED: usize = 16_384;
 const MINUTE: u64 = ratelimit::MINUTE;
 
 /// An entry, or several folded into one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) struct Row {
     pub(super) entry: Entry,
     pub(super) requests: u64,
+    /// Its slot in the journal.
+    request: Option<OpenRequest>,
+    /// Those of the others.
+    folded: Vec<OpenRequest>,
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -46,20 +51,22 @@ pub(super) struct Queue {
 
 impl Queue {
     /// Adds an entry. Returns its cost when it is lost.
-    pub(super) fn push(&mut self, entry: Entry) -> Result<(), u64> {
+    pub(super) fn push(&mut self, entry: Entry, request: Option<OpenRequest>) -> Result<(), u64> {
         if self.has_room() {
             self.recorded += 1;
-            self.rows.push_back(Row { entry, requests: 1 });
+            self.rows.push_back(Row::new(entry, request));
             return Ok(());
         }
         let fold = Fold::of_entry(&entry);
         if let Some(row) = self.folded.get_mut(&fold) {
             row.add(&entry);
+            row.folded.extend(request);
         } else if self.folded.len() < MAX_FOLDED {
-            let request = "folded".into();
-            self.folded.insert(fold, Row { entry: Entry { request, ..entry }, requests: 1 });
+            let entry = Entry { request: "folded".into(), ..entry };
+            self.folded.insert(fold, Row::new(entry, request));
         } else {
             self.lose(1, entry.cost);
+            request.into_iter().for_each(OpenRequest::free);
             return Err(entry.cost);
         }
         self.recorded += 1;
@@ -118,9 +125,21 @@ impl Queue {
 }
 
 impl Row {
+    pub(super) fn new(entry: Entry, request: Option<OpenRequest>) -> Self {
+        Self { entry, requests: 1, request, folded: Vec::new() }
+    }
+
+    /// Frees its slots in the journal: it is written, or lost.
+    pub(super) fn free(self) {
+        self.request.into_iter().chain(self.folded).for_each(OpenRequest::free);
+    }
+
     fn add(&mut self, other: &Entry) {
         let entry = &mut self.entry;
         self.requests += 1;
+        if entry.backend != other.backend {
+            entry.backend = Box::default();
+        }
         entry.input_tokens = entry.input_tokens.saturating_add(other.input_tokens);
         entry.cached_tokens = entry.cached_tokens.saturating_add(other.cached_tokens);
         entry.cache_write_tokens =
@@ -162,13 +181,13 @@ mod tests {
         let entry = |key: usize| Entry { cost: 3, ..super::super::tests::entry(key as u64) };
         for key in 0..MAX_ROWS {
             assert!(queue.has_room());
-            queue.push(entry(key)).expect("there is room");
+            queue.push(entry(key), None).expect("there is room");
         }
         assert!(!queue.has_room());
         for key in 0..MAX_FOLDED * 2 {
-            queue.push(entry(key % MAX_FOLDED)).expect("it is folded");
+            queue.push(entry(key % MAX_FOLDED), None).expect("it is folded");
         }
-        assert_eq!(queue.push(entry(MAX_FOLDED)), Err(3));
+        assert_eq!(queue.push(entry(MAX_FOLDED), None), Err(3));
         assert_eq!((queue.state().lost_requests, queue.state().lost_cost), (1, 3));
         let (mut requests, mut cost) = (0, 0);
         loop {

@@ -50,6 +50,21 @@ pub async fn month_spend_of(
     rows.first().map_or(Ok(0), |row| Ok(read(row)?.cost))
 }
 
+/// The projects with most requests since that month, busiest first: ids of organization and project.
+///
+/// # Errors
+/// See [`Error`].
+pub async fn busiest_projects(
+    database: &Database,
+    month: u32,
+    limit: usize,
+) -> Result<Vec<(Box<str>, Box<str>)>, Error> {
+    let sql = "SELECT organization, project FROM spend_months WHERE month >= $1 AND project <> '' \
+               GROUP BY organization, project ORDER BY SUM(requests) DESC, project LIMIT $2";
+    let rows = database.report(Statement::new(sql, [month.into(), limit.into()])).await?;
+    rows.iter().map(|row| Ok((row.text(0)?, row.text(1)?))).collect()
+}
+
 /// The sum of an organization, or of one of its projects, with what is held for answers that come later: all that
 /// spend limits count of the ledger.
 ///

@@ -12,6 +12,7 @@ use super::queue::Row;
 use crate::database::{Database, Statement, Value};
 use crate::{Error, ErrorKind};
 use gateway_policy::dates::{month, seconds};
+use ratelimit::Micros;
 
 /// Most rows per group.
 const GROUP: usize = 4096;
@@ -21,7 +22,7 @@ const GATHER: Duration = Duration::from_millis(50);
 const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 /// Rows per statement.
 const ROWS: usize = 64;
-const COLUMNS: usize = 20;
+const COLUMNS: usize = 21;
 
 static INSERT_ONE: LazyLock<String> = LazyLock::new(|| insert(1));
 static INSERT_MANY: LazyLock<String> = LazyLock::new(|| insert(ROWS));
@@ -45,7 +46,7 @@ pub(super) async fn run(database: Arc<Database>, writer: Box<str>, ledger: Arc<S
             if let Err(error) = write(&database, &writer, sequence, &rows, &ledger).await {
                 parts.extend(give_up(&ledger, rows, &error));
             } else {
-                settle(&ledger, &rows);
+                settle(&ledger, rows);
             }
         }
     }
@@ -59,7 +60,8 @@ async fn write(
     rows: &[Row],
     ledger: &Shared,
 ) -> Result<(), Error> {
-    let statements = statements(writer, sequence, rows);
+    let at = rows.last().map_or(0, |row| row.entry.at);
+    let statements = statements(writer, sequence, at, rows);
     let mut pause = RETRY.0;
     loop {
         let result = match database.transact(statements.clone()).await {
@@ -88,23 +90,35 @@ fn give_up(ledger: &Shared, mut rows: Vec<Row>, error: &Error) -> Vec<Vec<Row>> 
     for row in &rows {
         ledger.queue().lose(row.requests, row.entry.cost);
     }
-    settle(ledger, &rows);
+    settle(ledger, rows);
     Vec::new()
 }
 
-fn settle(ledger: &Shared, rows: &[Row]) {
+fn settle(ledger: &Shared, rows: Vec<Row>) {
     ledger.queue().settle(rows.len());
     let requests: u64 = rows.iter().map(|row| row.requests).sum();
+    rows.into_iter().for_each(Row::free);
     ledger.done.send_modify(|done| *done += requests);
 }
 
-fn statements(writer: &str, sequence: u64, rows: &[Row]) -> Vec<Statement> {
-    let at = rows.last().map_or(0, |row| seconds(row.entry.at));
+/// The statements that write a group of entries, unless this writer has written one with that sequence number or a
+/// later one: then the first of them fails. `at` is the time of the group.
+pub(crate) fn writing_group(
+    writer: &str,
+    sequence: u64,
+    at: Micros,
+    entries: &[Entry],
+) -> Vec<Statement> {
+    let rows: Vec<Row> = entries.iter().map(|entry| Row::new(entry.clone(), None)).collect();
+    statements(writer, sequence, at, &rows)
+}
+
+fn statements(writer: &str, sequence: u64, at: Micros, rows: &[Row]) -> Vec<Statement> {
     let once = Statement::new(
         "INSERT INTO ledger_writers (writer, sequence, at) VALUES ($1, $2, $3) \
          ON CONFLICT (writer) DO UPDATE SET sequence = excluded.sequence, at = excluded.at \
          WHERE ledger_writers.sequence < excluded.sequence",
-        [writer.into(), sequence.into(), at.into()],
+        [writer.into(), sequence.into(), seconds(at).into()],
     );
     let mut statements = vec![once.expecting(1)];
     let (many, rest) = rows.as_chunks::<ROWS>();
@@ -125,7 +139,7 @@ fn statements(writer: &str, sequence: u64, rows: &[Row]) -> Vec<Statement> {
 /// The statements that write one entry and its sums, for a transaction that decides whether it is written.
 #[must_use]
 pub fn recording(entry: Entry) -> Vec<Statement> {
-    let row = Row { entry, requests: 1 };
+    let row = Row::new(entry, None);
     let mut values = Vec::with_capacity(COLUMNS);
     push(&mut values, &row);
     let mut statements = vec![Statement::new(&INSERT_ONE, values)];
@@ -136,7 +150,7 @@ pub fn recording(entry: Entry) -> Vec<Statement> {
 /// Updates of the monthly sums, in the same order on all nodes, which prevents deadlocks.
 fn sums(rows: &[Row]) -> impl Iterator<Item = Statement> {
     let mut sums: BTreeMap<(&str, u32, &str), (u64, u64)> = BTreeMap::new();
-    for Row { entry, requests } in rows {
+    for Row { entry, requests, .. } in rows {
         for project in ["", &*entry.project] {
             let key = (&*entry.organization, month(entry.at), project);
             let (cost, count) = sums.entry(key).or_default();
@@ -165,13 +179,13 @@ fn insert(rows: usize) -> String {
     format!(
         "INSERT INTO ledger (at, organization, project, api_key, request, model, endpoint, \
          status, batch, requests, input_tokens, cached_tokens, output_tokens, images, \
-         audio_milliseconds, cost, ended, cache_write_tokens, cache_write_1h_tokens, web_searches) \
-         VALUES {}",
+         audio_milliseconds, cost, ended, cache_write_tokens, cache_write_1h_tokens, web_searches, \
+         backend) VALUES {}",
         rows.join(", ")
     )
 }
 
-fn push(values: &mut Vec<Value>, Row { entry, requests }: &Row) {
+fn push(values: &mut Vec<Value>, Row { entry, requests, .. }: &Row) {
     values.extend([
         entry.at.into(),
         (&entry.organization).into(),
@@ -193,5 +207,6 @@ fn push(values: &mut Vec<Value>, Row { entry, requests }: &Row) {
         entry.cache_write_tokens.into(),
         entry.cache_write_1h_tokens.into(),
         entry.web_searches.into(),
+        (&entry.backend).into(),
     ]);
 }

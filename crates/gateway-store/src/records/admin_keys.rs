@@ -3,8 +3,9 @@
 
 use ratelimit::Micros;
 
+use super::audit::{self, Act, Event, Form, Image};
 use super::page::{self, Listed, Page, Source};
-use super::{found, ids, key_text};
+use super::{ids, key_text};
 use crate::Error;
 use crate::database::{Database, Row, Statement};
 use gateway_policy::dates::seconds;
@@ -42,16 +43,16 @@ pub async fn create(
     organization: &str,
     name: &str,
     expires_at: Option<Micros>,
-    now: Micros,
+    act: Act,
     random: &dyn Random,
 ) -> Result<Option<(AdminKey, Secret)>, Error> {
     let text = key_text::new(key_text::Kind::Admin, random);
     let key = AdminKey {
-        id: ids::new("key_", now, random),
+        id: ids::new("key_", act.at(), random),
         organization: organization.into(),
         name: name.into(),
         redacted: key_text::redacted(&text).into(),
-        created_at: seconds(now),
+        created_at: act.seconds(),
         expires_at,
         last_used_at: None,
     };
@@ -69,7 +70,9 @@ pub async fn create(
             organization.into(),
         ],
     );
-    Ok(found(database.transact(vec![insert.expecting(1)]).await)?.map(|_| (key, text)))
+    let event = Event { before: None, ..changed("admin_api_key.created", organization, &key.id) };
+    let made = audit::commit(database, act, event, vec![insert.expecting(1)], &[]).await?;
+    Ok(made.map(|()| (key, text)))
 }
 
 /// The admin key with that text, if it is valid now. Its use is recorded at most once a minute.
@@ -133,10 +136,22 @@ pub async fn revoke(
     database: &Database,
     organization: &str,
     id: &str,
+    act: Act,
 ) -> Result<Option<()>, Error> {
     let sql = "DELETE FROM admin_keys WHERE id = $1 AND organization = $2";
     let delete = Statement::new(sql, [id.into(), organization.into()]).expecting(1);
-    found(database.transact(vec![delete]).await.map(drop))
+    let event = Event { after: None, ..changed("admin_api_key.deleted", organization, id) };
+    audit::commit(database, act, event, vec![delete], &[]).await
+}
+
+/// The event of a change of an admin key.
+fn changed<'a>(kind: &'static str, organization: &'a str, id: &'a str) -> Event<'a> {
+    let sql = "SELECT name, redacted, expires_at FROM admin_keys WHERE id = $1";
+    let columns =
+        &[("name", Form::Plain), ("redacted_value", Form::Plain), ("expires_at", Form::Moment)];
+    let image = Image::new(sql, [id.into()], columns);
+    let (before, after) = (Some(image.clone()), Some(image));
+    Event { kind, organization: Some(organization), project: None, object: id, before, after }
 }
 
 fn read(row: &Row) -> Result<AdminKey, Error> {

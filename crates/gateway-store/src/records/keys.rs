@@ -3,9 +3,10 @@
 
 use ratelimit::Micros;
 
-use super::changes::{Change, announce};
+use super::audit::{self, Act, Event, Form, Image};
+use super::changes::Change;
 use super::page::{self, Listed, Page, Source};
-use super::{found, ids, key_text, model_permissions};
+use super::{ids, key_text, model_permissions};
 use crate::Error;
 use crate::database::{Database, Row, Statement, Value};
 use gateway_policy::dates::seconds;
@@ -66,11 +67,12 @@ pub struct NewKey<'a> {
 pub async fn create(
     database: &Database,
     new: NewKey<'_>,
-    now: Micros,
+    act: Act,
     random: &dyn Random,
 ) -> Result<Option<(Key, Secret)>, Error> {
-    let (key, text) = make(new, now, random);
-    let made = found(database.transact(vec![insert(&key).expecting(1)]).await)?;
+    let (key, text) = make(new, act.at(), random);
+    let event = created(&key);
+    let made = audit::commit(database, act, event, vec![insert(&key).expecting(1)], &[]).await?;
     Ok(made.map(|_| (key, text)))
 }
 
@@ -157,13 +159,14 @@ pub async fn revoke(
     database: &Database,
     project: &str,
     id: &str,
-    now: Micros,
+    act: Act,
 ) -> Result<Option<Key>, Error> {
     let Some(key) = get(database, project, id).await? else { return Ok(None) };
     let delete = Statement::new("DELETE FROM keys WHERE hash = $1", [(&*key.hash).into()]);
-    let mut statements = vec![delete.expecting(1)];
-    statements.extend(announce(&Change::Key(ids::hex(&key.hash).into()), seconds(now)));
-    Ok(found(database.transact(statements).await)?.map(|_| key))
+    let event = Event { after: None, ..changed("api_key.deleted", &key) };
+    let told = [forgets(&key)];
+    let done = audit::commit(database, act, event, vec![delete.expecting(1)], &told).await?;
+    Ok(done.map(|()| key))
 }
 
 /// Sets when a key expires. Returns `None` if the project has no such key, or it has expired.
@@ -175,19 +178,18 @@ pub async fn expire(
     project: &str,
     id: &str,
     expires_at: Option<Micros>,
-    now: Micros,
+    act: Act,
 ) -> Result<Option<Key>, Error> {
     let Some(mut key) = get(database, project, id).await? else { return Ok(None) };
-    let mut statements = vec![
-        Statement::new(
-            "UPDATE keys SET expires_at = $1 WHERE hash = $2 AND COALESCE(expires_at, $3) >= $3",
-            [expires_at.into(), (&*key.hash).into(), now.into()],
-        )
-        .expecting(1),
-    ];
-    statements.extend(announce(&Change::Key(ids::hex(&key.hash).into()), seconds(now)));
+    let update = Statement::new(
+        "UPDATE keys SET expires_at = $1 WHERE hash = $2 AND COALESCE(expires_at, $3) >= $3",
+        [expires_at.into(), (&*key.hash).into(), act.at().into()],
+    );
+    let event = changed("api_key.updated", &key);
+    let told = [forgets(&key)];
+    let done = audit::commit(database, act, event, vec![update.expecting(1)], &told).await?;
     key.expires_at = expires_at;
-    Ok(found(database.transact(statements).await)?.map(|_| key))
+    Ok(done.map(|()| key))
 }
 
 /// Sets the models that a key may use; `None`: all of its project. Returns `None` if the project has
@@ -200,16 +202,15 @@ pub async fn set_models(
     project: &str,
     id: &str,
     models: Option<&ModelPermissions>,
-    now: Micros,
+    act: Act,
 ) -> Result<Option<()>, Error> {
     let Some(key) = get(database, project, id).await? else { return Ok(None) };
     let update = Statement::new(
         "UPDATE keys SET model_permissions = $1 WHERE hash = $2",
         [model_permissions::encode(models).into(), (&*key.hash).into()],
     );
-    let mut statements = vec![update.expecting(1)];
-    statements.extend(announce(&Change::Key(ids::hex(&key.hash).into()), seconds(now)));
-    found(database.transact(statements).await.map(drop))
+    let event = changed("api_key.model_permissions.updated", &key);
+    audit::commit(database, act, event, vec![update.expecting(1)], &[forgets(&key)]).await
 }
 
 /// Replaces a key by a new one with the same name, owner, expiry and models. The old key stays valid for
@@ -223,7 +224,7 @@ pub async fn rotate(
     project: &str,
     id: &str,
     grace: Micros,
-    now: Micros,
+    act: Act,
     random: &dyn Random,
 ) -> Result<Option<(Key, Secret)>, Error> {
     let Some(old) = get(database, project, id).await? else { return Ok(None) };
@@ -234,15 +235,49 @@ pub async fn rotate(
         expires_at: old.expires_at,
         models: old.models.as_ref(),
     };
+    let now = act.at();
     let (key, text) = make(new, now, random);
     let retire = Statement::new(
         "UPDATE keys SET expires_at = CASE WHEN expires_at < $1 THEN expires_at ELSE $1 END \
          WHERE hash = $2 AND COALESCE(expires_at, $3) >= $3",
         [now.saturating_add(grace).into(), (&*old.hash).into(), now.into()],
     );
-    let mut statements = vec![retire.expecting(1), insert(&key).expecting(1)];
-    statements.extend(announce(&Change::Key(ids::hex(&old.hash).into()), seconds(now)));
-    Ok(found(database.transact(statements).await)?.map(|_| (key, text)))
+    let statements = vec![retire.expecting(1), insert(&key).expecting(1)];
+    let event = Event { after: Some(image(&key.id)), ..changed("api_key.rotated", &old) };
+    let done = audit::commit(database, act, event, statements, &[forgets(&old)]).await?;
+    Ok(done.map(|()| (key, text)))
+}
+
+/// The change that makes caches forget a key.
+fn forgets(key: &Key) -> Change {
+    Change::Key(ids::hex(&key.hash).into())
+}
+
+/// The event of a change of a key.
+fn changed<'a>(kind: &'static str, key: &'a Key) -> Event<'a> {
+    let (before, after) = (Some(image(&key.id)), Some(image(&key.id)));
+    let (project, object) = (Some(&*key.project), &*key.id);
+    Event { kind, organization: None, project, object, before, after }
+}
+
+/// The event of a new key.
+pub(super) fn created(key: &Key) -> Event<'_> {
+    Event { before: None, ..changed("api_key.created", key) }
+}
+
+/// A key in the audit log.
+fn image(id: &str) -> Image {
+    let sql = "SELECT id, name, redacted, service_account, expires_at, model_permissions \
+               FROM keys WHERE id = $1";
+    let columns = &[
+        ("id", Form::Plain),
+        ("name", Form::Plain),
+        ("redacted_value", Form::Plain),
+        ("service_account_id", Form::Plain),
+        ("expires_at", Form::Moment),
+        ("model_permissions", Form::Json),
+    ];
+    Image::new(sql, [id.into()], columns)
 }
 
 /// Records when keys were last used, in seconds. Skips deleted keys.

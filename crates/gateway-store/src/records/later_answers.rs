@@ -2,16 +2,18 @@
 //! their end is seen. A row and the entry of the ledger that replaces it change in one transaction, so that any node may
 //! settle an answer, and only one does.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use ratelimit::Micros;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use super::found;
 use crate::Error;
 use crate::database::{Database, Row, Statement, Value};
 use crate::ledger::{self, Endpoint, Entry};
 use gateway_policy::dates;
-use gateway_policy::settings::Price;
+use gateway_policy::price::{Asked, Price};
 use gateway_policy::tenants::MicroDollars;
 
 /// An answer that is not settled.
@@ -33,6 +35,8 @@ pub struct LaterAnswer {
     pub model: Box<str>,
     /// The name of the upstream that has it.
     pub upstream: Box<str>,
+    /// The name of the backend that has it; empty: the first one.
+    pub backend: Box<str>,
     /// The region of that upstream, if the request named one.
     pub region: Option<Box<str>>,
     /// The usage page that counts it.
@@ -52,7 +56,9 @@ pub struct LaterAnswer {
     /// Larger numbers of tokens in a usage are not believed.
     pub most_reported: u64,
     /// The price at its request.
-    pub price: Option<Price>,
+    pub price: Option<Arc<Price>>,
+    /// The parts of the request that its price depends on.
+    pub asked: Asked,
     /// The text that was seen of it so far, in eighths of an estimated token.
     pub seen_eighths: u64,
     /// When it was requested.
@@ -73,7 +79,7 @@ impl LaterAnswer {
     }
 }
 
-const COLUMNS: [&str; 29] = [
+const COLUMNS: [&str; 26] = [
     "id",
     "kind",
     "request",
@@ -92,17 +98,14 @@ const COLUMNS: [&str; 29] = [
     "input_estimate",
     "most_output",
     "most_reported",
-    "price_input",
-    "price_cached_input",
-    "price_cache_write",
-    "price_cache_write_1h",
-    "price_output",
-    "price_web_search",
+    "price",
+    "asked",
     "seen_eighths",
     "created_at",
     "expires_at",
     "poll_at",
     "polls",
+    "backend",
 ];
 
 static INSERT: LazyLock<String> = LazyLock::new(|| {
@@ -115,10 +118,22 @@ static INSERT: LazyLock<String> = LazyLock::new(|| {
         places.join(", ")
     )
 });
+/// The price, also of a row by a node of an earlier version, which has only prices of tokens.
+const PRICE: &str = "COALESCE(price, \
+    '{\"tokens\":{\"short\":{\"input\":' || price_input || ',\"cached_input\":' || price_cached_input \
+    || ',\"cache_write\":' || price_cache_write || ',\"cache_write_1h\":' || price_cache_write_1h \
+    || ',\"output\":' || price_output || '}},\"calls\":[' || price_web_search || ',null,null,null]}')";
+
+/// The columns as they are read.
+static READ: LazyLock<String> = LazyLock::new(|| {
+    let all: Vec<&str> =
+        COLUMNS.iter().map(|name| if *name == "price" { PRICE } else { name }).collect();
+    all.join(", ")
+});
 static FIND: LazyLock<String> =
-    LazyLock::new(|| format!("SELECT {} FROM later_answers WHERE id = $1", COLUMNS.join(", ")));
+    LazyLock::new(|| format!("SELECT {} FROM later_answers WHERE id = $1", *READ));
 static DUE: LazyLock<String> = LazyLock::new(|| {
-    let columns = COLUMNS.join(", ");
+    let columns = &*READ;
     format!("SELECT {columns} FROM later_answers WHERE poll_at <= $1 ORDER BY poll_at, id LIMIT $2")
 });
 
@@ -147,6 +162,21 @@ pub async fn find(database: &Database, id: &str) -> Result<Option<LaterAnswer>, 
 pub async fn due(database: &Database, now: Micros, most: usize) -> Result<Vec<LaterAnswer>, Error> {
     let rows = database.query(Statement::new(&DUE, [now.into(), most.into()])).await?;
     rows.iter().map(read).collect()
+}
+
+/// Returns whether answers of an organization hold money of that month.
+///
+/// # Errors
+/// See [`Error`].
+pub async fn holds_money(
+    database: &Database,
+    organization: &str,
+    month: u32,
+) -> Result<bool, Error> {
+    let sql = "SELECT 1 FROM later_answers \
+               WHERE organization = $1 AND month = $2 AND held > 0 LIMIT 1";
+    let rows = database.query(Statement::new(sql, [organization.into(), month.into()])).await?;
+    Ok(!rows.is_empty())
 }
 
 /// Claims a due answer until that moment. Returns `false` if another node has claimed or settled it.
@@ -202,7 +232,7 @@ pub async fn settle(
 }
 
 fn values(answer: &LaterAnswer) -> Vec<Value> {
-    let price = |of: fn(&Price) -> u64| Value::from(answer.price.as_ref().map(of));
+    let price = answer.price.as_ref().map(|price| json(&**price));
     vec![
         (&answer.id).into(),
         (&answer.kind).into(),
@@ -222,32 +252,18 @@ fn values(answer: &LaterAnswer) -> Vec<Value> {
         answer.input_estimate.into(),
         answer.most_output.into(),
         answer.most_reported.into(),
-        price(|price| price.input),
-        price(|price| price.cached_input),
-        price(|price| price.cache_write),
-        price(|price| price.cache_write_1h),
-        price(|price| price.output),
-        price(|price| price.web_search),
+        price.map_or(Value::Null, Value::from),
+        json(&answer.asked).into(),
         answer.seen_eighths.into(),
         answer.created_at.into(),
         answer.expires_at.into(),
         answer.poll_at.into(),
         answer.polls.into(),
+        (&answer.backend).into(),
     ]
 }
 
 fn read(row: &Row) -> Result<LaterAnswer, Error> {
-    let price = match row.optional_count(18)? {
-        None => None,
-        Some(input) => Some(Price {
-            input,
-            cached_input: row.count(19)?,
-            cache_write: row.count(20)?,
-            cache_write_1h: row.count(21)?,
-            output: row.count(22)?,
-            web_search: row.count(23)?,
-        }),
-    };
     Ok(LaterAnswer {
         id: row.text(0)?,
         kind: row.text(1)?,
@@ -266,11 +282,22 @@ fn read(row: &Row) -> Result<LaterAnswer, Error> {
         input_estimate: row.count(15)?,
         most_output: row.count(16)?,
         most_reported: row.count(17)?,
-        price,
-        seen_eighths: row.count(24)?,
-        created_at: row.count(25)?,
-        expires_at: row.count(26)?,
-        poll_at: row.count(27)?,
-        polls: u32::try_from(row.count(28)?).unwrap_or(u32::MAX),
+        price: row.optional_text(18)?.map(|text| parsed(&text)).transpose()?.map(Arc::new),
+        asked: row.optional_text(19)?.map(|text| parsed(&text)).transpose()?.unwrap_or_default(),
+        seen_eighths: row.count(20)?,
+        created_at: row.count(21)?,
+        expires_at: row.count(22)?,
+        poll_at: row.count(23)?,
+        polls: u32::try_from(row.count(24)?).unwrap_or(u32::MAX),
+        backend: row.text(25)?,
     })
+}
+
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("plain data can be written")
+}
+
+fn parsed<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
+    serde_json::from_str(text)
+        .map_err(|error| Error::failed(format!("a price is not valid: {error}")))
 }

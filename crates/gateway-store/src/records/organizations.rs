@@ -1,14 +1,13 @@
 //! Organizations: created, changed and ended by administrators, and their data retention. An ended
 //! organization keeps its rows, which the ledger refers to; its keys are refused.
 
-use ratelimit::Micros;
-
-use super::changes::{Change, announce};
+use super::audit::{self, Act, Event};
+use super::audit_events::organization_changed;
+use super::changes::Change;
 use super::page::{self, Listed, Page, Source};
-use super::{DEFAULT_ORGANIZATION, found, ids, spend};
+use super::{DEFAULT_ORGANIZATION, ids, spend};
 use crate::Error;
 use crate::database::{Database, Row, Statement};
-use gateway_policy::dates::seconds;
 use gateway_policy::environment::Random;
 use gateway_policy::tenants::{Organization, SpendLimits, Tier};
 
@@ -22,13 +21,14 @@ pub const ZERO_DATA_RETENTION: &str = "zero_data_retention";
 ///
 /// # Errors
 /// See [`Error`].
-pub async fn ensure_default(database: &Database, now: Micros) -> Result<(), Error> {
+pub async fn ensure_default(database: &Database, act: Act) -> Result<(), Error> {
     let insert = Statement::new(
         "INSERT INTO organizations (id, name, tier_set, tier_paid, paid_cents, created_at) \
          VALUES ($1, 'Default', 0, 0, 0, $2) ON CONFLICT (id) DO NOTHING",
-        [DEFAULT_ORGANIZATION.into(), seconds(now).into()],
+        [DEFAULT_ORGANIZATION.into(), act.seconds().into()],
     );
-    database.transact(vec![insert]).await.map(drop)
+    let event = created(DEFAULT_ORGANIZATION);
+    audit::commit(database, act, event, vec![insert.expecting(1)], &[]).await.map(drop)
 }
 
 /// Creates an organization.
@@ -39,16 +39,16 @@ pub async fn create(
     database: &Database,
     name: &str,
     tier: Tier,
-    now: Micros,
+    act: Act,
     random: &dyn Random,
 ) -> Result<Organization, Error> {
-    let (id, created_at) = (ids::new("org-", now, random), seconds(now));
+    let (id, created_at) = (ids::new("org-", act.at(), random), act.seconds());
     let insert = Statement::new(
         "INSERT INTO organizations (id, name, tier_set, tier_paid, paid_cents, created_at) \
          VALUES ($1, $2, $3, 0, 0, $4)",
         [(&id).into(), name.into(), number(tier).into(), created_at.into()],
     );
-    database.transact(vec![insert]).await?;
+    audit::commit(database, act, created(&id), vec![insert], &[]).await?;
     Ok(Organization { id, name: name.into(), tier, created_at, ..Organization::default() })
 }
 
@@ -64,6 +64,15 @@ pub async fn get(database: &Database, id: &str) -> Result<Option<Organization>, 
     let mut organization = read(row)?;
     organization.spend.alerts = spend::alerts_of(database, id).await?;
     Ok(Some(organization))
+}
+
+/// Returns whether there is an organization of that id, or was one that has ended.
+///
+/// # Errors
+/// See [`Error`].
+pub async fn has_existed(database: &Database, id: &str) -> Result<bool, Error> {
+    let sql = "SELECT id FROM organizations WHERE id = $1";
+    Ok(!database.query(Statement::new(sql, [id.into()])).await?.is_empty())
 }
 
 /// A page of all organizations, without their alerts.
@@ -116,14 +125,14 @@ pub async fn update(
     id: &str,
     name: Option<&str>,
     tier: Option<Tier>,
-    now: Micros,
+    act: Act,
 ) -> Result<Option<()>, Error> {
     let update = Statement::new(
         "UPDATE organizations SET name = COALESCE($1, name), tier_set = COALESCE($2, tier_set) \
          WHERE id = $3 AND deleted_at IS NULL",
         [name.into(), tier.map(number).into(), id.into()],
     );
-    change(database, id, update, now).await
+    change(database, id, "organization.updated", update, act).await
 }
 
 /// Sets the data retention: [`ZERO_DATA_RETENTION`], or `None` for the default.
@@ -134,29 +143,38 @@ pub async fn retain(
     database: &Database,
     id: &str,
     retention: Option<&str>,
-    now: Micros,
+    act: Act,
 ) -> Result<Option<()>, Error> {
     let sql = "UPDATE organizations SET retention = $1 WHERE id = $2 AND deleted_at IS NULL";
-    change(database, id, Statement::new(sql, [retention.into(), id.into()]), now).await
+    let update = Statement::new(sql, [retention.into(), id.into()]);
+    change(database, id, "data_retention.updated", update, act).await
 }
 
 /// Ends an organization: all its keys are refused from now on.
 ///
 /// # Errors
 /// See [`Error`].
-pub async fn delete(database: &Database, id: &str, now: Micros) -> Result<Option<()>, Error> {
+pub async fn delete(database: &Database, id: &str, act: Act) -> Result<Option<()>, Error> {
     let sql = "UPDATE organizations SET deleted_at = $1 WHERE id = $2 AND deleted_at IS NULL";
-    change(database, id, Statement::new(sql, [seconds(now).into(), id.into()]), now).await
+    let update = Statement::new(sql, [act.seconds().into(), id.into()]).expecting(1);
+    let event = Event { after: None, ..organization_changed("organization.deleted", id) };
+    audit::commit(database, act, event, vec![update], &[Change::Organization(id.into())]).await
 }
 
 async fn change(
     database: &Database,
     id: &str,
+    kind: &'static str,
     update: Statement,
-    now: Micros,
+    act: Act,
 ) -> Result<Option<()>, Error> {
-    let [count, line] = announce(&Change::Organization(id.into()), seconds(now));
-    found(database.transact(vec![update.expecting(1), count, line]).await.map(drop))
+    let told = [Change::Organization(id.into())];
+    audit::commit(database, act, organization_changed(kind, id), vec![update.expecting(1)], &told)
+        .await
+}
+
+fn created(id: &str) -> Event<'_> {
+    Event { before: None, ..organization_changed("organization.created", id) }
 }
 
 /// The stored number of a tier.

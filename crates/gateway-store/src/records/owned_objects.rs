@@ -22,9 +22,15 @@ pub async fn insert(
 #[must_use]
 pub fn remembering(id: &str, owner: &ObjectOwner, at: i64) -> Statement {
     Statement::new(
-        "INSERT INTO owned_objects (id, project, upstream, created_at) VALUES ($1, $2, $3, $4) \
-         ON CONFLICT (id) DO NOTHING",
-        [id.into(), (&owner.project).into(), (&owner.upstream).into(), at.into()],
+        "INSERT INTO owned_objects (id, project, upstream, created_at, backend) \
+         VALUES ($1, $2, $3, $4, $5) ON CONFLICT (id) DO NOTHING",
+        [
+            id.into(),
+            (&owner.project).into(),
+            (&owner.upstream).into(),
+            at.into(),
+            (&owner.backend).into(),
+        ],
     )
 }
 
@@ -33,11 +39,9 @@ pub fn remembering(id: &str, owner: &ObjectOwner, at: i64) -> Statement {
 /// # Errors
 /// See [`Error`].
 pub async fn find(database: &Database, id: &str) -> Result<Option<ObjectOwner>, Error> {
-    let sql = "SELECT project, upstream FROM owned_objects WHERE id = $1";
+    let sql = "SELECT project, upstream, backend FROM owned_objects WHERE id = $1";
     let rows = database.query(Statement::new(sql, [id.into()])).await?;
-    let read =
-        rows.first().map(|row| Ok(ObjectOwner { project: row.text(0)?, upstream: row.text(1)? }));
-    read.transpose()
+    rows.first().map(ObjectOwner::read).transpose()
 }
 
 /// Returns whether a project has any object at an upstream. Files cannot be distinguished, because

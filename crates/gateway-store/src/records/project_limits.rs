@@ -1,12 +1,9 @@
 //! A project's limits for a model. A limit stays until it is set again.
 
-use ratelimit::Micros;
-
-use super::changes::{Change, announce};
-use super::found;
+use super::audit::{self, Act, Event, Form, Image};
+use super::changes::Change;
 use crate::Error;
 use crate::database::{Database, Row, Statement};
-use gateway_policy::dates::seconds;
 use gateway_policy::tenants::ProjectLimits;
 
 /// All limits of a project, ordered by model. At most one entry per model of the configuration.
@@ -33,7 +30,7 @@ pub async fn set(
     project: &str,
     model: &str,
     limits: &ProjectLimits,
-    now: Micros,
+    act: Act,
 ) -> Result<Option<()>, Error> {
     let upsert = Statement::new(
         "INSERT INTO project_limits (project, model, requests_minute, requests_day, \
@@ -61,8 +58,33 @@ pub async fn set(
             project.into(),
         ],
     );
-    let [count, line] = announce(&Change::Project(project.into()), seconds(now));
-    found(database.transact(vec![upsert.expecting(1), count, line]).await.map(drop))
+    let (object, image) = (format!("rl-{model}"), image(project, model));
+    let event = Event {
+        kind: "rate_limit.updated",
+        organization: None,
+        project: Some(project),
+        object: &object,
+        before: Some(image.clone()),
+        after: Some(image),
+    };
+    let told = [Change::Project(project.into())];
+    audit::commit(database, act, event, vec![upsert.expecting(1)], &told).await
+}
+
+/// The limits of one model in the audit log.
+fn image(project: &str, model: &str) -> Image {
+    let sql = "SELECT requests_minute, requests_day, tokens_minute, images_minute, audio_minutes_minute, \
+               audio_megabytes_minute, batch_tokens_day FROM project_limits WHERE project = $1 AND model = $2";
+    let columns = &[
+        ("max_requests_per_1_minute", Form::Plain),
+        ("max_requests_per_1_day", Form::Plain),
+        ("max_tokens_per_1_minute", Form::Plain),
+        ("max_images_per_1_minute", Form::Plain),
+        ("max_audio_minutes_per_1_minute", Form::Plain),
+        ("max_audio_megabytes_per_1_minute", Form::Plain),
+        ("batch_1_day_max_input_tokens", Form::Plain),
+    ];
+    Image::new(sql, [project.into(), model.into()], columns)
 }
 
 fn read(row: &Row) -> Result<ProjectLimits, Error> {

@@ -1,14 +1,13 @@
 //! Projects: created, renamed and archived by administrators. The keys of an archived project are
 //! refused; projects are never deleted.
 
-use ratelimit::Micros;
-
-use super::changes::{Change, announce};
+use super::audit::{self, Act, Event};
+use super::audit_events::project_changed;
+use super::changes::Change;
 use super::page::{self, Listed, Page, Source};
-use super::{found, ids, model_permissions, project_limits, spend};
+use super::{ids, model_permissions, project_limits, spend};
 use crate::Error;
 use crate::database::{Database, Row, Statement};
-use gateway_policy::dates::seconds;
 use gateway_policy::environment::Random;
 use gateway_policy::tenants::{ModelPermissions, Project, SpendLimits};
 
@@ -35,16 +34,21 @@ pub async fn create(
     organization: &str,
     name: &str,
     geography: Option<&str>,
-    now: Micros,
+    act: Act,
     random: &dyn Random,
 ) -> Result<Option<Stored>, Error> {
-    let (id, created_at) = (ids::new("proj_", now, random), seconds(now));
+    let (id, created_at) = (ids::new("proj_", act.at(), random), act.seconds());
     let insert = Statement::new(
         "INSERT INTO projects (id, organization, name, geography, created_at) \
          SELECT $1, id, $2, $3, $4 FROM organizations WHERE id = $5 AND deleted_at IS NULL",
         [(&id).into(), name.into(), geography.into(), created_at.into(), organization.into()],
     );
-    let made = found(database.transact(vec![insert.expecting(1)]).await)?;
+    let event = Event {
+        organization: Some(organization),
+        before: None,
+        ..project_changed("project.created", &id)
+    };
+    let made = audit::commit(database, act, event, vec![insert.expecting(1)], &[]).await?;
     let geography = geography.map(Into::into);
     let project = Project { id, name: name.into(), geography, created_at, ..Project::default() };
     Ok(made.map(|_| Stored { project, organization: organization.into(), archived_at: None }))
@@ -63,6 +67,22 @@ pub async fn get(database: &Database, id: &str) -> Result<Option<Stored>, Error>
     stored.project.limits = project_limits::all(database, id).await?.into_iter().collect();
     stored.project.spend.alerts = spend::alerts_of(database, id).await?;
     Ok(Some(stored))
+}
+
+/// The first of an organization's projects with a name that is not archived, without its limits.
+///
+/// # Errors
+/// See [`Error`].
+pub async fn named(
+    database: &Database,
+    organization: &str,
+    name: &str,
+) -> Result<Option<Stored>, Error> {
+    let sql = "SELECT id, name, geography, created_at, archived_at, hard_limit_cents, organization, \
+               model_permissions FROM projects \
+               WHERE organization = $1 AND name = $2 AND archived_at IS NULL ORDER BY id LIMIT 1";
+    let rows = database.query(Statement::new(sql, [organization.into(), name.into()])).await?;
+    rows.first().map(read).transpose()
 }
 
 /// A page of an organization's projects, without their model limits and alerts.
@@ -95,7 +115,7 @@ pub async fn update(
     id: &str,
     name: Option<&str>,
     geography: Option<Option<&str>>,
-    now: Micros,
+    act: Act,
 ) -> Result<Option<()>, Error> {
     let update = Statement::new(
         "UPDATE projects SET name = COALESCE($1, name), \
@@ -109,7 +129,7 @@ pub async fn update(
             organization.into(),
         ],
     );
-    change(database, id, update, now).await
+    change(database, id, "project.updated", update, act).await
 }
 
 /// Sets the models that a project may use; `None`: all. Returns `None` if the organization has no
@@ -122,14 +142,14 @@ pub async fn set_models(
     organization: &str,
     id: &str,
     models: Option<&ModelPermissions>,
-    now: Micros,
+    act: Act,
 ) -> Result<Option<()>, Error> {
     let update = Statement::new(
         "UPDATE projects SET model_permissions = $1 \
          WHERE id = $2 AND organization = $3 AND archived_at IS NULL",
         [model_permissions::encode(models).into(), id.into(), organization.into()],
     );
-    change(database, id, update, now).await
+    change(database, id, "project.model_permissions.updated", update, act).await
 }
 
 /// Archives a project. Returns `None` if the organization has no such project, or it is archived
@@ -141,24 +161,25 @@ pub async fn archive(
     database: &Database,
     organization: &str,
     id: &str,
-    now: Micros,
+    act: Act,
 ) -> Result<Option<()>, Error> {
     let update = Statement::new(
         "UPDATE projects SET archived_at = $1 \
          WHERE id = $2 AND organization = $3 AND archived_at IS NULL",
-        [seconds(now).into(), id.into(), organization.into()],
+        [act.seconds().into(), id.into(), organization.into()],
     );
-    change(database, id, update, now).await
+    change(database, id, "project.archived", update, act).await
 }
 
 async fn change(
     database: &Database,
     id: &str,
+    kind: &'static str,
     update: Statement,
-    now: Micros,
+    act: Act,
 ) -> Result<Option<()>, Error> {
-    let [count, line] = announce(&Change::Project(id.into()), seconds(now));
-    found(database.transact(vec![update.expecting(1), count, line]).await.map(drop))
+    let told = [Change::Project(id.into())];
+    audit::commit(database, act, project_changed(kind, id), vec![update.expecting(1)], &told).await
 }
 
 fn read(row: &Row) -> Result<Stored, Error> {

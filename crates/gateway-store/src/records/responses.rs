@@ -1,7 +1,7 @@
 //! The project and upstream of each response, kept for 30 days. Contents are not stored.
 
 use crate::Error;
-use crate::database::{Database, Statement};
+use crate::database::{Database, Row, Statement};
 
 /// Time that rows are kept, in seconds.
 pub const KEPT: i64 = 30 * 86_400;
@@ -15,6 +15,14 @@ pub struct ObjectOwner {
     pub project: Box<str>,
     /// The upstream's name.
     pub upstream: Box<str>,
+    /// The name of the backend that has it; empty: the first one of the upstream.
+    pub backend: Box<str>,
+}
+
+impl ObjectOwner {
+    pub(super) fn read(row: &Row) -> Result<Self, Error> {
+        Ok(Self { project: row.text(0)?, upstream: row.text(1)?, backend: row.text(2)? })
+    }
 }
 
 /// Records a response. A known id keeps its first project, so that no project can take over another
@@ -35,9 +43,15 @@ pub async fn insert(
 #[must_use]
 pub fn remembering(id: &str, owner: &ObjectOwner, at: i64) -> Statement {
     Statement::new(
-        "INSERT INTO responses (id, project, upstream, created_at) VALUES ($1, $2, $3, $4) \
-         ON CONFLICT (id) DO NOTHING",
-        [id.into(), (&owner.project).into(), (&owner.upstream).into(), at.into()],
+        "INSERT INTO responses (id, project, upstream, created_at, backend) \
+         VALUES ($1, $2, $3, $4, $5) ON CONFLICT (id) DO NOTHING",
+        [
+            id.into(),
+            (&owner.project).into(),
+            (&owner.upstream).into(),
+            at.into(),
+            (&owner.backend).into(),
+        ],
     )
 }
 
@@ -46,11 +60,9 @@ pub fn remembering(id: &str, owner: &ObjectOwner, at: i64) -> Statement {
 /// # Errors
 /// See [`Error`].
 pub async fn find(database: &Database, id: &str, now: i64) -> Result<Option<ObjectOwner>, Error> {
-    let sql = "SELECT project, upstream FROM responses WHERE id = $1 AND created_at > $2";
+    let sql = "SELECT project, upstream, backend FROM responses WHERE id = $1 AND created_at > $2";
     let rows = database.query(Statement::new(sql, [id.into(), (now - KEPT).into()])).await?;
-    let read =
-        rows.first().map(|row| Ok(ObjectOwner { project: row.text(0)?, upstream: row.text(1)? }));
-    read.transpose()
+    rows.first().map(ObjectOwner::read).transpose()
 }
 
 /// Deletes the record of a response.

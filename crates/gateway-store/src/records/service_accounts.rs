@@ -2,13 +2,13 @@
 
 use ratelimit::Micros;
 
-use super::changes::{Change, announce};
+use super::audit::{self, Act, Event, Form, Image};
+use super::changes::Change;
+use super::ids;
 use super::keys::{self, Key, NewKey};
 use super::page::{self, Listed, Page, Source};
-use super::{found, ids};
 use crate::Error;
 use crate::database::{Database, Row, Statement};
-use gateway_policy::dates::seconds;
 use gateway_policy::environment::Random;
 use gateway_policy::settings::Secret;
 use gateway_policy::tenants::ModelPermissions;
@@ -49,18 +49,19 @@ pub async fn create(
     project: &str,
     name: &str,
     key: Option<FirstKey<'_>>,
-    now: Micros,
+    act: Act,
     random: &dyn Random,
 ) -> Result<Option<(ServiceAccount, Option<(Key, Secret)>)>, Error> {
     let account = ServiceAccount {
-        id: ids::new("svc_", now, random),
+        id: ids::new("svc_", act.at(), random),
         name: name.into(),
         role: if key.is_some() { "member" } else { "none" }.into(),
-        created_at: seconds(now),
+        created_at: act.seconds(),
     };
     let key = key.map(|FirstKey { expires_at, models }| {
         let service_account = Some(&*account.id);
-        keys::make(NewKey { project, service_account, name, expires_at, models }, now, random)
+        let new = NewKey { project, service_account, name, expires_at, models };
+        keys::make(new, act.at(), random)
     });
     let insert = Statement::new(
         "INSERT INTO service_accounts (id, project, name, role, created_at) \
@@ -75,7 +76,9 @@ pub async fn create(
     );
     let mut statements = vec![insert.expecting(1)];
     statements.extend(key.iter().map(|(key, _)| keys::insert(key).expecting(1)));
-    Ok(found(database.transact(statements).await)?.map(|_| (account, key)))
+    let event = Event { before: None, ..changed("service_account.created", project, &account.id) };
+    let made = audit::commit(database, act, event, statements, &[]).await?;
+    Ok(made.map(|()| (account, key)))
 }
 
 /// Creates another key for the account that `new` names. Returns `None` if there is no such account
@@ -86,14 +89,14 @@ pub async fn create(
 pub async fn create_key(
     database: &Database,
     new: NewKey<'_>,
-    now: Micros,
+    act: Act,
     random: &dyn Random,
 ) -> Result<Option<(Key, Secret)>, Error> {
     let Some(id) = new.service_account else { return Ok(None) };
     if get(database, new.project, id).await?.is_none() {
         return Ok(None);
     }
-    let (key, text) = keys::make(new, now, random);
+    let (key, text) = keys::make(new, act.at(), random);
     // Locks the account's row, so that it cannot be deleted in the meantime.
     let check = Statement::new(
         "UPDATE service_accounts SET name = name WHERE id = $1 \
@@ -101,7 +104,9 @@ pub async fn create_key(
         [id.into(), MAX_KEYS.into()],
     );
     let statements = vec![check.expecting(1), keys::insert(&key).expecting(1)];
-    Ok(found(database.transact(statements).await)?.map(|_| (key, text)))
+    let event = keys::created(&key);
+    let made = audit::commit(database, act, event, statements, &[]).await?;
+    Ok(made.map(|()| (key, text)))
 }
 
 /// A project's account of that id.
@@ -169,13 +174,15 @@ pub async fn update(
     id: &str,
     name: Option<&str>,
     role: Option<&str>,
+    act: Act,
 ) -> Result<Option<()>, Error> {
     let update = Statement::new(
         "UPDATE service_accounts SET name = COALESCE($1, name), role = COALESCE($2, role) \
          WHERE id = $3 AND project = $4",
         [name.into(), role.into(), id.into(), project.into()],
     );
-    found(database.transact(vec![update.expecting(1)]).await.map(drop))
+    let event = changed("service_account.updated", project, id);
+    audit::commit(database, act, event, vec![update.expecting(1)], &[]).await
 }
 
 /// Deletes an account and revokes its keys. Returns `None` if the project has no such account, or a
@@ -187,7 +194,7 @@ pub async fn delete(
     database: &Database,
     project: &str,
     id: &str,
-    now: Micros,
+    act: Act,
 ) -> Result<Option<()>, Error> {
     let sql = "SELECT hash FROM keys WHERE service_account = $1";
     let rows = database.query(Statement::new(sql, [id.into()])).await?;
@@ -197,12 +204,21 @@ pub async fn delete(
     );
     let sql = "DELETE FROM keys WHERE service_account = $1";
     let revoke = Statement::new(sql, [id.into()]).expecting(rows.len() as u64);
-    let mut statements = vec![delete.expecting(1), revoke];
-    for row in &rows {
-        let change = Change::Key(ids::hex(&row.bytes(0)?).into());
-        statements.extend(announce(&change, seconds(now)));
-    }
-    found(database.transact(statements).await.map(drop))
+    let key = |row: &Row| Ok(Change::Key(ids::hex(&row.bytes(0)?).into()));
+    let told = rows.iter().map(key).collect::<Result<Vec<_>, Error>>()?;
+    let event = Event { after: None, ..changed("service_account.deleted", project, id) };
+    audit::commit(database, act, event, vec![delete.expecting(1), revoke], &told).await
+}
+
+/// The event of a change of an account, with the number of its keys.
+fn changed<'a>(kind: &'static str, project: &'a str, id: &'a str) -> Event<'a> {
+    let sql = "SELECT name, role, \
+               (SELECT COUNT(*) FROM keys WHERE service_account = service_accounts.id) \
+               FROM service_accounts WHERE id = $1 AND project = $2";
+    let columns = &[("name", Form::Plain), ("role", Form::Plain), ("api_keys", Form::Plain)];
+    let image = Image::new(sql, [id.into(), project.into()], columns);
+    let (before, after) = (Some(image.clone()), Some(image));
+    Event { kind, organization: None, project: Some(project), object: id, before, after }
 }
 
 fn read(row: &Row) -> Result<ServiceAccount, Error> {

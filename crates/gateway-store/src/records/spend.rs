@@ -1,14 +1,13 @@
 //! Spend limits: a hard limit of an organization or a project, and alerts. Amounts are cents in the
 //! store and micro-dollars in comparisons.
 
-use ratelimit::Micros;
-
-use super::changes::{Change, announce};
+use super::audit::{self, Act, Event, Form, Image};
+use super::audit_events::{organization_changed, project_changed};
+use super::changes::Change;
+use super::ids;
 use super::page::{self, Listed, Page, Source};
-use super::{found, ids};
 use crate::Error;
 use crate::database::{Database, Row, Statement, Value};
-use gateway_policy::dates::seconds;
 use gateway_policy::environment::Random;
 use gateway_policy::tenants::{MicroDollars, SpendAlert};
 
@@ -35,6 +34,23 @@ impl<'a> Scope<'a> {
             Self::Organization(id) => Change::Organization(id.into()),
             Self::Project(id) => Change::Project(id.into()),
         }
+    }
+
+    /// The event of a change of the owner's own row.
+    fn changed(self, kind: &'static str) -> Event<'a> {
+        match self {
+            Self::Organization(id) => organization_changed(kind, id),
+            Self::Project(id) => project_changed(kind, id),
+        }
+    }
+
+    /// The event of a change of an alert.
+    fn alert_changed(self, kind: &'static str, id: &'a str) -> Event<'a> {
+        let sql = "SELECT threshold_cents, channel FROM spend_alerts WHERE id = $1 AND scope = $2";
+        let columns = &[("threshold_amount", Form::Plain), ("notification_channel", Form::Json)];
+        let image = Image::new(sql, [id.into(), self.id().into()], columns);
+        let (before, after) = (Some(image.clone()), Some(image));
+        Event { object: id, before, after, ..self.changed(kind) }
     }
 
     fn exists(self) -> &'static str {
@@ -70,7 +86,7 @@ pub async fn set_hard(
     database: &Database,
     scope: Scope<'_>,
     cents: Option<u64>,
-    now: Micros,
+    act: Act,
 ) -> Result<Option<()>, Error> {
     let sql = match scope {
         Scope::Organization(_) => {
@@ -81,7 +97,21 @@ pub async fn set_hard(
         }
     };
     let update = Statement::new(sql, [cents.into(), scope.id().into()]);
-    change(database, scope, vec![update.expecting(1)], now).await
+    let kind = if cents.is_some() { "spend_limit.updated" } else { "spend_limit.deleted" };
+    change(database, scope, scope.changed(kind), update, act).await
+}
+
+/// An organization or a project with a hard limit; `None` if there is none.
+///
+/// # Errors
+/// See [`Error`].
+pub async fn any_hard(database: &Database) -> Result<Option<Box<str>>, Error> {
+    let sql = "SELECT id FROM organizations WHERE hard_limit_cents IS NOT NULL AND deleted_at IS NULL \
+               UNION ALL \
+               SELECT id FROM projects WHERE hard_limit_cents IS NOT NULL AND archived_at IS NULL \
+               LIMIT 1";
+    let rows = database.query(Statement::new(sql, [])).await?;
+    rows.first().map(|row| row.text(0)).transpose()
 }
 
 /// The alerts that a cache keeps, lowest threshold first.
@@ -108,10 +138,10 @@ pub async fn add_alert(
     scope: Scope<'_>,
     threshold_cents: u64,
     channel: &str,
-    now: Micros,
+    act: Act,
     random: &dyn Random,
 ) -> Result<Option<Alert>, Error> {
-    let id = ids::new("alert_", now, random);
+    let id = ids::new("alert_", act.at(), random);
     let sql = format!(
         "INSERT INTO spend_alerts (id, scope, threshold_cents, channel) \
          SELECT $2, id, $3, $4 FROM {} \
@@ -125,8 +155,8 @@ pub async fn add_alert(
         channel.into(),
         MAX_ALERTS.into(),
     ];
-    let insert = Statement::composed(sql, values).expecting(1);
-    let made = change(database, scope, vec![insert], now).await?;
+    let event = Event { before: None, ..scope.alert_changed("spend_alert.created", &id) };
+    let made = change(database, scope, event, Statement::composed(sql, values), act).await?;
     Ok(made.map(|()| Alert { id, threshold_cents, channel: channel.into() }))
 }
 
@@ -138,7 +168,7 @@ pub async fn set_alert(
     database: &Database,
     scope: Scope<'_>,
     alert: &Alert,
-    now: Micros,
+    act: Act,
 ) -> Result<Option<()>, Error> {
     let update = Statement::new(
         "UPDATE spend_alerts SET threshold_cents = $1, channel = $2 WHERE id = $3 AND scope = $4",
@@ -149,7 +179,8 @@ pub async fn set_alert(
             scope.id().into(),
         ],
     );
-    change(database, scope, vec![update.expecting(1)], now).await
+    let event = scope.alert_changed("spend_alert.updated", &alert.id);
+    change(database, scope, event, update, act).await
 }
 
 /// Deletes an alert. Returns `None` if it does not exist.
@@ -160,11 +191,12 @@ pub async fn delete_alert(
     database: &Database,
     scope: Scope<'_>,
     id: &str,
-    now: Micros,
+    act: Act,
 ) -> Result<Option<()>, Error> {
     let sql = "DELETE FROM spend_alerts WHERE id = $1 AND scope = $2";
-    let delete = Statement::new(sql, [id.into(), scope.id().into()]).expecting(1);
-    change(database, scope, vec![delete], now).await
+    let delete = Statement::new(sql, [id.into(), scope.id().into()]);
+    let event = Event { after: None, ..scope.alert_changed("spend_alert.deleted", id) };
+    change(database, scope, event, delete, act).await
 }
 
 /// Returns one alert.
@@ -199,11 +231,11 @@ pub async fn list_alerts(
 async fn change(
     database: &Database,
     scope: Scope<'_>,
-    mut statements: Vec<Statement>,
-    now: Micros,
+    event: Event<'_>,
+    statement: Statement,
+    act: Act,
 ) -> Result<Option<()>, Error> {
-    statements.extend(announce(&scope.change(), seconds(now)));
-    found(database.transact(statements).await.map(drop))
+    audit::commit(database, act, event, vec![statement.expecting(1)], &[scope.change()]).await
 }
 
 fn read(row: &Row) -> Result<Alert, Error> {

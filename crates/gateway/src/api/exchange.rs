@@ -15,9 +15,11 @@ use crate::state::Gateway;
 use gateway_policy::error::ApiError;
 use gateway_policy::headers::LimitHeaders;
 use gateway_policy::plan::{Demand, Dimension, Plan, Scope};
-use gateway_policy::settings::{Base, Model, Price, Settings, Upstream};
+use gateway_policy::price::{Asked, Price, Quantities};
+use gateway_policy::settings::{Model, Settings, Upstream};
 use gateway_policy::tenants::Caller;
 use gateway_policy::{announce, refusal};
+use gateway_store::journal::{Identity, OpenRequest};
 use gateway_store::ledger::Endpoint;
 
 /// One request of a client.
@@ -58,8 +60,8 @@ pub(crate) struct ResolvedModel {
     pub(crate) model: Arc<Model>,
     /// The meters that its requests draw on.
     pub(crate) plan: Arc<Plan>,
-    /// Their price.
-    pub(crate) price: Option<Price>,
+    /// Their price now.
+    pub(crate) price: Option<Arc<Price>>,
 }
 
 impl Exchange {
@@ -94,11 +96,10 @@ impl Exchange {
         }
         announce::add(&mut self.headers, &model, self.now);
         let mut plan = Plan::for_caller(&self.caller, &model, &self.settings);
-        let mut price = model.price;
         if self.batch {
             plan = Arc::new(plan.money_alone());
-            price = model.batch_price.or(price);
         }
+        let price = model.price_at(self.now, self.batch).cloned();
         self.model = Some(Arc::clone(&model));
         Ok(ResolvedModel { name: name.into(), model, plan, price })
     }
@@ -120,6 +121,7 @@ impl Exchange {
             return Err(ApiError::store_unavailable());
         }
         let ResolvedModel { name, model, plan, price } = resolved;
+        let request = self.begin(model, endpoint)?;
         let decision = self.decide(model, plan, &demand).await?;
         let (Decision::Admitted(states) | Decision::Refused { states, .. }) = &decision;
         self.shown = LimitHeaders::new(plan, &demand, states);
@@ -142,11 +144,34 @@ impl Exchange {
                 unseen_output: 0,
                 received: self.now,
                 later: None,
-                price: *price,
+                price: price.clone(),
+                asked: Asked::default(),
+                bound: Quantities::default(),
                 batch: self.batch,
+                backend: None,
                 trace: self.trace.take(),
             },
+            request,
         ))
+    }
+
+    /// Takes a slot of the journal.
+    fn begin(&self, model: &Model, endpoint: Endpoint) -> Result<OpenRequest, ApiError> {
+        let request = request_id(self.request);
+        let identity = Identity {
+            request: &request,
+            organization: &self.caller.organization.id,
+            project: &self.caller.project.id,
+            key: &self.caller.key,
+            model: &model.name,
+            endpoint,
+            batch: self.batch,
+            received: self.now,
+        };
+        self.gateway.ledger.begin(&identity).map_err(|error| {
+            tracing::warn!(%request, "the journal of open requests has no room: {error}");
+            ApiError::store_unavailable()
+        })
     }
 
     /// Counts a request that the gateway answers itself: it draws on the meters of requests without
@@ -187,7 +212,7 @@ impl Exchange {
                 decision = reserve().await;
             }
         }
-        decision.map_err(|error| self.unavailable(&error))
+        decision.map_err(|error| gateway.spend.limits_unavailable(&error))
     }
 
     /// Tells clients apart that wait for a limit: the same key on another connection is another one.
@@ -195,11 +220,6 @@ impl Exchange {
         let mut hasher = DefaultHasher::new();
         (&self.caller.key, self.slot).hash(&mut hasher);
         hasher.finish()
-    }
-
-    fn unavailable(&self, error: &ratelimit::Error) -> ApiError {
-        tracing::warn!(request = %request_id(self.request), "limits: {error}");
-        ApiError::limits_unavailable()
     }
 
     /// Sets the headers of the limits without a draw: for requests that are refused before they are
@@ -234,7 +254,9 @@ impl Exchange {
             Scope::Organization => "organization",
             Scope::Project => "project",
         };
-        self.gateway.metrics.rejected.get_or_create(&Rejected { dimension, scope }).inc();
+        let metrics = &self.gateway.metrics;
+        metrics.rejected.get_or_create(&Rejected { dimension, scope }).inc();
+        metrics.projects.reject(&self.caller.organization.id, &self.caller.project.id, dimension);
     }
 
     /// A reservation of memory for a large body of this caller.
@@ -247,16 +269,25 @@ impl Exchange {
         self.region.as_deref().or(self.caller.project.geography.as_deref())
     }
 
-    /// The base URL for requests of this caller to `upstream`.
+    /// Checks that an upstream serves the region of the request, or that the backend does which has an object of it.
     ///
     /// # Errors
-    /// 400 when the requested region has no such upstream.
-    pub(crate) fn base<'a>(&self, upstream: &'a Upstream) -> Result<&'a Base, ApiError> {
+    /// 400 when it has no address there.
+    pub(crate) fn check_region(
+        &self,
+        upstream: &Upstream,
+        pinned: Option<&str>,
+    ) -> Result<(), ApiError> {
         let region = self.data_region();
-        upstream.base_in(region).ok_or_else(|| {
-            let region = region.unwrap_or_default();
-            let message = format!("This model is not served in the region `{region}`.");
-            ApiError::bad_request("region_not_available", message)
-        })
+        let is_served = match pinned {
+            Some(name) => upstream.backend(name).base_in(region).is_some(),
+            None => upstream.serves(region),
+        };
+        if is_served {
+            return Ok(());
+        }
+        let region = region.unwrap_or_default();
+        let message = format!("This model is not served in the region `{region}`.");
+        Err(ApiError::bad_request("region_not_available", message))
     }
 }

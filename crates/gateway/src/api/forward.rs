@@ -15,20 +15,23 @@ use super::owned::not_found;
 use super::relay::{self, Relayed};
 use super::{Answered, Exchange, ResolvedModel};
 use crate::answer::{AnswerBody, Watch};
+use crate::backends::{Preference, Query};
+use crate::dispatch::{Content, Forward, Repeat};
 use crate::intake;
 use crate::later::{self, Follow, Source};
 use crate::object_owners::ObjectKind;
 use crate::router::{self, Api};
-use crate::upstream::{self, OutBody, Outgoing, too_large};
+use crate::upstream::{self, OutBody, too_large};
 use gateway_body::{Edits, Kind, scan};
 use gateway_policy::announce::DEPRECATION;
 use gateway_policy::error::ApiError;
 use gateway_policy::model_access;
 use gateway_policy::plan::Demand;
-use gateway_policy::settings::{Base, Model};
+use gateway_policy::settings::Model;
 use gateway_policy::tenants::{Caller, ProjectLimits};
 use gateway_store::ledger::Endpoint;
 use gateway_store::records::owned_objects;
+use gateway_store::records::responses::ObjectOwner;
 
 /// Longer lists cannot be filtered by ownership.
 const MAX_LIST: usize = 16 << 20;
@@ -51,7 +54,12 @@ impl Exchange {
     /// 404 `path_not_open`.
     fn check_open(&self, api: Api<'_>, method: &Method, path: &str) -> Result<(), ApiError> {
         let is_named = self.settings.pass_through.iter().any(|named| named.contains(path));
-        if is_named || (api == Api::Unlisted && !self.has_limits()) {
+        let costs_nothing = match api {
+            Api::Unlisted => !self.has_limits(),
+            Api::Remix => !self.counts_money(),
+            _ => false,
+        };
+        if is_named || costs_nothing {
             return Ok(());
         }
         let why = match api {
@@ -66,13 +74,19 @@ impl Exchange {
         Err(ApiError::not_found("path_not_open", message))
     }
 
+    /// Returns whether a limit of spend applies to requests of the caller.
+    pub(super) fn counts_money(&self) -> bool {
+        let Caller { organization, project, .. } = &*self.caller;
+        let has_hard_limit = organization.spend.hard.is_some() || project.spend.hard.is_some();
+        self.settings.counts_money || has_hard_limit
+    }
+
     /// Returns whether a limit of spend or tokens applies to any request of the caller.
     pub(super) fn has_limits(&self) -> bool {
         let Caller { organization, project, .. } = &*self.caller;
         let limited = |model: &Arc<Model>| {
             let limits = model.limits(organization.tier);
-            let is_priced = model.price.is_some() || model.batch_price.is_some();
-            is_priced
+            model.is_priced()
                 || [limits.tpm, limits.tpd, limits.long_context_tpm].iter().any(Option::is_some)
         };
         let of_project = |limits: &ProjectLimits| limits.max_tokens_per_1_minute.is_some();
@@ -101,12 +115,12 @@ pub(super) async fn pass(
     let path = head.uri.path().to_owned();
     let segments = router::segments(&path)?;
     let is_unlisted = matches!(api, Api::Unlisted | Api::Minting | Api::MessageBatches);
-    if is_unlisted {
+    if is_unlisted || api == Api::Remix {
         exchange.check_open(api, &head.method, &path)?;
     }
     let mut resolved = exchange.without_model()?;
     let checked = checked(exchange, api, &segments, &mut resolved, (&head, given)).await;
-    let (touched, base, body) = match checked {
+    let (touched, body) = match checked {
         Ok(checked) => checked,
         Err(error) => {
             exchange.show_limits(&resolved).await;
@@ -129,20 +143,29 @@ pub(super) async fn pass(
         remix_is_deprecated(exchange);
     }
     let account = exchange.reserve(&resolved, demand, endpoint, 1).await?;
-    let outgoing = Outgoing {
-        upstream: &resolved.model.upstream,
-        base: &base,
+    let forward = Forward {
+        query: Query {
+            upstream: &resolved.model.upstream,
+            region: exchange.data_region(),
+            model: &resolved.model.upstream_model,
+            pinned: touched.backend.as_deref(),
+            preference: Preference::First,
+        },
         method: head.method.clone(),
         path: head.uri.path_and_query().map_or("/", |path| path.as_str()),
         headers: upstream::for_upstream(&head.headers),
-        body,
+        body: Content::Fixed(body),
+        repeat: match head.method {
+            Method::GET | Method::HEAD => Repeat::Unanswered,
+            _ => Repeat::Unsent,
+        },
     };
     let follows = followed(api, &head.method, &segments);
     let last_look = match (follows, &head.method) {
         (Some(id), &Method::DELETE) => later::look_before_delete(&exchange.gateway, id).await,
         _ => None,
     };
-    let relayed = relay::send(exchange, outgoing, account).await?;
+    let relayed = relay::send(exchange, &forward, account).await?;
     if let Some(last_look) = last_look {
         last_look.settle(&exchange.gateway).await;
     }
@@ -163,9 +186,11 @@ pub(super) async fn pass(
     if made && matches!(*segments, ["uploads", _, "complete"]) {
         return uploaded(exchange, relayed).await;
     }
-    let on_object_id = made.then(|| exchange.remembers(ObjectKind::Object));
+    let on_object_id = made.then(|| exchange.remembers(ObjectKind::Object, relayed.backend()));
+    // Whatever reports a usage has used it.
+    let changes = matches!(head.method, Method::POST | Method::PUT | Method::PATCH);
     let watch = match relayed.reader() {
-        Some(reader) if made || is_unlisted => Watch::Usage(reader),
+        Some(reader) if changes || is_unlisted => Watch::Usage(reader),
         _ => Watch::Nothing,
     };
     Ok(relayed.into_response(watch, on_object_id))
@@ -176,6 +201,7 @@ fn followed<'a>(api: Api<'_>, method: &Method, segments: &[&'a str]) -> Option<&
     match (api, method, segments) {
         (Api::Response(_), &Method::GET | &Method::DELETE, ["responses", id]) => Some(id),
         (Api::Response(_), &Method::POST, ["responses", id, "cancel"]) => Some(id),
+        (Api::PassThrough, &Method::GET | &Method::DELETE, ["videos", id]) => Some(id),
         _ => None,
     }
 }
@@ -187,17 +213,21 @@ async fn checked<'a>(
     segments: &'a [&'a str],
     resolved: &mut ResolvedModel,
     (head, given): (&request::Parts, Given),
-) -> Result<(Touched<'a>, Base, OutBody), ApiError> {
-    let touched = touched(exchange, api, segments).await?;
-    let body = match given {
+) -> Result<(Touched<'a>, OutBody), ApiError> {
+    let mut touched = touched(exchange, api, segments).await?;
+    let (named, body) = match given {
         Given::Client(incoming) => body(exchange, head, incoming, resolved).await?,
-        Given::Ready(body) => body,
+        Given::Ready(body) => (None, body),
     };
     if let Some(upstream) = &touched.upstream {
         resolved.model = at_upstream(exchange, &resolved.model, upstream);
+    } else if let Some(place) = named
+        && place.upstream == resolved.model.upstream.name
+    {
+        touched.backend = Some(place.backend);
     }
-    let base = exchange.base(&resolved.model.upstream)?.clone();
-    Ok((touched, base, body))
+    exchange.check_region(&resolved.model.upstream, touched.backend.as_deref())?;
+    Ok((touched, body))
 }
 
 /// The objects that a path names.
@@ -207,6 +237,8 @@ struct Touched<'a> {
     whole: Option<&'a str>,
     /// The upstream that has it.
     upstream: Option<Box<str>>,
+    /// The backend that has it, or that has an object which the body names.
+    backend: Option<Box<str>>,
 }
 
 /// Checks that the project owns the objects in a path.
@@ -217,7 +249,7 @@ async fn touched<'a>(
 ) -> Result<Touched<'a>, ApiError> {
     let what =
         if matches!(api, Api::Response(_)) { ObjectKind::Response } else { ObjectKind::Object };
-    let mut touched = Touched { what, whole: None, upstream: None };
+    let mut touched = Touched { what, whole: None, upstream: None, backend: None };
     let collection = Collection::of_path(segments);
     // `/v1/{collection}/{id}/…`: an unknown segment may be a word such as `search`.
     for (at, segment) in segments.iter().enumerate().skip(collection.depth) {
@@ -227,6 +259,7 @@ async fn touched<'a>(
         }
         if let Some(place) = place {
             touched.upstream = Some(place.upstream);
+            touched.backend = Some(place.backend);
             if segments.len() == collection.depth + 1 {
                 touched.whole = Some(segment);
             }
@@ -269,16 +302,16 @@ fn at_upstream(exchange: &Exchange, model: &Arc<Model>, name: &str) -> Arc<Model
 }
 
 /// Reads a body for the objects that it refers to, whatever its content type; only forms pass
-/// unread. If it names a known model, the request draws on that model.
+/// unread. If it names a known model, the request draws on that model. Returns the place of the first object too.
 async fn body(
     exchange: &mut Exchange,
     head: &request::Parts,
     mut incoming: Incoming,
     resolved: &mut ResolvedModel,
-) -> Result<OutBody, ApiError> {
+) -> Result<(Option<ObjectOwner>, OutBody), ApiError> {
     let server = exchange.settings.server;
     if incoming.is_end_stream() {
-        return Ok(OutBody::empty());
+        return Ok((None, OutBody::empty()));
     }
     let content_type = head.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let content_type = content_type.unwrap_or("application/json").trim().to_ascii_lowercase();
@@ -286,25 +319,26 @@ async fn body(
         if incoming.size_hint().lower() > server.max_body_bytes {
             return Err(too_large());
         }
-        return Ok(OutBody::stream(incoming, server.max_body_bytes, server.body_timeout));
+        let stream = OutBody::stream(incoming, server.max_body_bytes, server.body_timeout);
+        return Ok((None, stream));
     }
     let (most, patience) = (server.max_body_bytes, server.body_timeout);
     let taken =
         intake::read_whole(&mut incoming, most, patience, exchange.body_reservation()).await?;
     let body = taken.bytes;
     if body.is_empty() {
-        return Ok(OutBody::empty());
+        return Ok((None, OutBody::empty()));
     }
     let scanned = match scan(&body, Kind::Other) {
         Ok(scanned) => scanned,
-        Err(_) if !may_be_json(&body, &content_type) => return Ok(OutBody::whole(body)),
+        Err(_) if !may_be_json(&body, &content_type) => return Ok((None, OutBody::whole(body))),
         Err(invalid) => return Err(ApiError::bad_request(invalid.code(), invalid.to_string())),
     };
     let ids = scanned.file_ids.iter().map(|id| (ObjectKind::Object, id.read(&body).into_owned()));
     let ids: Vec<_> = ids.collect();
-    exchange.owns_all(&ids).await?;
+    let place = exchange.owns_all(&ids).await?;
     let ids = scanned.other_ids.iter().map(|id| id.read(&body).into_owned());
-    exchange.may_use(ids.collect()).await?;
+    let place = place.or(exchange.may_use(ids.collect()).await?);
     let called = scanned.model.map(|name| name.read(&body));
     let known = called.filter(|called| exchange.settings.catalog.find(called).is_some());
     if let Some(called) = &known {
@@ -319,10 +353,11 @@ async fn body(
     {
         edits.set_text(name, &model.upstream_model);
     }
-    match edits.is_empty() {
-        true => Ok(OutBody::whole(body)),
-        false => Ok(OutBody::Pieces(edits.apply(&body).pieces.into())),
-    }
+    let body = match edits.is_empty() {
+        true => OutBody::whole(body),
+        false => OutBody::Pieces(edits.apply(&body).pieces.into()),
+    };
+    Ok((place, body))
 }
 
 /// Returns whether an upstream might read the body as JSON, in any encoding: then it must be valid
@@ -353,10 +388,11 @@ async fn narrowed(exchange: &Exchange, relayed: Relayed, strict: bool) -> Answer
 
 /// The end of an upload in parts, whose response contains the new file.
 async fn uploaded(exchange: &Exchange, relayed: Relayed) -> Answered {
+    let remembers = exchange.remembers(ObjectKind::Object, relayed.backend());
     let (head, whole) = gathered(relayed).await?;
     let upload = serde_json::from_slice::<Value>(&whole).unwrap_or_default();
     if let Some(file) = upload.pointer("/file/id").and_then(Value::as_str) {
-        exchange.remembers(ObjectKind::Object)(file);
+        remembers(file);
     }
     Ok(Response::from_parts(head, AnswerBody::from(whole)))
 }

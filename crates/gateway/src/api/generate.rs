@@ -2,8 +2,6 @@
 //! the body, reserves the demand, forwards it with the few edits that the contract requires, and
 //! reads the usage while the response passes through.
 
-use std::collections::VecDeque;
-
 use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::header;
@@ -15,16 +13,21 @@ use super::request_body::RequestBody;
 use super::{Answered, Exchange, ResolvedModel};
 use crate::account::ComesLater;
 use crate::answer::{AnswerBody, Watch};
+use crate::backends::{Preference, Query};
+use crate::dispatch::{Content, Forward, Repeat};
 use crate::intake;
 use crate::later_kind::LaterKind;
 use crate::object_owners::ObjectKind;
 use crate::router::Generation;
-use crate::upstream::{self, OutBody, Outgoing};
-use gateway_body::{Edits, Kind, Member, UsageFilter};
+use crate::upstream::{self, OutBody};
+use gateway_body::{Calls, Edits, Kind, Member, UsageFilter};
+use gateway_policy::backends::sticky_key;
 use gateway_policy::error::ApiError;
 use gateway_policy::model_access;
 use gateway_policy::plan::Demand;
-use gateway_policy::settings::Model;
+use gateway_policy::price::{Asked, Quantities, Sells};
+use gateway_policy::settings::{Model, Upstream};
+use gateway_store::records::responses::ObjectOwner;
 
 /// Handles a request to a model.
 pub(crate) async fn answer(
@@ -64,8 +67,8 @@ pub(super) async fn whole(
     )]);
     let asked = RequestBody::read(&body, generation, &headers).map_err(|(error, _)| error)?;
     let (relayed, _) = relayed(exchange, generation, &asked, &body, (path, headers)).await?;
-    let on_object_id =
-        (generation.kind == Kind::Responses).then(|| exchange.remembers(ObjectKind::Response));
+    let on_object_id = (generation.kind == Kind::Responses)
+        .then(|| exchange.remembers(ObjectKind::Response, relayed.backend()));
     relayed.whole(on_object_id).await
 }
 
@@ -78,39 +81,89 @@ async fn relayed(
     (path, headers): (&str, HeaderMap),
 ) -> Result<(Relayed, bool), ApiError> {
     let mut resolved = resolve_model(exchange, generation.kind, asked, body)?;
-    model_access::check(&exchange.caller, &resolved.model, &resolved.name)?;
-    if let Err(error) = check(exchange, asked, body, &resolved).await {
+    if let Err(error) = model_access::check(&exchange.caller, &resolved.model, &resolved.name) {
         return Err(shown(exchange, error, Some(&resolved.name)).await);
     }
+    let place = match check(exchange, asked, body, &resolved).await {
+        Ok(place) => place.filter(|place| place.upstream == resolved.model.upstream.name),
+        Err(error) => return Err(shown(exchange, error, Some(&resolved.name)).await),
+    };
     if counts_tokens(generation.kind) {
         // A request, but no model processes the tokens.
         resolved.price = None;
         resolved.plan = resolved.plan.without_money().into();
     }
-    let demand = demand(generation.kind, asked, &resolved);
-    let base = match exchange.base(&resolved.model.upstream) {
-        Ok(base) => base.clone(),
-        Err(error) => return Err(shown(exchange, error, Some(&resolved.name)).await),
-    };
+    let bound = Bound::of_request(generation.kind, asked, body, &resolved);
+    if !counts_tokens(generation.kind)
+        && let Err(error) = check_price(exchange, asked, &resolved, &bound)
+    {
+        return Err(shown(exchange, error, Some(&resolved.name)).await);
+    }
+    let demand = demand(generation.kind, asked, &resolved, &bound);
+    if let Err(error) =
+        exchange.check_region(&resolved.model.upstream, place.as_ref().map(|place| &*place.backend))
+    {
+        return Err(shown(exchange, error, Some(&resolved.name)).await);
+    }
     let input = if counts_tokens(generation.kind) { 0 } else { asked.input_estimate() };
     let mut account = exchange.reserve(&resolved, demand, generation.endpoint, input).await?;
     let most_output = asked.most_output(resolved.model.max_output_tokens);
     if generation.kind == Kind::Responses && asked.is_in_background() {
         let region = exchange.data_region().map(Into::into);
         account.comes_later(ComesLater { kind: LaterKind::Response, region }, most_output);
-    } else if hides_output(generation.kind, &resolved) {
+    } else if generation.kind == Kind::VideoEdits && is_by_unit(&resolved, &bound.asked) {
+        let region = exchange.data_region().map(Into::into);
+        account.comes_later(ComesLater { kind: LaterKind::Video, region }, 0);
+    } else if hides_output(&resolved, &bound.asked) {
         account.hides_output(most_output);
     }
-    let (pieces, removes_usage) = edited(exchange, asked, &resolved, body);
-    let outgoing = Outgoing {
-        upstream: &resolved.model.upstream,
-        base: &base,
+    account.asks(bound.asked, bound.quantities);
+    let removes_usage = asks_for_usage(asked);
+    let edit = |retention: bool| edited(exchange, asked, &resolved, body, retention);
+    let adds_retention = adds_retention(asked);
+    let content = match adds_retention {
+        true => Content::Edited(&edit),
+        false => Content::Fixed(edit(false)),
+    };
+    let forward = Forward {
+        query: query(exchange, asked, &resolved, body, place.as_ref()),
         method: Method::POST,
         path,
         headers,
-        body: OutBody::Pieces(pieces),
+        body: content,
+        repeat: repeat(generation.kind, asked, &resolved.model.upstream),
     };
-    Ok((relay::send(exchange, outgoing, account).await?, removes_usage))
+    Ok((relay::send(exchange, &forward, account).await?, removes_usage))
+}
+
+/// The backends that may serve a request: that of an object which it names, or else any.
+fn query<'a>(
+    exchange: &'a Exchange,
+    asked: &RequestBody,
+    resolved: &'a ResolvedModel,
+    body: &Bytes,
+    place: Option<&'a ObjectOwner>,
+) -> Query<'a> {
+    let preference = asked.prompt_cache_key(body).map_or(Preference::Balanced, |key| {
+        Preference::Sticky(sticky_key(&exchange.caller.project.id, &key))
+    });
+    Query {
+        upstream: &resolved.model.upstream,
+        region: exchange.data_region(),
+        model: &resolved.model.upstream_model,
+        pinned: place.map(|place| &*place.backend),
+        preference,
+    }
+}
+
+/// A model's answer that never came is lost with its connection, so that asking another backend does no harm: it costs
+/// the model server's time twice, and the caller once. Objects that go on to exist or to run would exist twice.
+fn repeat(kind: Kind, asked: &RequestBody, upstream: &Upstream) -> Repeat {
+    let creates = kind == Kind::VideoEdits || asked.is_in_background() || asked.is_kept();
+    match upstream.retry_unanswered && !creates {
+        true => Repeat::Unanswered,
+        false => Repeat::Unsent,
+    }
 }
 
 /// Adds the headers of the limits to an error, if the request's model can be resolved.
@@ -141,13 +194,13 @@ fn resolve_model(
     }
 }
 
-/// Checks the rules of the contract, and the ownership of objects.
+/// Checks the rules of the contract, and the ownership of objects. Returns the place of the first one.
 async fn check(
     exchange: &Exchange,
     asked: &RequestBody,
     body: &Bytes,
     resolved: &ResolvedModel,
-) -> Result<(), ApiError> {
+) -> Result<Option<ObjectOwner>, ApiError> {
     if let Some(member) = asked.other_models()
         && !resolved.model.upstream.drop_members.contains(member)
         && (exchange.has_limits() || model_access::is_restricted(&exchange.caller))
@@ -157,12 +210,6 @@ async fn check(
              one of its `model`. Please send another request if it fails."
         );
         return Err(ApiError::bad_request("other_models_not_supported", message).param(member));
-    }
-    let is_searched = resolved.price.is_some_and(|price| price.web_search > 0);
-    if is_searched && resolved.plan.has_hard_limit && asked.searches_without_end() {
-        let message = "The tool for web searches needs `max_uses`, because a hard spend limit \
-                       applies.";
-        return Err(ApiError::invalid_value("tools", message));
     }
     if asked.is_transparent_jpeg(body) {
         let message = "A transparent background needs an `output_format` of png or webp; jpeg has \
@@ -175,8 +222,9 @@ async fn check(
                        `in_memory`.";
         return Err(ApiError::invalid_value("prompt_cache_retention", message));
     }
-    exchange.owns_all(&asked.references(body)).await?;
-    exchange.may_use(asked.other_references(body)).await
+    let place = exchange.owns_all(&asked.references(body)).await?;
+    let other = exchange.may_use(asked.other_references(body)).await?;
+    Ok(place.or(other))
 }
 
 /// Returns whether a request only counts the tokens of its input.
@@ -184,8 +232,73 @@ fn counts_tokens(kind: Kind) -> bool {
     matches!(kind, Kind::InputTokens | Kind::MessageTokens)
 }
 
+/// The most that a request may use, and what its price depends on.
+struct Bound {
+    asked: Asked,
+    quantities: Quantities,
+}
+
+impl Bound {
+    fn of_request(kind: Kind, asked: &RequestBody, body: &Bytes, resolved: &ResolvedModel) -> Self {
+        let facts = asked.asked(kind, body);
+        let most_output = asked.most_output(resolved.model.max_output_tokens);
+        let quantities = asked.bound(&facts, asked.input_estimate(), most_output);
+        Self { asked: facts, quantities }
+    }
+}
+
+/// Refuses a request that would pass the limits of spend: it has no price, or no maximum.
+///
+/// # Errors
+/// 400 `price_missing` or `invalid_value`.
+fn check_price(
+    exchange: &Exchange,
+    asked: &RequestBody,
+    resolved: &ResolvedModel,
+    bound: &Bound,
+) -> Result<(), ApiError> {
+    let ResolvedModel { name, model, plan, price } = resolved;
+    let calls = asked.calls();
+    let Some(price) = price else {
+        return match exchange.counts_money() && !model.is_free {
+            true => Err(no_price(name, None)),
+            false => Ok(()),
+        };
+    };
+    if let Some(key) = price.missing(&bound.asked, &calls.map(|calls| calls != Calls::Absent)) {
+        return Err(no_price(name, Some(&key)));
+    }
+    let costs = price.calls.map(|price| price > Some(0));
+    let is_endless =
+        calls.iter().zip(costs).any(|(calls, costs)| costs && *calls == Calls::Unbounded);
+    if plan.has_hard_limit && is_endless {
+        let message = "The server's own tools need a maximum, because a hard spend limit applies: \
+                       `max_tool_calls` of responses, or `max_uses` of a tool of Messages.";
+        return Err(ApiError::invalid_value("tools", message));
+    }
+    Ok(())
+}
+
+/// 400 `price_missing`: the model, or the price of `key` in it, is not in the configuration.
+fn no_price(model: &str, key: Option<&str>) -> ApiError {
+    let what = match key {
+        Some(key) => format!("for this request: `{key}` is missing in its prices"),
+        None => "at this time".to_owned(),
+    };
+    let message = format!(
+        "The model `{model}` has no price {what}. It is not served without one, because spend is \
+         limited. Please ask the gateway's operator to add the price."
+    );
+    let param = match key {
+        Some(key) if key.starts_with("tool_calls") => "tools",
+        Some(key) if key.starts_with("service_tiers") => "service_tier",
+        _ => "model",
+    };
+    ApiError::bad_request("price_missing", message).param(param)
+}
+
 /// The token estimate and the other amounts (specification: What the service does, item 6).
-fn demand(kind: Kind, asked: &RequestBody, resolved: &ResolvedModel) -> Demand {
+fn demand(kind: Kind, asked: &RequestBody, resolved: &ResolvedModel, bound: &Bound) -> Demand {
     if counts_tokens(kind) {
         return Demand::default();
     }
@@ -196,45 +309,62 @@ fn demand(kind: Kind, asked: &RequestBody, resolved: &ResolvedModel) -> Demand {
     let long_context = model.long_context_tokens.is_some_and(|most| input > most);
     // A default is capped at the limit, so that it can fit; a requested amount is not.
     let capped = input.min(plan.most_tokens(long_context));
-    let cost = resolved.price.map_or(0, |price| {
-        asked.most_cost(&price, input, asked.most_output(model.max_output_tokens))
-    });
+    let price = resolved.price.as_ref();
+    let cost = price.map_or(0, |price| price.most(&bound.quantities, &bound.asked));
     Demand {
         tokens: capped.max(explicit).max(1),
         long_context,
         images: asked.images(),
-        audio_milliseconds: asked.audio_milliseconds(),
+        audio_milliseconds: bound.quantities.audio_milliseconds,
         cost,
     }
 }
 
-/// Returns whether the output does not show in the text of the answer: it is no text. The end of a video also comes later, but
-/// it is no tokens either, which are all that prices are for.
-fn hides_output(kind: Kind, resolved: &ResolvedModel) -> bool {
-    let is_no_text =
-        matches!(kind, Kind::ImageGenerations | Kind::ImageEdits | Kind::Speech | Kind::VideoEdits);
-    is_no_text && resolved.price.is_some()
+/// Returns whether what the request makes has a price of its own, in place of output tokens.
+fn is_by_unit(resolved: &ResolvedModel, asked: &Asked) -> bool {
+    resolved.price.as_ref().is_some_and(|price| price.is_by_unit(asked.sells))
 }
 
-/// The edited body for the upstream, and whether it asks for a usage chunk that the client did not
-/// request.
+/// Returns whether output that has a price by the token does not show in the text of the answer: it is no text.
+fn hides_output(resolved: &ResolvedModel, asked: &Asked) -> bool {
+    let is_no_text = matches!(asked.sells, Sells::Images | Sells::Speech | Sells::Video);
+    let has_tokens = resolved.price.as_ref().is_some_and(|price| price.sells_output);
+    is_no_text && has_tokens && !is_by_unit(resolved, asked)
+}
+
+/// Returns whether the upstream is asked for a usage chunk that the client did not request.
+fn asks_for_usage(asked: &RequestBody) -> bool {
+    let RequestBody::Json(kind, scanned) = asked else { return false };
+    let chats = matches!(kind, Kind::Chat | Kind::Completions);
+    chats && scanned.stream && !scanned.stream_options.wants_usage
+}
+
+/// Returns whether `prompt_cache_retention` is added for backends that take it.
+fn adds_retention(asked: &RequestBody) -> bool {
+    let RequestBody::Json(kind, scanned) = asked else { return false };
+    let caches = matches!(kind, Kind::Responses | Kind::Chat);
+    caches && !matches!(scanned.prompt_cache_retention_member, Member::Value(_))
+}
+
+/// The edited body for the upstream.
 fn edited(
     exchange: &Exchange,
     asked: &RequestBody,
     resolved: &ResolvedModel,
     body: &Bytes,
-) -> (VecDeque<Bytes>, bool) {
+    retention: bool,
+) -> OutBody {
     let mut edits = Edits::new();
-    let removes_usage = match asked {
+    match asked {
         RequestBody::Json(kind, scanned) => {
             edit_model(&mut edits, asked, &resolved.model, body);
-            if scanned.service_tier.is_some_and(|tier| tier.read(body) == "priority")
+            if *kind != Kind::Messages
                 && let Some(tier) = scanned.service_tier
+                && tier.read(body) == "priority"
             {
                 edits.set_text(tier, "fast");
             }
-            let caches = matches!(kind, Kind::Responses | Kind::Chat);
-            if caches && !matches!(scanned.prompt_cache_retention_member, Member::Value(_)) {
+            if retention {
                 let zero_retention = exchange.caller.organization.zero_data_retention;
                 let retention = if zero_retention { "in_memory" } else { "24h" };
                 edits.set_prompt_cache_retention(scanned, retention);
@@ -250,12 +380,9 @@ fn edited(
             }
             let dropped = &resolved.model.upstream.drop_members;
             edits.remove_members(scanned, body, |name| dropped.contains(name));
-            let chats = matches!(kind, Kind::Chat | Kind::Completions);
-            let asks = chats && scanned.stream && !scanned.stream_options.wants_usage;
-            if asks {
+            if asks_for_usage(asked) {
                 edits.include_usage(scanned);
             }
-            asks
         }
         RequestBody::Form(form) => {
             edit_model(&mut edits, asked, &resolved.model, body);
@@ -263,13 +390,12 @@ fn edited(
             for (_, span) in form.parts.iter().filter(|(name, _)| dropped.contains(name)) {
                 edits.remove(*span);
             }
-            false
         }
-    };
-    if edits.is_empty() {
-        return (VecDeque::from([body.clone()]), removes_usage);
     }
-    (edits.apply(body).pieces.into(), removes_usage)
+    match edits.is_empty() {
+        true => OutBody::whole(body.clone()),
+        false => OutBody::Pieces(edits.apply(body).pieces.into()),
+    }
 }
 
 /// Replaces the model's name by its name at the upstream.
@@ -306,12 +432,13 @@ fn pass(
         Some(reader) => Watch::Usage(reader),
         None => Watch::Nothing,
     };
-    let on_object_id = match kind {
-        Kind::Responses => Some(exchange.remembers(ObjectKind::Response)),
-        Kind::Messages if asked.is_kept() => Some(exchange.remembers(ObjectKind::Object)),
-        Kind::VideoEdits => Some(exchange.remembers(ObjectKind::Object)),
+    let made = match kind {
+        Kind::Responses => Some(ObjectKind::Response),
+        Kind::Messages if asked.is_kept() => Some(ObjectKind::Object),
+        Kind::VideoEdits => Some(ObjectKind::Object),
         _ => None,
     };
+    let on_object_id = made.map(|made| exchange.remembers(made, relayed.backend()));
     relayed.into_response(watch, on_object_id)
 }
 

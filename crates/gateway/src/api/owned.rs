@@ -7,18 +7,21 @@ use crate::answer::OnObjectId;
 use crate::object_owners::ObjectKind;
 use gateway_policy::dates;
 use gateway_policy::error::ApiError;
+use gateway_policy::settings::Backend;
 use gateway_store::records::responses::ObjectOwner;
 
 impl Exchange {
-    /// The callback for the id of a new object: records that this project owns it.
-    pub(super) fn remembers(&self, kind: ObjectKind) -> OnObjectId {
+    /// The callback for the id of a new object: records that this project owns it, and that a backend has it.
+    pub(super) fn remembers(&self, kind: ObjectKind, backend: &Backend) -> OnObjectId {
+        let backend = backend.name.clone();
         let gateway = Arc::clone(&self.gateway);
         let project = self.caller.project.id.clone();
         let upstream = self.model.as_ref().map(|model| model.upstream.name.clone());
         let at = dates::seconds(self.now);
         Box::new(move |id| {
             let Some(upstream) = upstream else { return };
-            gateway.object_owners.note(kind, id, Some(ObjectOwner { project, upstream }), at);
+            let owner = ObjectOwner { project, upstream, backend };
+            gateway.object_owners.note(kind, id, Some(owner), at);
         })
     }
 
@@ -38,29 +41,33 @@ impl Exchange {
         }
     }
 
-    /// Checks that this project owns all of these objects.
+    /// Checks that this project owns all of these objects. Returns the place of the first one.
     ///
     /// # Errors
     /// 404 for the first one that it does not own.
-    pub(super) async fn owns_all(&self, ids: &[(ObjectKind, String)]) -> Result<(), ApiError> {
+    pub(super) async fn owns_all(
+        &self,
+        ids: &[(ObjectKind, String)],
+    ) -> Result<Option<ObjectOwner>, ApiError> {
+        let mut first = None;
         for (kind, id) in ids {
-            if self.owner(*kind, id).await?.is_none() {
-                return Err(not_found(id));
-            }
+            let owner = self.owner(*kind, id).await?.ok_or_else(|| not_found(id))?;
+            first.get_or_insert(owner);
         }
-        Ok(())
+        Ok(first)
     }
 
     /// Checks that no other project owns one of these objects. The upstream makes some of them itself, which have no
-    /// known owner.
+    /// known owner. Returns the place of the first one that is known.
     ///
     /// # Errors
     /// 404 for the first one of another project.
-    pub(super) async fn may_use(&self, ids: Vec<String>) -> Result<(), ApiError> {
+    pub(super) async fn may_use(&self, ids: Vec<String>) -> Result<Option<ObjectOwner>, ApiError> {
+        let mut first = None;
         for id in ids {
-            self.owner(ObjectKind::Object, &id).await?;
+            first = first.or(self.owner(ObjectKind::Object, &id).await?);
         }
-        Ok(())
+        Ok(first)
     }
 
     /// Returns whether the object was created for this project a moment ago, and may be missing in

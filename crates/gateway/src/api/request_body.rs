@@ -8,12 +8,17 @@ use hyper::header;
 
 use crate::object_owners::ObjectKind;
 use crate::router::{self, Generation};
-use gateway_body::{Background, CacheMark, Kind, Scanned, WebSearches, scan};
+use gateway_body::{Background, CacheMark, Calls, Kind, SERVER_TOOLS, Scanned, scan};
 use gateway_policy::error::ApiError;
-use gateway_policy::settings::{Price, Quantities};
+use gateway_policy::price::{Asked, Quantities, Sells, TOOLS};
 
-/// Web searches that are reserved for a tool without `max_uses`.
-const USUAL_SEARCHES: u32 = 10;
+/// Calls that are reserved for a tool of the server without a maximum.
+const USUAL_CALLS: u32 = 10;
+/// Seconds that are reserved for a video whose request names none: no usual one is longer.
+const USUAL_SECONDS: u32 = 20;
+
+// Both crates name the same tools.
+const _: () = assert!(SERVER_TOOLS.len() == TOOLS.len());
 
 /// The contents of a request's body.
 #[derive(Debug)]
@@ -81,6 +86,14 @@ impl RequestBody {
         matches!(self, Self::Json(_, scanned) if scanned.background == Background::Mode(true))
     }
 
+    /// The key of the prompt cache.
+    pub(super) fn prompt_cache_key<'a>(&self, body: &'a Bytes) -> Option<Cow<'a, str>> {
+        match self {
+            Self::Json(_, scanned) => scanned.prompt_cache_key.map(|key| key.read(body)),
+            Self::Form(_) => None,
+        }
+    }
+
     /// Estimated input tokens from the number of characters, at least 1.
     pub(super) fn input_estimate(&self) -> u64 {
         let chars = match self {
@@ -117,35 +130,75 @@ impl RequestBody {
         }
     }
 
-    /// Upper bound of the cost of this input and output: all input at the dearest price that may
-    /// apply, and the searches that the server may make.
-    pub(super) fn most_cost(&self, price: &Price, input: u64, output: u64) -> u64 {
-        let (mark, searches) = match self {
-            Self::Json(_, scanned) => (scanned.cache_mark, scanned.web_searches),
-            Self::Form(_) => (CacheMark::Absent, WebSearches::Absent),
+    /// The parts that the price of the request depends on.
+    pub(super) fn asked(&self, kind: Kind, body: &Bytes) -> Asked {
+        let sells = match kind {
+            Kind::Embeddings | Kind::Moderations => Sells::Input,
+            Kind::ImageGenerations | Kind::ImageEdits => Sells::Images,
+            Kind::Speech => Sells::Speech,
+            Kind::VideoEdits => Sells::Video,
+            Kind::Other => Sells::Audio,
+            _ => Sells::Text,
         };
-        let web_searches = match searches {
-            WebSearches::Absent => 0,
-            WebSearches::AtMost(most) => most,
-            WebSearches::Unbounded => USUAL_SEARCHES,
+        // The server decides on what is `auto`.
+        let named = |text: Option<Cow<'_, str>>| text.filter(|text| text != "auto").map(Into::into);
+        let known = Asked { sells, ..Asked::default() };
+        let milliseconds = |seconds: Option<u32>| match sells {
+            Sells::Video => u64::from(seconds.unwrap_or(USUAL_SECONDS)) * 1000,
+            _ => 0,
         };
-        let plain = Quantities {
-            web_searches: web_searches.into(),
-            ..Quantities::of_tokens(input, output)
-        };
-        let written = Quantities { cache_write: input, ..plain };
-        let written_1h = Quantities { cache_write_1h: input, ..plain };
-        let possible: &[Quantities] = match mark {
-            CacheMark::Absent => &[plain],
-            CacheMark::FiveMinutes => &[plain, written],
-            CacheMark::Hour => &[plain, written, written_1h],
-        };
-        possible.iter().map(|used| price.cost_of(used)).max().unwrap_or(0)
+        match self {
+            Self::Json(_, scanned) => Asked {
+                tier: named(scanned.service_tier.map(|text| text.read(body))),
+                size: named(scanned.size.map(|text| text.read(body))),
+                quality: named(scanned.quality.map(|text| text.read(body))),
+                marks_cache: scanned.cache_mark > CacheMark::Absent,
+                marks_hour: scanned.cache_mark == CacheMark::Hour,
+                has_audio: scanned.has_audio,
+                video_milliseconds: milliseconds(scanned.seconds),
+                sure_searches: scanned.searches.into(),
+                ..known
+            },
+            Self::Form(form) => {
+                let text = |field: &Option<gateway_body::FieldText>| {
+                    named(field.as_ref().map(|field| Cow::Borrowed(&*field.text)))
+                };
+                Asked {
+                    size: text(&form.size),
+                    quality: text(&form.quality),
+                    video_milliseconds: milliseconds(form.seconds),
+                    ..known
+                }
+            }
+        }
     }
 
-    /// Returns whether a tool for web searches has no maximum.
-    pub(super) fn searches_without_end(&self) -> bool {
-        matches!(self, Self::Json(_, scanned) if scanned.web_searches == WebSearches::Unbounded)
+    /// The most that the request may use.
+    pub(super) fn bound(&self, asked: &Asked, input: u64, output: u64) -> Quantities {
+        let mut calls = self.calls().map(|calls| match calls {
+            Calls::Absent => 0,
+            Calls::AtMost(most) => most.into(),
+            Calls::Unbounded => USUAL_CALLS.into(),
+        });
+        calls[0] = calls[0].max(asked.sure_searches);
+        Quantities {
+            calls,
+            images: self.images(),
+            audio_milliseconds: match asked.sells {
+                Sells::Audio => self.audio_milliseconds(),
+                _ => 0,
+            },
+            video_milliseconds: asked.video_milliseconds,
+            ..Quantities::of_tokens(input, output)
+        }
+    }
+
+    /// The calls of the server's own tools that it offers.
+    pub(super) fn calls(&self) -> [Calls; SERVER_TOOLS.len()] {
+        match self {
+            Self::Json(_, scanned) => scanned.calls,
+            Self::Form(_) => Default::default(),
+        }
     }
 
     /// The member that names other models, if there is one.
@@ -174,7 +227,7 @@ impl RequestBody {
     }
 
     /// Audio input, in milliseconds.
-    pub(super) fn audio_milliseconds(&self) -> u64 {
+    fn audio_milliseconds(&self) -> u64 {
         match self {
             Self::Form(form) if !form.is_image() => {
                 form.files.iter().fold(0, |sum: u64, file| sum.saturating_add(file.duration_ms))

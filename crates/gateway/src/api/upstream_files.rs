@@ -1,5 +1,7 @@
-//! A project's files at the upstream, whose list has the files of all projects: reads pages until
-//! enough files are the project's.
+//! A project's files at the upstream, whose list has the files of all projects: reads pages of one backend after the
+//! other until enough files are the project's.
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 use hyper::{HeaderMap, Method, StatusCode};
@@ -9,9 +11,12 @@ use serde_json::value::RawValue;
 
 use super::listing::Paging;
 use super::{Exchange, relay};
-use crate::upstream::{OutBody, Outgoing};
+use crate::backends::{Preference, Query};
+use crate::dispatch::{Content, Forward, Repeat};
+use crate::object_owners::ObjectKind;
+use crate::upstream::OutBody;
 use gateway_policy::error::ApiError;
-use gateway_policy::settings::{Base, Upstream};
+use gateway_policy::settings::{Backend, NO_MODEL, Upstream};
 use gateway_store::records::owned_objects;
 
 /// Entries per page of the upstream.
@@ -42,27 +47,40 @@ pub(super) async fn list(
     if room == 0 {
         return Ok((Vec::new(), true));
     }
-    let base = exchange.base(&upstream)?.clone();
+    exchange.check_region(&upstream, None)?;
+    let region = exchange.data_region();
+    let is_there = |backend: &&Arc<Backend>| backend.base_in(region).is_some();
+    let mut backends = upstream.backends.iter().filter(is_there).peekable();
+    if let Some(after) = &after
+        && let Some(owner) = exchange.owner(ObjectKind::Object, after).await?
+    {
+        // Those before it have been listed.
+        let named = upstream.backend(&owner.backend);
+        while backends.next_if(|backend| !Arc::ptr_eq(backend, named)).is_some() {}
+    }
     let mut found = Vec::new();
-    for _ in 0..MAX_PAGES {
-        let path = path(paging, after.as_deref());
-        let Some(page) = page(exchange, &upstream, &base, &path).await? else {
-            return Ok((found, false));
-        };
-        let has_more = page.has_more;
-        let last = page.data.last().map(|(id, _)| id.to_string());
-        for entry in owned(exchange, page.data).await? {
-            if found.len() == room {
+    let mut pages = 0..MAX_PAGES;
+    for backend in backends {
+        let mut has_more = true;
+        while has_more {
+            if pages.next().is_none() {
                 return Ok((found, true));
             }
-            found.push(entry);
+            let path = path(paging, after.as_deref());
+            let Some(page) = page(exchange, &upstream, &backend.name, &path).await? else { break };
+            let last = page.data.last().map(|(id, _)| id.to_string());
+            for entry in owned(exchange, page.data).await? {
+                if found.len() == room {
+                    return Ok((found, true));
+                }
+                found.push(entry);
+            }
+            has_more = page.has_more && last.is_some();
+            after = last;
         }
-        match last {
-            Some(last) if has_more => after = Some(last),
-            _ => return Ok((found, false)),
-        }
+        after = None;
     }
-    Ok((found, true))
+    Ok((found, false))
 }
 
 /// Characters that are encoded in the value of a query.
@@ -91,12 +109,24 @@ struct Page {
 async fn page(
     exchange: &Exchange,
     upstream: &Upstream,
-    base: &Base,
+    backend: &str,
     path: &str,
 ) -> Result<Option<Page>, ApiError> {
-    let (headers, body) = (HeaderMap::new(), OutBody::empty());
-    let outgoing = Outgoing { upstream, base, method: Method::GET, path, headers, body };
-    let body = match relay::fetch(exchange, outgoing).await {
+    let forward = Forward {
+        query: Query {
+            upstream,
+            region: exchange.data_region(),
+            model: NO_MODEL,
+            pinned: Some(backend),
+            preference: Preference::First,
+        },
+        method: Method::GET,
+        path,
+        headers: HeaderMap::new(),
+        body: Content::Fixed(OutBody::empty()),
+        repeat: Repeat::Unanswered,
+    };
+    let body = match relay::fetch(exchange, &forward).await {
         Ok(body) => body,
         Err(error) if is_missing(error.status()) => return Ok(None),
         Err(error) => return Err(error),

@@ -12,18 +12,20 @@ use tokio::sync::watch;
 use super::outcome;
 use crate::account::request_id;
 use crate::api::{self, Exchange, Whole};
+use crate::dispatch;
 use crate::state::Gateway;
+use gateway_policy::dates;
 use gateway_policy::error::ApiError;
 use gateway_policy::headers::LimitHeaders;
 use gateway_policy::refusal;
 use gateway_policy::tenants::Caller;
 use gateway_store::records::batch_lines::{self, Line, Outcome};
 use gateway_store::records::batches::{Batch, Usage};
-use gateway_store::records::ids;
+use gateway_store::records::{ids, later_answers};
 
 /// Longest delay between two attempts, whatever the upstream asks for.
 const MAX_PAUSE: Duration = Duration::from_secs(60);
-/// Delay while our own limits or store are unreachable; such attempts do not count.
+/// Delay while our own limits or store are unreachable, or all backends are full; such attempts do not count.
 const OUR_PAUSE: Duration = Duration::from_secs(1);
 /// Attempts to write a result while the store is unreachable, after the batch was abandoned.
 const LAST_WRITES: u32 = 5;
@@ -108,12 +110,21 @@ async fn ask(job: &Job) -> Attempted {
             Err(error) => error,
         };
         if error.kind_name() == "insufficient_quota" {
+            if holds_money(job).await {
+                tokio::time::sleep(OUR_PAUSE).await;
+                continue;
+            }
             return Attempted::NoMoney(error);
         }
-        // Reservations of other requests hold up a line; only money that is gone ends it.
+        // Reservations of other requests and full backends hold up a line; only money that is gone ends it.
         if matches!(
             error.code(),
-            Some("limits_unavailable" | "store_unavailable" | refusal::SPEND_RESERVED)
+            Some(
+                "limits_unavailable"
+                    | "store_unavailable"
+                    | dispatch::BUSY
+                    | refusal::SPEND_RESERVED
+            )
         ) {
             tokio::time::sleep(OUR_PAUSE).await;
             continue;
@@ -124,6 +135,14 @@ async fn ask(job: &Job) -> Attempted {
         }
         tokio::time::sleep(pause(job, &error, backoff, failures)).await;
     }
+}
+
+/// Returns whether answers that come later hold money of the organization, which they may give back. An unreadable store
+/// counts as such: the line waits.
+async fn holds_money(job: &Job) -> bool {
+    let month = dates::month(job.gateway.clock.now());
+    let organization = &job.caller.organization.id;
+    later_answers::holds_money(&job.gateway.database, organization, month).await.unwrap_or(true)
 }
 
 fn may_be_tried_again(error: &ApiError) -> bool {

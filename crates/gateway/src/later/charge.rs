@@ -2,6 +2,7 @@
 
 use gateway_body::{Outcome, Progress};
 use gateway_policy::plan::Demand;
+use gateway_policy::price::Quantities;
 use gateway_store::ledger::Ended;
 use gateway_store::records::later_answers::LaterAnswer;
 
@@ -82,7 +83,9 @@ fn terms(answer: &LaterAnswer, unseen_output: u64, ratio: Ratio) -> Terms {
         demand: Demand::default(),
         input_estimate: answer.input_estimate,
         unseen_output,
-        price: answer.price,
+        price: answer.price.clone(),
+        asked: answer.asked.clone(),
+        bound: Quantities::default(),
         most_reported: answer.most_reported,
         ratio,
     }

@@ -1,12 +1,15 @@
 //! Ends that were seen and ends that are lost, and what they cost.
 
+use std::sync::Arc;
+
 use super::*;
 use gateway_body::Usage;
-use gateway_policy::settings::Price;
+use gateway_policy::price::{Asked, Price, Rates, Sells, UnitPrice};
 use gateway_store::ledger::Endpoint;
 
 /// At 1 and 10 micro-dollars a token, with an input of 4 and at most 100 output tokens.
 fn answer(seen_eighths: u64) -> LaterAnswer {
+    let rates = Rates { input: 1_000_000, output: 10_000_000, ..Rates::default() };
     LaterAnswer {
         id: "resp_1".into(),
         kind: "response".into(),
@@ -16,6 +19,7 @@ fn answer(seen_eighths: u64) -> LaterAnswer {
         key: "key_1".into(),
         model: "big".into(),
         upstream: "main".into(),
+        backend: "main".into(),
         region: None,
         endpoint: Endpoint::Completions,
         batch: false,
@@ -25,7 +29,8 @@ fn answer(seen_eighths: u64) -> LaterAnswer {
         input_estimate: 4,
         most_output: 100,
         most_reported: 1000,
-        price: Some(Price { input: 1_000_000, output: 10_000_000, ..Price::default() }),
+        price: Some(Arc::new(Price::from(rates))),
+        asked: Asked::default(),
         seen_eighths,
         created_at: 0,
         expires_at: 60_000_000,
@@ -99,5 +104,34 @@ fn an_end_that_is_lost_costs_what_is_known_and_at_most_the_maximum() {
             assert_eq!(bill.cost, used[0] + 10 * used[1]);
             assert!(ending.cause.is_some_and(|cause| cause.contains("resp_1")));
         }
+    }
+}
+
+#[test]
+fn a_video_costs_its_seconds() {
+    let asked = Asked { sells: Sells::Video, video_milliseconds: 8000, ..Asked::default() };
+    let videos = vec![UnitPrice { price: 100_000, ..UnitPrice::default() }];
+    let price = Price { videos, ..Price::default() };
+    let video = LaterAnswer {
+        kind: "video".into(),
+        held: 800_000,
+        most_output: 0,
+        price: Some(Arc::new(price)),
+        asked,
+        ..answer(0)
+    };
+    let state = |progress, duration_ms| Outcome { duration_ms, ..outcome(progress, None, 0) };
+    for (ending, cost) in [
+        (Ending::Seen(state(Progress::Completed, Some(4000))), 400_000),
+        (Ending::Seen(state(Progress::Completed, None)), 800_000),
+        (Ending::Seen(state(Progress::Completed, Some(u64::MAX))), 800_000),
+        (Ending::Seen(state(Progress::Failed, Some(8000))), 0),
+        (Ending::Seen(state(Progress::Expired, None)), 0),
+        (Ending::Lost(Loss::Unknown, Outcome::default()), 800_000),
+        (Ending::Lost(Loss::Expired, state(Progress::Open, Some(4000))), 800_000),
+        (Ending::Lost(Loss::Deleted, Outcome::default()), 800_000),
+    ] {
+        let shown = format!("{ending:?}");
+        assert_eq!(charge(&video, ending, Ratio::default()).1.cost, cost, "{shown}");
     }
 }

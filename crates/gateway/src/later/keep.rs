@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gateway_body::Outcome;
-use gateway_policy::plan::Dimension;
 use gateway_store::records::later_answers::{self, LaterAnswer};
 use tokio::task::JoinHandle;
 
@@ -34,10 +33,11 @@ pub(crate) fn keep(account: Account, status: u16, outcome: Outcome) -> Option<Jo
     Some(runtime.spawn(stored(account, status, outcome)))
 }
 
-async fn stored(account: Account, status: u16, outcome: Outcome) {
+async fn stored(mut account: Account, status: u16, outcome: Outcome) {
     let gateway = Arc::clone(account.gateway());
     let (Some(later), Some(id)) = (&account.facts().later, &outcome.id) else { return };
     let answer = answer(&gateway, account.facts(), later, id, outcome.output_eighths);
+    account.may_be_kept();
     let mut pause = RETRY.0;
     let cause = loop {
         match later_answers::keep(&gateway.database, &answer).await {
@@ -62,8 +62,6 @@ fn answer(
     id: &str,
     seen_eighths: u64,
 ) -> LaterAnswer {
-    let mut meters = facts.plan.meters(&facts.demand);
-    let draws_money = meters.any(|meter| meter.dimension == Dimension::Spend);
     let expiry = gateway.settings.load().server.background_expiry.as_micros();
     let now = gateway.clock.now();
     let expires_at = facts.received.saturating_add(u64::try_from(expiry).unwrap_or(u64::MAX));
@@ -76,16 +74,18 @@ fn answer(
         key: facts.caller.key.clone(),
         model: facts.model.name.clone(),
         upstream: facts.model.upstream.name.clone(),
+        backend: facts.backend.as_ref().map(|backend| backend.name.clone()).unwrap_or_default(),
         region: later.region.clone(),
         endpoint: facts.endpoint,
         batch: facts.batch,
-        held: if draws_money { facts.demand.cost } else { 0 },
+        held: if facts.draws_money() { facts.demand.cost } else { 0 },
         tokens: facts.demand.tokens,
         long_context: facts.demand.long_context,
         input_estimate: facts.input_estimate,
         most_output: facts.unseen_output,
         most_reported: facts.model.max_reported_tokens,
-        price: facts.price,
+        price: facts.price.clone(),
+        asked: facts.asked.clone(),
         seen_eighths,
         created_at: facts.received,
         expires_at,

@@ -4,6 +4,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use gateway_body::{Outcome, Reader};
+use gateway_policy::settings::NO_MODEL;
 use gateway_store::records::later_answers::{self, LaterAnswer};
 use http_body_util::BodyExt;
 use http_client::retry;
@@ -14,9 +15,11 @@ use tokio::task::JoinSet;
 
 use super::charge::{Ending, Loss};
 use super::settle::settle;
+use crate::backends::{PickedKey, Preference, Query};
+use crate::dispatch;
 use crate::later_kind::LaterKind;
 use crate::state::Gateway;
-use crate::upstream::{OutBody, Outgoing, SecretMask};
+use crate::upstream::{OutBody, Outgoing};
 
 /// Interval of queries for answers that are due.
 const ROUND: Duration = Duration::from_secs(1);
@@ -159,27 +162,48 @@ async fn fetch(gateway: &Gateway, answer: &LaterAnswer) -> Look {
     let Some(upstream) = upstreams.find(|upstream| *upstream.name == *answer.upstream) else {
         return Look::Failed("it is not in the configuration".to_owned());
     };
-    let Some(base) = upstream.base_in(answer.region.as_deref()) else {
-        return Look::Failed("it is not in the region of the request".to_owned());
-    };
     let Some(kind) = LaterKind::named(&answer.kind) else {
         return Look::Failed(format!("{} is of a later version of this program", answer.kind));
     };
-    let outgoing = Outgoing {
+    let query = Query {
         upstream,
+        region: answer.region.as_deref(),
+        model: NO_MODEL,
+        pinned: Some(&answer.backend),
+        preference: Preference::First,
+    };
+    let Ok(mut lease) = gateway.backends.lease(query, &[]).await else {
+        return Look::Failed(
+            "its backend is busy, or is not in the region of the request".to_owned(),
+        );
+    };
+    let live = Arc::clone(lease.live());
+    let Some(base) = live.backend().base_in(answer.region.as_deref()) else {
+        return Look::Failed("it is not in the region of the request".to_owned());
+    };
+    let key = live.keys().pick(&[], gateway.clock.now());
+    let outgoing = Outgoing {
         base,
+        key: (key.as_ref().map(PickedKey::reveal), live.backend().key_header),
         method: Method::GET,
         path: &kind.path(&answer.id),
         headers: HeaderMap::new(),
         body: OutBody::empty(),
     };
-    let (response, first) = match gateway.upstreams.send(outgoing).await {
+    let sent = dispatch::attempt(gateway, &live, outgoing, upstream.timeout, None).await;
+    let (response, first) = match sent {
         Ok(sent) => sent,
         Err(failure) => {
-            let cause = SecretMask::new(upstream).replace(failure.to_string().as_bytes());
-            return Look::Failed(String::from_utf8_lossy(&cause).into_owned());
+            let cause = live.mask().replace(failure.to_string().as_bytes());
+            let cause = String::from_utf8_lossy(&cause).into_owned();
+            lease.failed(&cause);
+            return Look::Failed(cause);
         }
     };
+    match response.status().is_server_error() {
+        true => lease.failed(&format!("it answered {}", response.status())),
+        false => lease.succeeded(),
+    }
     let status = response.status();
     let mut reader = Reader::json();
     let mut length = 0;

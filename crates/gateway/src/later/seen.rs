@@ -49,7 +49,10 @@ impl Follow {
     /// Notes what has passed, in a task of its own. What is lost with this process, the gateway asks for later.
     pub(crate) fn note(self, outcome: Outcome) {
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            // Sums that are read right after this answer include it.
+            let settling = self.gateway.ledger.settling();
             runtime.spawn(async move {
+                let _settling = settling;
                 if let Err(error) = self.stored(outcome).await {
                     tracing::warn!("what was seen of {} was not stored: {error}", self.id);
                 }
@@ -61,7 +64,8 @@ impl Follow {
         let database = &self.gateway.database;
         let is_end = outcome.progress.is_some_and(gateway_body::Progress::is_end);
         let is_other = outcome.id.as_ref().is_some_and(|id| **id != *self.id);
-        if is_other || !(is_end || self.source == Source::Events) {
+        let has_text = outcome.output_eighths > 0;
+        if is_other || !(is_end || has_text || self.source == Source::Events) {
             return Ok(());
         }
         let answer = later_answers::find(database, &self.id).await?;
@@ -79,6 +83,9 @@ impl Follow {
             return settle(&self.gateway, &answer, Ending::Seen(outcome)).await;
         }
         let seen = outcome.output_eighths;
+        if !is_end && seen <= answer.seen_eighths {
+            return Ok(());
+        }
         if !is_end {
             return later_answers::postpone(database, &answer, answer.poll_at, seen).await;
         }

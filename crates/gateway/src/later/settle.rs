@@ -23,12 +23,14 @@ pub(super) async fn settle(
     ending: Ending,
 ) -> Result<(), gateway_store::Error> {
     let (end, bill) = charge(answer, ending, gateway.calibration.ratio(&answer.model));
+    let backend = label(gateway, answer);
     let origin = Origin {
         request: answer.request.clone(),
         organization: answer.organization.clone(),
         project: answer.project.clone(),
         key: answer.key.clone(),
         model: answer.model.clone(),
+        backend,
         endpoint: answer.endpoint,
         batch: answer.batch,
     };
@@ -52,6 +54,16 @@ pub(super) async fn settle(
         gateway.spend.settled(&caller, entry.cost);
     }
     Ok(())
+}
+
+/// The label of the backend that had the answer.
+fn label(gateway: &Gateway, answer: &LaterAnswer) -> Box<str> {
+    let settings = gateway.settings.load();
+    let mut upstreams = settings.upstreams.iter();
+    match upstreams.find(|upstream| upstream.name == answer.upstream) {
+        Some(upstream) => upstream.backend(&answer.backend).label.clone(),
+        None => answer.upstream.clone(),
+    }
 }
 
 /// Counts on the limits of tokens what exceeds the estimate of the request.

@@ -28,6 +28,7 @@ impl Pages {
             limits: Arc::clone(&gateway.limits),
             clock: Arc::clone(&gateway.clock),
             random: Arc::clone(&gateway.random),
+            sign_ins: Arc::clone(&gateway.sign_ins),
         });
         Self { router, client: None }
     }
@@ -35,6 +36,11 @@ impl Pages {
     /// The same for the requests of one client.
     pub(super) fn for_client(&self, client: IpAddr) -> Self {
         Self { router: self.router.clone(), client: Some(client) }
+    }
+
+    /// The client's address, if it is known.
+    pub(super) fn client(&self) -> Option<IpAddr> {
+        self.client
     }
 
     pub(super) async fn answer(mut self, request: Request<Incoming>) -> Response<AnswerBody> {

@@ -12,10 +12,12 @@ use super::pages::Pages;
 use crate::account::{Traced, request_id};
 use crate::answer::AnswerBody;
 use crate::api::{self, Exchange};
-use crate::metrics::{Answered, Readings};
+use crate::metrics::Answered;
+use crate::metrics_page;
 use crate::router::{self, Api, Page, Route};
 use crate::state::Gateway;
 use crate::traces;
+use gateway_admin::Surface;
 use gateway_policy::error::ApiError;
 use gateway_policy::headers::LimitHeaders;
 use gateway_store::database::Statement;
@@ -38,7 +40,9 @@ pub(super) async fn answer(
     match router::find(request.method(), &path, &mut segments) {
         Ok(Route::Health) => text(StatusCode::OK, "ok\n"),
         Ok(Route::Ready) => ready(&gateway).await,
-        Ok(Route::Metrics) => metrics(&gateway),
+        Ok(Route::Metrics) => {
+            metrics(&gateway, request.headers(), &pages).unwrap_or_else(ApiError::into_response)
+        }
         Ok(Route::Dashboard) => pages.answer(request).await,
         route => answer_api(gateway, pages, request, route, slot).await,
     }
@@ -113,7 +117,12 @@ async fn dispatch(
     let Route::Api(api) = route? else { return Ok(pages.answer(request).await) };
     let settings = gateway.settings.load_full();
     let (head, body) = request.into_parts();
-    let caller = authenticate::caller(gateway, &head.headers).await?;
+    let caller = authenticate::caller(gateway, &head.headers).await.inspect_err(|error| {
+        if error.status() == StatusCode::UNAUTHORIZED {
+            let reason = authenticate::reason(&head.headers, error);
+            gateway.sign_ins.failed(Surface::Api, reason, pages.client(), now);
+        }
+    })?;
     // Without this header the upstream would take it for a usual request. An offer of another version of HTTP
     // (`h2c`), which some clients make with each request, is one.
     if asks_for_websocket(&head.headers) {
@@ -212,17 +221,18 @@ async fn ready(gateway: &Gateway) -> Response<AnswerBody> {
     }
 }
 
-fn metrics(gateway: &Gateway) -> Response<AnswerBody> {
-    let page = gateway.metrics.page(&Readings {
-        ledger: gateway.ledger.state(),
-        spans_dropped: gateway.traces.dropped(),
-        limits_available: gateway.limits.is_available(),
-        store_in_touch: gateway.directory.is_in_touch(),
-    });
-    let mut response = Response::new(AnswerBody::from(bytes::Bytes::from(page)));
-    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
-    response
+fn metrics(
+    gateway: &Gateway,
+    headers: &HeaderMap,
+    pages: &Pages,
+) -> Result<Response<AnswerBody>, ApiError> {
+    match gateway.metrics_address {
+        None => metrics_page::answer(gateway, headers, pages.client()),
+        Some(_) => {
+            let message = "The metrics are served on the address of [metrics] listen.";
+            Err(ApiError::not_found("not_found", message))
+        }
+    }
 }
 
 fn text(status: StatusCode, text: impl Into<bytes::Bytes>) -> Response<AnswerBody> {

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -9,13 +10,13 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::time::Sleep;
 
-/// The body of a forwarded request.
-#[derive(Debug)]
+/// The body of a forwarded request. A clone of a stream is the same stream.
+#[derive(Clone, Debug)]
 pub(crate) enum OutBody {
     /// Pieces in order.
     Pieces(VecDeque<Bytes>),
     /// A client's body while it is received.
-    Stream(Stream),
+    Stream(Arc<Mutex<Stream>>),
 }
 
 impl OutBody {
@@ -29,7 +30,7 @@ impl OutBody {
     #[must_use]
     pub(crate) fn stream(incoming: Incoming, most: u64, patience: Duration) -> Self {
         let due = Box::pin(tokio::time::sleep(patience));
-        Self::Stream(Stream { come: None, incoming, left: most, due })
+        Self::of_stream(Stream { come: None, incoming, left: most, due, is_begun: false })
     }
 
     /// The same, for a partly received body.
@@ -37,7 +38,20 @@ impl OutBody {
     pub(crate) fn resumed(come: Bytes, incoming: Incoming, most: u64, patience: Duration) -> Self {
         let due = Box::pin(tokio::time::sleep(patience));
         let come = Some(come).filter(|come| !come.is_empty());
-        Self::Stream(Stream { come, incoming, left: most, due })
+        Self::of_stream(Stream { come, incoming, left: most, due, is_begun: false })
+    }
+
+    fn of_stream(stream: Stream) -> Self {
+        Self::Stream(Arc::new(Mutex::new(stream)))
+    }
+
+    /// The body for another attempt; `None` for a stream that an attempt has begun to read.
+    #[must_use]
+    pub(crate) fn again(&self) -> Option<Self> {
+        match self {
+            Self::Pieces(_) => Some(self.clone()),
+            Self::Stream(stream) => (!locked(stream).is_begun).then(|| self.clone()),
+        }
     }
 
     /// One piece.
@@ -57,6 +71,12 @@ pub(crate) struct Stream {
     left: u64,
     /// The deadline.
     due: Pin<Box<Sleep>>,
+    /// True once an attempt has begun to read it.
+    is_begun: bool,
+}
+
+fn locked(stream: &Mutex<Stream>) -> MutexGuard<'_, Stream> {
+    stream.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Why a client's body is cut off.
@@ -81,6 +101,7 @@ impl From<hyper::Error> for BodyError {
 
 impl Stream {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        self.is_begun = true;
         if let Some(come) = self.come.take() {
             return Poll::Ready(Some(Ok(Frame::data(come))));
         }
@@ -110,14 +131,17 @@ impl Body for OutBody {
             Self::Pieces(pieces) => {
                 Poll::Ready(pieces.pop_front().map(|piece| Ok(Frame::data(piece))))
             }
-            Self::Stream(stream) => stream.poll(context),
+            Self::Stream(stream) => locked(stream).poll(context),
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Pieces(pieces) => pieces.is_empty(),
-            Self::Stream(stream) => stream.come.is_none() && stream.incoming.is_end_stream(),
+            Self::Stream(stream) => {
+                let stream = locked(stream);
+                stream.come.is_none() && stream.incoming.is_end_stream()
+            }
         }
     }
 
@@ -127,6 +151,7 @@ impl Body for OutBody {
                 SizeHint::with_exact(pieces.iter().map(|piece| piece.len() as u64).sum())
             }
             Self::Stream(stream) => {
+                let stream = locked(stream);
                 let come = stream.come.as_ref().map_or(0, |come| come.len() as u64);
                 let exact = stream.incoming.size_hint().exact();
                 let exact = exact.and_then(|rest| rest.checked_add(come));

@@ -2,6 +2,7 @@
 //! logged.
 
 use std::error::Error;
+use std::sync::Arc;
 
 use hyper::StatusCode;
 use hyper::header::{self, HeaderValue};
@@ -9,7 +10,7 @@ use hyper_util::client::legacy;
 use serde_json::Value;
 
 use gateway_policy::error::ApiError;
-use gateway_policy::settings::{Settings, Upstream};
+use gateway_policy::settings::Backend;
 
 /// Why a request to an upstream failed. The texts are for the log.
 #[derive(Debug, thiserror::Error)]
@@ -17,6 +18,9 @@ pub(crate) enum Failure {
     /// No connection.
     #[error("it cannot be reached: {0}")]
     Unreachable(String),
+    /// The connection ended before any of the request was sent.
+    #[error("the connection ended before the request was sent: {0}")]
+    Unsent(String),
     /// The connection ended before the response started.
     #[error("the connection ended before an answer: {0}")]
     Cut(String),
@@ -47,6 +51,7 @@ impl Failure {
     pub(super) fn from_http_error(error: &legacy::Error) -> Self {
         let mut text = error.to_string();
         let mut source = error.source();
+        let mut is_unsent = false;
         while let Some(cause) = source {
             if let Some(body) = cause.downcast_ref::<super::body::BodyError>() {
                 return match body {
@@ -55,11 +60,16 @@ impl Failure {
                     super::body::BodyError::Cut(cause) => Self::Client(cause.to_string()),
                 };
             }
+            is_unsent |= cause.downcast_ref().is_some_and(hyper::Error::is_canceled);
             text.push_str(": ");
             text.push_str(&cause.to_string());
             source = cause.source();
         }
-        if error.is_connect() { Self::Unreachable(text) } else { Self::Cut(text) }
+        match () {
+            () if error.is_connect() => Self::Unreachable(text),
+            () if is_unsent => Self::Unsent(text),
+            () => Self::Cut(text),
+        }
     }
 
     /// The error for the client.
@@ -72,7 +82,7 @@ impl Failure {
             Self::Unreachable(_) => {
                 bad_gateway("The model server cannot be reached. Please try again later.")
             }
-            Self::Cut(_) => bad_gateway(
+            Self::Unsent(_) | Self::Cut(_) => bad_gateway(
                 "The model server ended the connection before it answered. Please try again.",
             ),
             Self::Strange(..) => {
@@ -120,33 +130,31 @@ fn closing(error: ApiError) -> ApiError {
     error.header(header::CONNECTION, HeaderValue::from_static("close"))
 }
 
-/// Removes an upstream's key and host from its error messages.
+/// Removes the keys and the hosts of a backend from its error messages.
 #[derive(Debug)]
-pub(crate) struct SecretMask<'a> {
-    secrets: Vec<&'a str>,
+pub(crate) struct SecretMask {
+    secrets: Vec<Arc<str>>,
 }
 
-impl<'a> SecretMask<'a> {
-    /// The secrets of this upstream.
+impl SecretMask {
+    /// These keys, and the hosts of a backend.
     #[must_use]
-    pub(crate) fn new(upstream: &'a Upstream) -> Self {
-        let mut secrets: Vec<&str> =
-            upstream.key.iter().map(gateway_policy::settings::Secret::reveal).collect();
-        let bases = upstream.regions.iter().map(|(_, base)| base).chain([&upstream.base]);
+    pub(crate) fn new(keys: Vec<Arc<str>>, backend: &Backend) -> Self {
+        let mut secrets = keys;
+        let bases = backend.regions.iter().map(|(_, base)| base).chain([&backend.base]);
         for base in bases {
             // The host with its port first: longer texts are replaced before the texts they
             // contain.
-            secrets.extend(base.origin.authority().map(hyper::http::uri::Authority::as_str));
-            secrets.extend(base.origin.host());
+            secrets.extend(base.origin.authority().map(|authority| authority.as_str().into()));
+            secrets.extend(base.origin.host().map(Into::into));
         }
         Self { secrets }
     }
 
-    /// The keys of all upstreams, but not their hosts.
+    /// These keys alone.
     #[must_use]
-    pub(crate) fn keys(settings: &'a Settings) -> Self {
-        let keys = settings.upstreams.iter().filter_map(|upstream| upstream.key.as_ref());
-        Self { secrets: keys.map(gateway_policy::settings::Secret::reveal).collect() }
+    pub(crate) fn keys(secrets: Vec<Arc<str>>) -> Self {
+        Self { secrets }
     }
 
     /// The text with `***` for each secret, ignoring case.
@@ -185,7 +193,7 @@ impl<'a> SecretMask<'a> {
     pub(crate) fn partial_suffix(&self, text: &[u8]) -> usize {
         let begins = |length: &usize| {
             let end = &text[text.len() - length..];
-            let is_begun = |secret: &&str| {
+            let is_begun = |secret: &Arc<str>| {
                 secret.len() > *length && secret.as_bytes()[..*length].eq_ignore_ascii_case(end)
             };
             self.secrets.iter().any(is_begun)

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use hyper::HeaderMap;
-use hyper::header::{self, HeaderName};
+use hyper::header::{self, HeaderName, HeaderValue};
 
 /// The headers that are forwarded to an upstream.
 #[must_use]
@@ -102,11 +102,32 @@ pub(crate) fn path_for_upstream(path: &str) -> Cow<'_, str> {
 pub(crate) fn for_client(upstream: &HeaderMap) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(24);
     for (name, value) in upstream {
-        if comes_back(name) {
+        if comes_back(name) || (is_wait_name(name) && is_wait(value)) {
             headers.append(name.clone(), value.clone());
         }
     }
     headers
+}
+
+fn is_wait_name(name: &HeaderName) -> bool {
+    WAITS.contains(name)
+}
+
+/// The waits that a server asks for, as far as they are valid.
+pub(crate) fn waits(headers: &HeaderMap) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
+    let valid = |name: &HeaderName| headers.get(name).filter(|value| is_wait(value)).cloned();
+    WAITS.into_iter().filter_map(move |name| Some((name.clone(), valid(&name)?)))
+}
+
+/// Headers that ask a client to wait.
+const WAITS: [HeaderName; 2] = [header::RETRY_AFTER, HeaderName::from_static("retry-after-ms")];
+
+/// Returns whether it is a number or a date; other values do not pass.
+fn is_wait(value: &HeaderValue) -> bool {
+    let text = value.to_str().unwrap_or_default();
+    let is_number =
+        !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    is_number || httpdate::parse_http_date(text).is_ok()
 }
 
 fn comes_back(name: &HeaderName) -> bool {

@@ -6,7 +6,6 @@
 use bytes::{Bytes, BytesMut};
 
 use super::SecretMask;
-use gateway_policy::settings::Upstream;
 
 const MARK: &[u8] = b"\"error\"";
 const EVENT: &[u8] = b"event: error";
@@ -23,8 +22,8 @@ pub(crate) struct Redactor {
 }
 
 impl Redactor {
-    /// The redacted piece.
-    pub(crate) fn redact(&mut self, upstream: &Upstream, piece: Bytes) -> Bytes {
+    /// The redacted piece. `mask` is needed for errors only.
+    pub(crate) fn redact(&mut self, mask: impl FnOnce() -> SecretMask, piece: Bytes) -> Bytes {
         let begins = self.in_error || self.contains_error(&piece);
         let from = piece.len().saturating_sub(self.tail.len());
         let kept = piece.len() - from;
@@ -36,7 +35,7 @@ impl Redactor {
         }
         let mut text = std::mem::take(&mut self.held);
         text.extend_from_slice(&piece);
-        let mask = SecretMask::new(upstream);
+        let mask = mask();
         mask.mask(&mut text);
         // The next event is examined from its start; a body that is not a stream ends with its error.
         self.in_error = !text.ends_with(b"\n\n");
@@ -76,37 +75,20 @@ fn has_error(piece: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use hyper::header::HeaderValue;
     use proptest::prelude::*;
 
     use super::*;
-    use gateway_policy::settings::{Base, DropMembers, KeyHeader, Secret};
 
-    fn upstream() -> Upstream {
-        let origin = hyper::Uri::from_static("http://gpu-7.internal:8000");
-        Upstream {
-            name: "main".into(),
-            base: Base {
-                origin,
-                host: HeaderValue::from_static("gpu-7.internal:8000"),
-                path: "/v1".into(),
-            },
-            regions: Vec::new(),
-            key: Some(Secret::new("sk-very-secret")),
-            key_header: KeyHeader::default(),
-            drop_members: DropMembers::default(),
-            timeout: Duration::from_secs(1),
-            idle_timeout: Duration::from_secs(1),
-        }
+    fn mask() -> SecretMask {
+        let secrets = ["sk-very-secret", "gpu-7.internal:8000", "gpu-7.internal"];
+        SecretMask::keys(secrets.map(Into::into).into())
     }
 
     fn redacted(pieces: &[&[u8]]) -> String {
-        let (upstream, mut redactor) = (upstream(), Redactor::default());
+        let mut redactor = Redactor::default();
         let mut all = Vec::new();
         for piece in pieces {
-            all.extend_from_slice(&redactor.redact(&upstream, Bytes::copy_from_slice(piece)));
+            all.extend_from_slice(&redactor.redact(mask, Bytes::copy_from_slice(piece)));
         }
         all.extend_from_slice(&redactor.finish().unwrap_or_default());
         String::from_utf8(all).unwrap()

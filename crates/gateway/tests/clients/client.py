@@ -209,7 +209,7 @@ def _():
 
 @check("admin", "spend alerts of organization and project: create, update, retrieve, list, delete")
 def _():
-    mail = {"type": "email", "recipients": ["tests@example.com"]}
+    mail = {"type": "email", "recipients": []}
     for scope, of in [
         (organization.spend_alerts, {}),
         (organization.projects.spend_alerts, {"project_id": made.project}),
@@ -232,9 +232,20 @@ def _():
     retention.update(retention_type="none")
 
 
+@check("admin", "audit log: list by type, in pages")
+def _():
+    page = organization.audit_logs.list(event_types=["project.created", "project.updated"], limit=1)
+    newest = page.data[0]
+    assert newest.type in ("project.created", "project.updated"), newest
+    assert made.project in [one.project.id for one in page], "the pages have every row"
+    of_project = organization.audit_logs.list(project_ids=[made.project], event_types=["project.created"])
+    equal([one.project_created.id for one in of_project], [made.project])
+    equal((newest.actor.type, newest.actor.api_key.type), ("api_key", "service_account"))
+
+
 @check("admin", "unsupported routes are a NotFoundError")
 def _():
-    refused(openai.NotFoundError, "unknown_url", None, lambda: organization.audit_logs.list())
+    refused(openai.NotFoundError, "unknown_url", None, lambda: organization.invites.list())
     refused(openai.NotFoundError, "unknown_url", None, lambda: organization.users.list())
 
 

@@ -274,10 +274,10 @@ async fn spend_limits_and_alerts_of_both_scopes(node: &Node) {
 
         let alerts = format!("{base}/spend_alerts");
         let mut body = terms(3);
-        body["notification_channel"] = json!({ "type": "email", "recipients": ["a@b.example"] });
+        body["notification_channel"] = json!({ "type": "email", "recipients": [] });
         let made = node.ask(&format!("POST {alerts}"), body.clone()).await;
         assert_eq!(made["object"], format!("{of}.spend_alert"));
-        assert_eq!(made["notification_channel"]["recipients"][0], "a@b.example");
+        assert_eq!(made["notification_channel"]["recipients"], json!([]));
         let one = format!("{alerts}/{}", text(&made["id"]));
         body["threshold_amount"] = json!(4);
         node.ask(&format!("POST {one}"), body).await;
@@ -318,6 +318,7 @@ fn entry(
         project: project.as_str().into(),
         key: key.as_str().into(),
         model: "big-2026-08-01".into(),
+        backend: "main".into(),
         endpoint: gateway_store::ledger::Endpoint::Completions,
         status: 200,
         ended: gateway_store::ledger::Ended::Complete,
@@ -454,7 +455,6 @@ async fn what_is_not_here_says_so(node: &Node) {
     for what in [
         "GET /v1/organization/users",
         "GET /v1/organization/invites",
-        "GET /v1/organization/audit_logs",
         "POST /v1/organization/certificates",
         "GET /v1/organization/usage/web_search_calls?start_time=0",
         "GET /v1/organization/projects/p/users",

@@ -10,8 +10,8 @@ const MODELS: &str = "[models.\"m-2026-01-01\"]\naliases = [\"m\"]\n[models.othe
 
 async fn allow(node: &Node, project: &str, name: &str) {
     let list = ModelPermissions::new(PermissionMode::Allow, vec![name.into()]);
-    let (database, now) = (node.gateway.database(), node.gateway.clock().now());
-    let set = projects::set_models(database, DEFAULT_ORGANIZATION, project, Some(&list), now).await;
+    let (database, act) = (node.gateway.database(), node.gateway.act());
+    let set = projects::set_models(database, DEFAULT_ORGANIZATION, project, Some(&list), act).await;
     set.unwrap().unwrap();
     node.gateway.directory().catch_up().await.unwrap();
 }

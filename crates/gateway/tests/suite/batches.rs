@@ -20,7 +20,9 @@ aliases = ["m"]
 upstream_model = "real"
 price = { input = 1.0, output = 10.0 }
 [models.other]
+free = true
 [models.old]
+free = true
 shutdown_date = "2020-01-01"
 [batches]
 backoff_ms = 1
@@ -222,9 +224,9 @@ async fn the_queue_is_bounded() {
     let fourth = client.batch("/v1/chat/completions", &chats("m", 5)).await;
     assert_eq!(client.ended(&fourth).await["status"], "completed");
     // A project's daily limit also counts batches that have ended.
-    let (database, now) = (node.gateway.database(), node.gateway.clock().now());
+    let database = node.gateway.database();
     let day = ProjectLimits { batch_1_day_max_input_tokens: Some(21), ..ProjectLimits::default() };
-    project_limits::set(database, &project, "m", &day, now).await.unwrap().unwrap();
+    project_limits::set(database, &project, "m", &day, node.gateway.act()).await.unwrap().unwrap();
     node.gateway.directory().catch_up().await.unwrap();
     let fifth = client.batch("/v1/chat/completions", &chats("m", 1)).await;
     assert_eq!(fifth["errors"]["data"][0]["code"], "token_limit_exceeded", "{fifth}");
@@ -295,9 +297,12 @@ async fn batch_lines_beyond_the_budget_fail() {
     .await;
     let node = fixture.node("memory:", "").await;
     let (key, project) = node.key().await;
-    let (database, now) = (node.gateway.database(), node.gateway.clock().now());
+    let database = node.gateway.database();
     // 1 cent is 10,000 micro-dollars; a line reserves 2 + 1000 and takes 950 + 50.
-    spend::set_hard(database, Scope::Project(&project), Some(1), now).await.unwrap().unwrap();
+    spend::set_hard(database, Scope::Project(&project), Some(1), node.gateway.act())
+        .await
+        .unwrap()
+        .unwrap();
     node.gateway.directory().catch_up().await.unwrap();
     let client = Client::new(&node.base, &key);
     let batch = client.batch("/v1/chat/completions", &chats("m", 20)).await;
@@ -334,6 +339,30 @@ async fn upstream_failures_are_retried() {
         fixture.upstream.received().iter().filter(|received| received.text() == text).count()
     };
     assert_eq!([0, 1, 2, 3, 5].map(|n| tries(&format!("say {n}"))), [3, 2, 3, 3, 1]);
+    node.end().await;
+}
+
+/// A backend that takes one request at a time holds lines up, and fails none.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn full_backends_fail_no_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let upstream = Upstream::start(chat).await;
+    let config = "max_concurrency = 1\n[models.m]\n[batches]\nattempts = 1\n";
+    let kept = ("", "off:");
+    let node = Node::start(folder.path(), &ManualClock::new(), &upstream, kept, config).await;
+    let client = Client::new(&node.base, &node.key().await.0);
+    upstream.close();
+    let batch = client.batch("/v1/chat/completions", &chats("m", 3)).await;
+    while upstream.received().is_empty() {
+        pause().await;
+    }
+    // This one is refused after a second, as the other lines are by then.
+    let body = json!({ "model": "m", "messages": [] });
+    let (status, refused) = client.post("/v1/chat/completions", &body).await;
+    assert_eq!((status, &refused["error"]["code"]), (503, &json!("upstream_busy")));
+    upstream.open();
+    let ended = client.ended(&batch).await;
+    assert_eq!(ended["request_counts"], json!({ "total": 3, "completed": 3, "failed": 0 }));
     node.end().await;
 }
 

@@ -36,6 +36,9 @@
 //! | a reservation shrinks once its input is known | `money::a_stream_releases_money_when_its_input_is_known` |
 //! | usage beyond the reservation is recorded, and the next request is refused | `money::use_beyond_the_reservation_is_recorded_and_blocks_the_next_request` |
 //! | months start at zero; cached input is cheaper; soft limits are only reported | `money::spend_restarts_at_zero_each_month`, `::cached_input_is_cheaper`, `::soft_limits_report_and_refuse_nothing` |
+//! | prices: images, audio minutes, audio tokens, service tier, long context, tool calls, dates | `prices` |
+//! | no request without a price where spend is limited | `prices::a_hard_limit_needs_prices`, `::a_video_without_a_model_is_refused_where_money_counts` |
+//! | videos cost their seconds, settled from their end | `videos` |
 //! | `service_tier: priority` is `fast`; `prompt_cache_retention` defaults; the rest passes unchanged | `edits::set_fields_change_and_other_bytes_stay`, `::prompts_stay_in_memory_with_zero_data_retention` |
 //! | a hard limit adds the maximum | `edits::a_hard_limit_adds_the_maximum` |
 //! | usage is requested in streams and removed | `edits::stream_usage_is_requested_and_removed_again` |
@@ -50,10 +53,15 @@
 //! | retired interfaces; remix | `models::retired_interfaces_name_their_replacement` |
 //! | a reload keeps usage, and a re-pointed alias moves the entry | `models::a_reload_keeps_usage_and_moves_an_entry_with_its_alias` |
 //! | a restart loses nothing | `models::limits_survive_a_restart` |
+//! | a node that is killed settles what it had open when it starts again | `killed::*`, `histories::*` |
+//! | no sequence of requests over any path spends more than a limit and one request | `spend_routes::*` |
 //! | bearer keys, rotation with grace, revocation, archived projects | `tenants::requests_without_a_valid_key_are_refused`, `::keys_are_revoked_and_rotated`, `::keys_of_archived_projects_and_deleted_organizations_are_refused` |
 //! | headers that contradict the key | `tenants::headers_must_not_contradict_the_key` |
 //! | regions and geography | `tenants::a_host_names_a_region` |
 //! | another project's object is 404, in any reference | `tenants::objects_are_invisible_to_other_projects`, `::objects_of_other_projects_cannot_be_referenced`, `::lists_show_only_objects_of_the_project` |
+//! | metrics: their port and token, bounded series of projects, times | `metrics` |
+//! | alerts reach the webhook signed, once, over failures and restarts | `alerts` |
+//! | failed sign-ins are logged, counted and bounded | `sign_ins` |
 //! | paths with dots, encodings, empty segments | `tenants::path_traversal_is_refused` |
 //! | implausible usage is ignored and counted | `usage::implausible_upstream_usage_is_ignored` |
 //! | both families of usage names, with and without streaming | `usage::both_spellings_of_usage_are_read` |
@@ -62,6 +70,12 @@
 //! | a compressed answer is decoded, counted and passed on | `upstreams::compressed_responses_are_decoded_and_counted`, `::compressed_errors_are_decoded`, `::a_compressed_stream_that_breaks_is_counted_and_cut_off` |
 //! | an upstream that hangs, disconnects, returns HTML, redirects | `upstreams::upstream_failures_map_to_client_errors`, `usage::a_silent_upstream_stream_times_out` |
 //! | its errors pass without our key and host; 401 and 403 become 502; its 429 has a code | `upstreams::forwarded_errors_contain_neither_key_nor_host`, `::errors_within_streams_are_redacted`, `::an_upstream_429_has_its_own_code` |
+//! | a killed backend costs no request that has no answer yet; what must not happen twice is not repeated | `backends::a_backend_killed_under_load_costs_no_client_an_error`, `::only_what_is_safe_is_repeated` |
+//! | the choice of a backend: priorities, prompt cache keys, concurrency, objects, regions | `backends::*` |
+//! | a backend that fails is put aside and tried again; pauses; probes; a reload | `backend_health::*` |
+//! | keys of a backend take turns, are put aside and read again; `prompt_cache_retention` only where it is taken | `backend_keys::*` |
+//! | private authorities and proxies | `backend_network::*` |
+//! | `Retry-After` of an upstream, whatever the status | `backend_health::the_wait_that_an_upstream_asks_for_passes_with_every_status` |
 //! | 413, 408, malformed JSON, duplicate keys | `bad_input::a_body_of_two_hundred_megabytes_is_refused`, `::a_slow_body_is_refused`, `::malformed_json_bodies_are_refused` |
 //! | a `POST` without a body where none is needed | `bad_input::an_optional_body_may_be_empty_but_not_malformed` |
 //! | no over-admission with 64 clients; the ledger equals the meters | `limits::one_gateway_admits_exactly_its_limits`, `::token_and_spend_limits_hold_and_the_ledger_equals_the_meters` |
@@ -71,24 +85,34 @@
 //! | its faults are named at the start, in the log and by `/readyz` | `limits_lost::a_misconfigured_redis_is_an_error_of_the_configuration`, `::a_fault_of_redis_is_reported_once_and_by_readyz` |
 //! | shutdown drains; a reload drops no request | `limits::a_gateway_that_shuts_down_finishes_its_streams`, `::a_reload_drops_no_request` |
 
+mod alerts;
+mod backend_health;
+mod backend_keys;
+mod backend_network;
+mod backends;
 mod edits;
 mod ends;
 mod estimates;
 mod headers;
+mod killed;
 mod later;
 mod later_histories;
 mod later_lost;
 mod later_nodes;
 mod members;
 mod messages;
+mod metrics;
 mod models;
 mod money;
 mod paths;
 mod permissions;
+mod prices;
 mod refusals;
+mod sign_ins;
 mod tenants;
 mod upstreams;
 mod usage;
+mod videos;
 
 use crate::common::gateway::{TestGateway, config};
 use crate::common::upstream::Upstream;

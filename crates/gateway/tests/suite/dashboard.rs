@@ -184,7 +184,7 @@ async fn an_admin_key_sees_only_its_own_organization() {
     // Revoking a key ends its sessions immediately.
     let database = fixture.gateway.database();
     let id = &mine.organization.id;
-    gateway_store::records::admin_keys::revoke(database, id, &mine.admin_id)
+    gateway_store::records::admin_keys::revoke(database, id, &mine.admin_id, fixture.gateway.act())
         .await
         .unwrap()
         .unwrap();

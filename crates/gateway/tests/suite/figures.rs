@@ -125,6 +125,7 @@ fn entry(number: u64) -> Entry {
         project: format!("proj_{:032}", number % 20).into(),
         key: format!("key_{:032}", number % 100).into(),
         model: "big-2026-08-01".into(),
+        backend: "main".into(),
         endpoint: Endpoint::Completions,
         status: 200,
         ended: gateway_store::ledger::Ended::Complete,

@@ -66,7 +66,7 @@ async fn money_that_another_node_has_reserved_is_waited_for() {
     assert_eq!(gone.header("x-should-retry"), "false");
 }
 
-const DAILY: &str = "[models.other]\nshared_limit = \"family\"\n[tiers.free.limits]\n\
+const DAILY: &str = "[models.other]\nfree = true\nshared_limit = \"family\"\n[tiers.free.limits]\n\
                      big = { rpd = 200, tpd = 100000 }\nfamily = { rpd = 150 }\n";
 
 /// A gateway on a Redis that forgets everything when it ends.

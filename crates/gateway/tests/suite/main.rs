@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::print_stdout)]
 
 mod admin;
+mod audit;
 mod bad_input;
 mod batch_models;
 mod batches;
@@ -13,8 +14,10 @@ mod dashboard;
 mod dashboard_browser;
 mod figures;
 mod files;
+mod histories;
 mod limits;
 mod limits_lost;
 mod records;
 mod servers;
+mod spend_routes;
 mod usage;

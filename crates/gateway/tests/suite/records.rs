@@ -8,13 +8,14 @@ use std::time::{Duration, Instant};
 use crate::common::both_stores::on_both_stores;
 use crate::common::node::{NOW, Node};
 use crate::common::servers;
-use gateway_policy::settings::Price;
-use gateway_policy::tenants::{ModelPermissions, PermissionMode};
+use gateway_policy::price::{Asked, Price, Rates, TokenPrices, UnitPrice};
+use gateway_policy::tenants::{ModelPermissions, PermissionMode, SpendAlert};
 use gateway_store::ErrorKind;
 use gateway_store::ledger::{self, Ended, Endpoint, Entry};
 use gateway_store::records::batches::{self, Batch, Status};
 use gateway_store::records::files::{self, File, Purpose};
 use gateway_store::records::later_answers::{self, LaterAnswer};
+use gateway_store::records::outbox::{self, Message};
 use gateway_store::records::responses::ObjectOwner;
 use gateway_store::records::{
     Page, batch_lines, keys, owned_objects, projects, responses, service_accounts,
@@ -31,19 +32,67 @@ on_both_stores!(
     ids_belong_to_who_made_them,
     an_answer_that_comes_later_is_claimed_and_settled_once,
     lists_of_models_come_back_as_they_went_in,
+    an_alert_is_raised_and_its_message_claimed_by_one_node,
 );
 
+async fn an_alert_is_raised_and_its_message_claimed_by_one_node(node: &Node) {
+    let other = node.another().await;
+    let (one, two) = (&*node.database, &*other.database);
+    let now = NOW * SECOND;
+    let message = |id: &str| Message {
+        id: id.into(),
+        body: "{\"a\": \"\u{e9}\"}".into(),
+        created_at: now,
+        due_at: now,
+        attempts: 0,
+    };
+    let alert = SpendAlert { id: "alert_1".into(), threshold: 10_000 };
+    let (first, second) = (message("msg_1"), message("msg_2"));
+    let raised = tokio::join!(
+        outbox::raise(one, &alert, 24_000, Some(&first)),
+        outbox::raise(two, &alert, 24_000, Some(&second)),
+    );
+    assert!(raised.0.unwrap() != raised.1.unwrap(), "one of both raises it");
+    assert!(!outbox::raise(one, &alert, 24_000, None).await.unwrap());
+    assert!(outbox::raise(one, &alert, 24_001, None).await.unwrap());
+    let raised = SpendAlert { threshold: 20_000, ..alert };
+    assert!(outbox::raise(one, &raised, 24_000, None).await.unwrap());
+    assert_eq!(outbox::due(one, now - 1, 9).await.unwrap(), []);
+    let due = outbox::due(one, now, 9).await.unwrap();
+    assert_eq!(due.len(), 1, "a mark that exists has no second message");
+    let message = &due[0];
+    assert_eq!((&message.body, message.attempts), (&first.body, 0));
+    let until = now + 60 * SECOND;
+    let claims =
+        tokio::join!(outbox::claim(one, message, until), outbox::claim(two, message, until));
+    let claims = [claims.0.unwrap(), claims.1.unwrap()];
+    assert_eq!(claims.iter().flatten().count(), 1, "one of both sends it");
+    let claimed = claims.into_iter().flatten().next().unwrap();
+    assert_eq!(outbox::due(one, now, 9).await.unwrap(), []);
+    // The claim has lapsed: the node that had it postpones nothing.
+    let lapsed = outbox::due(two, until, 9).await.unwrap();
+    assert_eq!(lapsed, std::slice::from_ref(&claimed));
+    let again = outbox::claim(two, &lapsed[0], until + 1).await.unwrap().unwrap();
+    outbox::postpone(one, &claimed, now).await.unwrap();
+    assert_eq!(outbox::due(one, until, 9).await.unwrap(), []);
+    outbox::postpone(two, &again, now + 5).await.unwrap();
+    let due = outbox::due(one, now + 5, 9).await.unwrap();
+    assert_eq!((due.len(), due[0].attempts), (1, 2));
+    assert!(outbox::delete(one, &due[0]).await.unwrap());
+    assert!(!outbox::delete(two, &due[0]).await.unwrap());
+}
+
 async fn lists_of_models_come_back_as_they_went_in(node: &Node) {
-    let (database, now) = (&node.database, NOW * SECOND);
+    let database = &node.database;
     let project = node.project().await;
     let (key, _) = node.key(&project).await;
     let organization = projects::get(database, &project).await.unwrap().unwrap().organization;
     let names = vec!["*".into(), "a \"quoted\" na\u{ef}ve name\n".into()];
     let list = ModelPermissions::new(PermissionMode::Allow, names);
     for list in [Some(&list), None] {
-        let set = projects::set_models(database, &organization, &project, list, now).await;
+        let set = projects::set_models(database, &organization, &project, list, node.act()).await;
         set.unwrap().unwrap();
-        keys::set_models(database, &project, &key, list, now).await.unwrap().unwrap();
+        keys::set_models(database, &project, &key, list, node.act()).await.unwrap().unwrap();
         let stored = projects::get(database, &project).await.unwrap().unwrap();
         assert_eq!(stored.project.models.as_ref(), list);
         let stored = keys::get(database, &project, &key).await.unwrap().unwrap();
@@ -53,7 +102,8 @@ async fn lists_of_models_come_back_as_they_went_in(node: &Node) {
             service_accounts::list_keys(database, &project, &Page::first(5)).await.unwrap();
         assert_eq!(listed.items[0].0.models.as_ref(), list);
     }
-    let other = projects::set_models(database, "org-other", &project, Some(&list), now).await;
+    let other =
+        projects::set_models(database, "org-other", &project, Some(&list), node.act()).await;
     assert_eq!(other.unwrap(), None);
 }
 
@@ -255,7 +305,11 @@ async fn lines_of_a_dead_node_are_taken_over(node: &Node) {
 
 async fn ids_belong_to_who_made_them(node: &Node) {
     let database = &node.database;
-    let place = |project: &str| ObjectOwner { project: project.into(), upstream: "main".into() };
+    let place = |project: &str| ObjectOwner {
+        project: project.into(),
+        upstream: "main".into(),
+        backend: "b".into(),
+    };
     for project in ["proj_1", "proj_2"] {
         responses::insert(database, "resp_1", &place(project), AT).await.unwrap();
         owned_objects::insert(database, "vs_1", &place(project), AT).await.unwrap();
@@ -298,6 +352,7 @@ async fn the_gateway_survives_a_restart_of_postgres() {
         project: project.as_str().into(),
         key: "key_1".into(),
         model: "big".into(),
+        backend: "main".into(),
         endpoint: Endpoint::Completions,
         status: 200,
         ended: Ended::Complete,
@@ -363,14 +418,15 @@ async fn many_reports_delay_no_other_request() {
 }
 
 fn later(id: &str, request: &str, project: &str) -> LaterAnswer {
+    let short = Rates { input: 1, cached_input: 2, output: 5, ..Rates::default() };
+    let large = UnitPrice { size: Some("large".into()), price: 7, ..UnitPrice::default() };
     let price = Price {
-        input: 1,
-        cached_input: 2,
-        cache_write: 3,
-        cache_write_1h: 4,
-        output: 5,
-        web_search: 6,
+        tiers: vec![("flex".into(), TokenPrices { short, long: Some(short) })],
+        images: vec![large],
+        calls: [Some(6), None, None, None],
+        ..Price::from(short)
     };
+    let asked = Asked { tier: Some("flex".into()), video_milliseconds: 8, ..Asked::default() };
     LaterAnswer {
         id: id.into(),
         kind: "response".into(),
@@ -379,6 +435,7 @@ fn later(id: &str, request: &str, project: &str) -> LaterAnswer {
         project: project.into(),
         key: "key_1".into(),
         model: "big".into(),
+        backend: "b".into(),
         upstream: "main".into(),
         region: Some("eu".into()),
         endpoint: Endpoint::Completions,
@@ -389,7 +446,8 @@ fn later(id: &str, request: &str, project: &str) -> LaterAnswer {
         input_estimate: 7,
         most_output: 100,
         most_reported: u64::from(u32::MAX),
-        price: Some(price),
+        price: Some(price.into()),
+        asked,
         seen_eighths: 8,
         created_at: NOW * SECOND + 1,
         expires_at: (NOW + 60) * SECOND,
@@ -410,6 +468,30 @@ async fn an_answer_that_comes_later_is_claimed_and_settled_once(node: &Node) {
     assert_eq!(later_answers::find(database, "resp_1").await.unwrap().as_ref(), Some(&answer));
     assert_eq!(later_answers::find(database, "resp_2").await.unwrap().as_ref(), Some(&plain));
     assert_eq!(later_answers::find(database, "resp_3").await.unwrap(), None);
+    // A row of a node of an earlier version has prices of tokens in columns of their own.
+    let early = "UPDATE later_answers SET price = NULL, asked = NULL, price_input = 1, \
+                 price_cached_input = 2, price_cache_write = 3, price_cache_write_1h = 4, \
+                 price_output = 5, price_web_search = 6 WHERE id = 'resp_2'";
+    database.transact(vec![gateway_store::database::Statement::new(early, [])]).await.unwrap();
+    let found = later_answers::find(database, "resp_2").await.unwrap().unwrap();
+    let price = found.price.as_ref().unwrap();
+    let expected = Rates {
+        input: 1,
+        cached_input: 2,
+        cache_write: 3,
+        cache_write_1h: 4,
+        output: 5,
+        ..Rates::default()
+    };
+    assert_eq!((price.tokens.short, price.calls[0]), (expected, Some(6)));
+    assert_eq!(found.asked, Asked::default());
+    let back = "UPDATE later_answers SET price_input = NULL, asked = $1 WHERE id = 'resp_2'";
+    let asked = serde_json::to_string(&plain.asked).unwrap();
+    database
+        .transact(vec![gateway_store::database::Statement::new(back, [asked.into()])])
+        .await
+        .unwrap();
+    assert_eq!(later_answers::find(database, "resp_2").await.unwrap().as_ref(), Some(&plain));
     let commitment = async |project| {
         ledger::month_commitment_of(database, "org-1", project, month).await.unwrap()
     };
@@ -447,6 +529,7 @@ async fn an_answer_that_comes_later_is_claimed_and_settled_once(node: &Node) {
         project: answer.project.clone(),
         key: answer.key.clone(),
         model: answer.model.clone(),
+        backend: "main".into(),
         endpoint: answer.endpoint,
         status: 200,
         ended: Ended::Complete,

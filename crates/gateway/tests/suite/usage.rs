@@ -36,6 +36,7 @@ fn entries() -> impl Strategy<Value = Vec<Entry>> {
         project: format!("proj_{project}").into(),
         key: format!("key_{key}").into(),
         model: ["big", "a,\"b\"", "="][model].into(),
+        backend: ["main/a", "b", ""][model].into(),
         endpoint: Endpoint::ALL[endpoint],
         status: 200,
         ended: gateway_store::ledger::Ended::Complete,
@@ -150,7 +151,7 @@ async fn exports(node: &Node, span: &str, entries: &[Entry], total: u64) {
     assert!(times.is_sorted());
     let csv = export(node, &format!("{path}&format=csv")).await;
     assert_eq!(csv.lines().count(), entries.len() + 1);
-    let costs = csv.lines().skip(1).map(|line| micros(line.rsplit(',').nth(4).unwrap()));
+    let costs = csv.lines().skip(1).map(|line| micros(line.rsplit(',').nth(5).unwrap()));
     assert_eq!(costs.sum::<u64>(), total);
 }
 
@@ -192,6 +193,7 @@ fn one() -> Entry {
         project: "proj_1".into(),
         key: "key_1".into(),
         model: "big".into(),
+        backend: "main".into(),
         endpoint: Endpoint::Completions,
         status: 200,
         ended: gateway_store::ledger::Ended::Complete,

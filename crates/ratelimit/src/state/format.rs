@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 use smallvec::SmallVec;
 
 use crate::bucket::Bucket;
+use crate::mapped::checksum;
 use crate::meter::Meter;
 use crate::{Limit, Micros};
 
@@ -199,15 +200,6 @@ pub(crate) fn name(organization: &str, meter: &str) -> Name {
 }
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
-
-/// Detects damage, not manipulation. `salt` binds the words to their slot.
-fn checksum(words: &[u64], salt: u64) -> u64 {
-    let start = salt ^ 0x9e37_79b9_7f4a_7c15;
-    words.iter().fold(start, |sum, word| {
-        let product = u128::from(sum ^ word) * 0xd6e8_feb8_6659_fd93_u128;
-        (product as u64) ^ ((product >> 64) as u64) ^ sum.rotate_left(23)
-    })
-}
 
 #[cfg(test)]
 #[path = "format_tests.rs"]

@@ -86,8 +86,9 @@ impl Reference {
                     return Answer::Decision { admitted: true, used: used.clone() };
                 }
                 let both = amount + amount / 2;
+                // Nothing always fits, in debt too.
                 let fits = self.level(0) + scaled(1) <= scaled(RPM.amount)
-                    && self.level(1) + scaled(both) <= scaled(TPM.amount);
+                    && (both == 0 || self.level(1) + scaled(both) <= scaled(TPM.amount));
                 let has_money = self.spent + amount <= MOST;
                 let has_room = |one: &Self| one.level(0) + scaled(1) <= scaled(RPM.amount);
                 if !fits && has_money && has_room(self) && (counts || !self.may_wait) {

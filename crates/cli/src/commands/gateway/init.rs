@@ -95,6 +95,7 @@ fn config(arguments: &Arguments) -> anyhow::Result<String> {
 
 /// Writes a file that only its owner can read.
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    // tidy: open creates a new file.
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]

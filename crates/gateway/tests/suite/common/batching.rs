@@ -225,8 +225,8 @@ impl Node {
     /// Creates a project and returns its key.
     pub(crate) async fn key(&self) -> (String, Box<str>) {
         let (database, random) = (self.gateway.database(), self.gateway.random());
-        let now = self.gateway.clock().now();
-        let made = projects::create(database, DEFAULT_ORGANIZATION, "p", None, now, random).await;
+        let act = self.gateway.act();
+        let made = projects::create(database, DEFAULT_ORGANIZATION, "p", None, act, random).await;
         let project = made.unwrap().unwrap().project.id.clone();
         let (service_account, name) = (None, "k");
         let new = keys::NewKey {
@@ -236,7 +236,8 @@ impl Node {
             expires_at: None,
             models: None,
         };
-        let (_, text) = keys::create(database, new, now, random).await.unwrap().unwrap();
+        let (_, text) =
+            keys::create(database, new, self.gateway.act(), random).await.unwrap().unwrap();
         (text.reveal().to_owned(), project)
     }
 

@@ -15,6 +15,7 @@ use gateway_policy::settings::{LoadContext, Settings};
 use gateway_policy::tenants::{Caller, Organization, Project, ProjectLimits, Tier};
 use gateway_store::database::{Statement, Value};
 use gateway_store::ledger::{Endpoint, Entry};
+use gateway_store::records::audit::Act;
 use gateway_store::records::{
     admin_keys, keys, organizations, payments, project_limits, projects, spend,
 };
@@ -47,9 +48,9 @@ price = { input = 0.2, cached_input = 0.02, output = 0.8 }
 [models."canvas-2"]
 price = { input = 5.0, output = 40.0 }
 [models."scribe-1"]
-price = { input = 3.0, output = 0.0 }
+price = { input = 3.0, output = "free" }
 [models."vector-small"]
-price = { input = 0.02, output = 0.0 }
+price = { input = 0.02, output = "free" }
 [tiers.2.limits.atlas]
 rpm = 600
 rpd = 40000
@@ -144,25 +145,26 @@ impl Fixture {
     /// Creates an organization of that name, with a project and its key.
     pub(crate) async fn tenant(&self, name: &str) -> Tenant {
         let (database, chance) = (self.gateway.database(), &ThreadRandom);
-        let now = self.gateway.clock().now();
-        let then = now - 200 * 24 * HOUR;
-        let made = organizations::create(database, name, Tier::Two, then, chance).await.unwrap();
+        let then = || Act::of_gateway(self.gateway.clock().now() - 200 * 24 * HOUR, chance);
+        let act = || self.gateway.act();
+        let made = organizations::create(database, name, Tier::Two, then(), chance).await.unwrap();
         payments::create(
             database,
             &made.id,
-            6_500,
+            payments::NewPayment { amount_cents: 6_500, reason: None },
             &[(Tier::One, 500), (Tier::Two, 5_000)],
-            now,
+            act(),
             chance,
         )
         .await
         .unwrap();
         let organization = organizations::get(database, &made.id).await.unwrap().unwrap();
         let name = format!("{name} production");
-        let project = projects::create(database, &organization.id, &name, None, then, chance).await;
+        let project =
+            projects::create(database, &organization.id, &name, None, then(), chance).await;
         let project = project.unwrap().unwrap().project;
         let (admin, text) =
-            admin_keys::create(database, &organization.id, "admin", None, now, chance)
+            admin_keys::create(database, &organization.id, "admin", None, act(), chance)
                 .await
                 .unwrap()
                 .unwrap();
@@ -173,33 +175,33 @@ impl Fixture {
     pub(crate) async fn key(&self, project: &str, name: &str) -> String {
         let new =
             keys::NewKey { project, service_account: None, name, expires_at: None, models: None };
-        let now = self.gateway.clock().now();
-        let made = keys::create(self.gateway.database(), new, now, &ThreadRandom).await;
+        let act = self.gateway.act();
+        let made = keys::create(self.gateway.database(), new, act, &ThreadRandom).await;
         made.unwrap().unwrap().1.reveal().to_owned()
     }
 
     /// Adds spend limits, project limits, live use, and a month of usage.
     pub(crate) async fn fill(&self, tenant: &Tenant) {
-        let (database, now) = (self.gateway.database(), self.gateway.clock().now());
+        let (database, act) = (self.gateway.database(), || self.gateway.act());
         let (organization, project) = (&*tenant.organization.id, &*tenant.project.id);
         let scope = spend::Scope::Organization(organization);
-        spend::set_hard(database, scope, Some(40_000), now).await.unwrap();
-        spend::add_alert(database, scope, 10_000, "null", now, &ThreadRandom)
+        spend::set_hard(database, scope, Some(40_000), act()).await.unwrap();
+        spend::add_alert(database, scope, 10_000, "null", act(), &ThreadRandom)
             .await
             .unwrap()
             .unwrap();
-        spend::add_alert(database, scope, 30_000, "null", now, &ThreadRandom)
+        spend::add_alert(database, scope, 30_000, "null", act(), &ThreadRandom)
             .await
             .unwrap()
             .unwrap();
         let scope = spend::Scope::Project(project);
-        spend::set_hard(database, scope, Some(25_000), now).await.unwrap();
+        spend::set_hard(database, scope, Some(25_000), act()).await.unwrap();
         let limits = ProjectLimits {
             max_requests_per_1_minute: Some(200),
             max_tokens_per_1_minute: Some(800_000),
             ..ProjectLimits::default()
         };
-        project_limits::set(database, project, "atlas", &limits, now).await.unwrap().unwrap();
+        project_limits::set(database, project, "atlas", &limits, act()).await.unwrap().unwrap();
         self.record(tenant).await;
         self.queue(tenant, &format!("batch_1_{organization}"), 1_200_000).await;
         self.queue(tenant, &format!("batch_2_{organization}"), 650_000).await;
@@ -289,6 +291,7 @@ impl Fixture {
                     project: caller.project.id.clone(),
                     key: caller.key.clone(),
                     model: model.into(),
+                    backend: "main".into(),
                     endpoint: Endpoint::Completions,
                     status: 200,
                     ended: gateway_store::ledger::Ended::Complete,

@@ -135,7 +135,12 @@ impl TestGateway {
 
     /// The same in a folder that may contain the state of an earlier gateway.
     pub(crate) async fn start_in(folder: Arc<TempDir>, config: &str, seed: u64) -> Self {
-        let clock = Arc::new(TestClock(AtomicU64::new(START)));
+        Self::start_at(folder, config, seed, START).await
+    }
+
+    /// The same at another time.
+    pub(crate) async fn start_at(folder: Arc<TempDir>, config: &str, seed: u64, now: u64) -> Self {
+        let clock = Arc::new(TestClock(AtomicU64::new(now)));
         keep_log();
         let environment = Environment {
             clock: Arc::clone(&clock) as _,
@@ -152,6 +157,18 @@ impl TestGateway {
         });
         let serving = Some(tokio::spawn(serving));
         Self { gateway, address, clock, folder, stop: Some(stop), serving }
+    }
+
+    /// Another handle of it, which does not end it.
+    pub(crate) fn handle(&self) -> Self {
+        Self {
+            gateway: Arc::clone(&self.gateway),
+            address: self.address,
+            clock: Arc::clone(&self.clock),
+            folder: Arc::clone(&self.folder),
+            stop: None,
+            serving: None,
+        }
     }
 
     /// Only opens it, which may fail.

@@ -14,6 +14,7 @@ use gateway_policy::settings::{LoadContext, Secret, Settings, StoreUrl};
 use gateway_store::database::Database;
 use gateway_store::directory::Directory;
 use gateway_store::ledger::Ledger;
+use gateway_store::records::audit::Act;
 use gateway_store::records::organizations;
 use http_body_util::BodyExt;
 use hyper::{Request, Response};
@@ -36,7 +37,9 @@ aliases = ["big"]
 shared_limit = "family"
 price = { input = 1.25, cached_input = 0.125, output = 10.0 }
 [models.small]
+free = true
 [models."other-1"]
+free = true
 [tiers.free.limits.big]
 rpm = 3
 tpm = 40000
@@ -101,7 +104,8 @@ impl Node {
 
     async fn open(url: StoreUrl, sources: Arc<TestSources>) -> Node {
         let database = Arc::new(Database::open(&url).await.unwrap());
-        organizations::ensure_default(&database, sources.now()).await.unwrap();
+        let act = Act::of_gateway(sources.now(), &*sources);
+        organizations::ensure_default(&database, act).await.unwrap();
         let clock = Arc::clone(&sources) as Arc<dyn Clock>;
         let directory = Directory::open(Arc::clone(&database), clock, 1000).await.unwrap();
         let mut writer = [0; 8];
@@ -120,8 +124,14 @@ impl Node {
             clock: Arc::clone(&sources) as Arc<dyn Clock>,
             random: Arc::clone(&sources) as Arc<dyn Random>,
             limits: Arc::new(ratelimit::Limits::Off),
+            sign_ins: Arc::new(gateway_admin::SignIns::new(|_, _| {})),
         });
         Node { url, sources, database, directory, ledger, router, _folder: None }
+    }
+
+    /// An act of the gateway itself, for changes of records.
+    pub(crate) fn act(&self) -> Act {
+        Act::of_gateway(self.sources.now(), &*self.sources)
     }
 
     pub(crate) async fn send(&self, request: Request<Body>) -> (u16, Bytes) {

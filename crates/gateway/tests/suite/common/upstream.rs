@@ -16,6 +16,7 @@ use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, Semaphore};
+use tokio::task::AbortHandle;
 
 /// A controlled upstream.
 pub(crate) struct Upstream {
@@ -170,6 +171,8 @@ struct Shared {
     otherwise: Box<Otherwise>,
     received: Mutex<Vec<Received>>,
     arrived: Notify,
+    /// The tasks that accept and serve connections.
+    tasks: Mutex<Vec<AbortHandle>>,
 }
 
 impl Upstream {
@@ -189,16 +192,27 @@ impl Upstream {
             otherwise: Box::new(otherwise),
             received: Mutex::default(),
             arrived: Notify::new(),
+            tasks: Mutex::default(),
         });
-        let serving = Arc::clone(&shared);
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                let shared = Arc::clone(&serving);
-                let answer = service_fn(move |request| answer(Arc::clone(&shared), request));
-                tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), answer));
-            }
-        });
+        serve(&shared, listener);
         Self { address, shared }
+    }
+
+    /// Ends it as a kill does: all connections close, and none is accepted.
+    pub(crate) fn kill(&self) {
+        self.shared.tasks.lock().expect("no panic").drain(..).for_each(|task| task.abort());
+    }
+
+    /// Starts it again at the same address.
+    pub(crate) async fn restart(&self) {
+        let listener = loop {
+            // The tasks that were aborted give the port back when they are dropped.
+            match TcpListener::bind(self.address).await {
+                Ok(listener) => break listener,
+                Err(_) => tokio::task::yield_now().await,
+            }
+        };
+        serve(&self.shared, listener);
     }
 
     /// Sets the responses to the next requests, in order.
@@ -235,6 +249,20 @@ impl Upstream {
     pub(crate) fn url(&self) -> String {
         format!("http://{}/v1", self.address)
     }
+}
+
+fn serve(shared: &Arc<Shared>, listener: TcpListener) {
+    let serving = Arc::clone(shared);
+    let accepting = tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let shared = Arc::clone(&serving);
+            let answer = service_fn(move |request| answer(Arc::clone(&shared), request));
+            let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), answer);
+            let connection = tokio::spawn(connection).abort_handle();
+            serving.tasks.lock().expect("no panic").push(connection);
+        }
+    });
+    shared.tasks.lock().expect("no panic").push(accepting.abort_handle());
 }
 
 type Body = http_body_util::combinators::UnsyncBoxBody<Bytes, std::io::Error>;

@@ -94,6 +94,22 @@ async fn a_response_whose_end_is_never_seen_is_settled() {
     }
 }
 
+/// Text that a client saw of a response that goes on is charged, even if nothing of it is seen later.
+#[tokio::test]
+async fn text_that_a_client_has_fetched_counts() {
+    let (gateway, background, tenant) = start().await;
+    open(&gateway, &tenant).await;
+    background.set("resp_1", &json!({ "status": "in_progress", "output": text() }));
+    assert_eq!(gateway.get(&tenant, "/v1/responses/resp_1").await.status, 200);
+    gateway.flush().await;
+    background.set("resp_1", &json!({ "output": [] }));
+    assert_eq!(gateway.get(&tenant, "/v1/responses/resp_1").await.status, 200);
+    gateway.flush().await;
+    background.forget("resp_1");
+    pass(&gateway, 10 * SECOND);
+    ended_as(&row(&gateway, &tenant).await, (502, "cut"), [1, 3], "fetched");
+}
+
 /// An upstream that is away, or was removed from the configuration, has no end to show.
 #[tokio::test]
 async fn a_response_of_a_removed_upstream_is_settled_when_it_expires() {

@@ -1,6 +1,7 @@
 //! Responses in the background on several nodes, and over restarts.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::json;
 
@@ -12,7 +13,8 @@ use crate::common::background::{Background, text};
 use crate::common::batching;
 use crate::common::gateway::{SECOND, Tenant, TestGateway};
 use crate::common::servers::{Postgres, Redis};
-use crate::common::upstream::{Gate, Script, Step};
+use crate::common::upstream::{Gate, Script, Step, chat, usage};
+use gateway_store::records::spend;
 
 /// A restart keeps what is open, also when the state of the limits is lost.
 #[tokio::test]
@@ -180,5 +182,54 @@ async fn a_line_of_a_batch_in_the_background_is_settled() {
     let entry = &rows[0].entry;
     assert_eq!((rows.len(), entry.batch, entry.status), (1, true, 200));
     assert_eq!((entry.input_tokens, entry.output_tokens, entry.cost), (20, 8, 50));
+    node.end().await;
+}
+
+/// A line of a batch waits for money that a response in the background holds, and may give back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_line_of_a_batch_waits_for_money_that_the_background_holds() {
+    let is_over = Arc::new(AtomicBool::new(false));
+    let shows_end = Arc::clone(&is_over);
+    let upstream = batching::Upstream::start(move |received| {
+        let reports = json!({ "input_tokens": 20, "output_tokens": 8 });
+        let ended = received.path == "/v1/responses/resp_1" && shows_end.load(Ordering::SeqCst);
+        let answer = match ended {
+            true => json!({ "id": "resp_1", "status": "completed", "usage": reports }),
+            false if received.path.starts_with(RESPONSES) => {
+                json!({ "id": "resp_1", "status": "queued", "usage": null })
+            }
+            false => chat(&usage(1, 1)),
+        };
+        (200, answer.to_string())
+    })
+    .await;
+    let (folder, clock) = (tempfile::tempdir().expect("a folder"), batching::ManualClock::new());
+    let model = "[models.big]\nprice = { input = 1.0, output = 10.0 }\n";
+    let stores = ("", "memory:");
+    let node = batching::Node::start(folder.path(), &clock, &upstream, stores, model).await;
+    let (key, project) = node.key().await;
+    let (database, act) = (node.gateway.database(), node.gateway.act());
+    // A cent is 10,000 micro-dollars: the response holds 9501, and the line needs 1001.
+    spend::set_hard(database, spend::Scope::Project(&project), Some(1), act)
+        .await
+        .unwrap()
+        .unwrap();
+    node.gateway.directory().catch_up().await.unwrap();
+    let client = batching::Client::new(&node.base, &key);
+    let mut body = ask();
+    body["max_output_tokens"] = json!(950);
+    assert_eq!(client.post(RESPONSES, &body).await.0, 200);
+    let batch = client.batch("/v1/chat/completions", &batching::chats("big", 1)).await;
+    let waits = client.until(&batch, |batch| batch["status"] == "in_progress").await;
+    assert_eq!(waits["request_counts"]["failed"], 0);
+    is_over.store(true, Ordering::SeqCst);
+    clock.add_seconds(10);
+    node.gateway.wake_poller();
+    let batch = client.ended(&batch).await;
+    assert_eq!(
+        batch["request_counts"],
+        json!({ "total": 1, "completed": 1, "failed": 0 }),
+        "{batch}"
+    );
     node.end().await;
 }

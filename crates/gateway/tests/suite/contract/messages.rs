@@ -349,14 +349,31 @@ async fn errors_have_the_form_of_messages() {
         ("{}", 400, invalid, "missing_required_parameter"),
         (r#"{"max_tokens":1}"#, 400, invalid, "missing_required_parameter"),
         (r#"{"model":"big","messages":[]}"#, 400, invalid, "missing_required_parameter"),
+        (r#"{"model":"big","max_tokens":1}"#, 400, invalid, "missing_required_parameter"),
+        (
+            r#"{"model":"big","max_tokens":1,"messages":null}"#,
+            400,
+            invalid,
+            "missing_required_parameter",
+        ),
         (r#"{"model":"big","max_tokens":null}"#, 400, invalid, "missing_required_parameter"),
         (r#"{"model":"big","max_tokens":-1}"#, 400, invalid, "invalid_value"),
         (r#"{"model":"big","max_tokens":1e3}"#, 400, invalid, "invalid_value"),
         (r#"{"model":"big","max_tokens":"1"}"#, 400, invalid, "invalid_value"),
         (r#"{"model":"big","max_tokens":1,"max_tokens":2}"#, 400, invalid, "invalid_json"),
         (r#"{"model":["big","dear"],"max_tokens":1}"#, 400, invalid, "invalid_type"),
-        (r#"{"model":"none","max_tokens":1}"#, 404, "not_found_error", "model_not_found"),
-        (r#"{"model":"big","max_tokens":501}"#, 429, "rate_limit_error", "rate_limit_exceeded"),
+        (
+            r#"{"model":"none","max_tokens":1,"messages":[]}"#,
+            404,
+            "not_found_error",
+            "model_not_found",
+        ),
+        (
+            r#"{"model":"big","max_tokens":501,"messages":[]}"#,
+            429,
+            "rate_limit_error",
+            "rate_limit_exceeded",
+        ),
     ] {
         refused(&gateway.post_text(&tenant, MESSAGES, text).await, status, kind, code);
     }

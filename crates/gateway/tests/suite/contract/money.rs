@@ -182,7 +182,7 @@ async fn the_reservations_of_a_project_and_of_a_tier_are_named() {
         let gate = Gate::closed();
         upstream.script([Script::json(&chat(&usage(1, 100))).before(Step::Wait(gate.clone()))]);
         let body = ask(if of_project { 600 } else { 60_000 });
-        let cost = if of_project { "$0.006001" } else { "$0.600001" };
+        let cost = if of_project { "$0.006001" } else { "$0.61" };
         let first = gateway.post(&tenant, CHAT, &body);
         let meanwhile = async {
             upstream.has_received(1).await;
@@ -257,8 +257,8 @@ async fn soft_limits_report_and_refuse_nothing() {
 }
 
 #[tokio::test]
-async fn a_model_without_a_price_costs_nothing() {
-    let (gateway, _upstream) = start("[models.big]\n").await;
+async fn a_free_model_costs_nothing() {
+    let (gateway, _upstream) = start("[models.big]\nfree = true\n").await;
     let tenant = gateway.tenant("free").await;
     gateway.hard_limit(&tenant, false, 0).await;
     assert_eq!(gateway.chat(&tenant).await.status, 200);

@@ -110,7 +110,7 @@ async fn every_route_that_names_a_model_is_covered() {
     denied(&answer, "Project", "small");
     denied(&gateway.get(&tenant, "/v1/models/small").await, "Project", "small");
     for path in ["/v1/messages", "/v1/messages/count_tokens"] {
-        let body = json!({ "model": "small", "max_tokens": 1 });
+        let body = json!({ "model": "small", "max_tokens": 1, "messages": [] });
         let answer = gateway.post(&tenant, path, &body).await;
         let error = &answer.json()["error"];
         assert_eq!((answer.status.as_u16(), &error["type"]), (403, &json!("permission_error")));
@@ -298,4 +298,16 @@ async fn lists_belong_to_their_organization() {
     let path = of_project(&tenant);
     let answer = gateway.try_admin(&tenant.organization, Method::POST, &path, body).await;
     assert_eq!(answer.error().1, "project_archived");
+}
+
+/// The key and the model of a denied request are known, so it shows their limits.
+#[tokio::test]
+async fn a_denied_request_shows_the_limits_of_its_model() {
+    let limits = "[models.big]\n[tiers.free.limits.big]\nrpm = 100\n";
+    let (gateway, _upstream) = start(limits).await;
+    let tenant = gateway.tenant("free").await;
+    set(&gateway, &tenant, &of_project(&tenant), "deny_list", json!(["big"])).await;
+    let answer = gateway.chat(&tenant).await;
+    denied(&answer, "Project", "big");
+    assert_eq!(answer.limits("requests")[..2], ["100", "100"]);
 }

@@ -148,7 +148,7 @@ async fn images() {
 }
 
 /// A form with this many seconds of audio in an unknown format.
-async fn transcribe(gateway: &TestGateway, tenant: &Tenant, seconds: usize) -> Answer {
+pub(super) async fn transcribe(gateway: &TestGateway, tenant: &Tenant, seconds: usize) -> Answer {
     let mut body = b"--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nbig\r\n\
         --b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.mp3\"\r\n\r\n"
         .to_vec();

@@ -206,7 +206,9 @@ async fn objects_are_invisible_to_other_projects() {
     let store = id(&gateway.post(&mine, "/v1/vector_stores", &json!({})).await);
     let conversation = id(&gateway.post(&mine, "/v1/conversations", &json!({})).await);
     let job = id(&gateway.post(&mine, "/v1/fine_tuning/jobs", &json!({})).await);
-    let video = id(&gateway.post(&mine, "/v1/videos/edits", &json!({ "prompt": "x" })).await);
+    let video = id(&gateway
+        .post(&mine, "/v1/videos/edits", &json!({ "model": "big", "prompt": "x" }))
+        .await);
     for (method, path) in [
         (Method::GET, format!("/v1/responses/{response}")),
         (Method::POST, format!("/v1/responses/{response}/cancel")),
@@ -281,7 +283,8 @@ async fn objects_of_other_projects_cannot_be_referenced() {
             assert!(refused.status.is_client_error(), "{path} {body}");
         }
     }
-    let body = json!({ "model": "big", "max_tokens": 1, "container": { "id": id } });
+    let body =
+        json!({ "model": "big", "max_tokens": 1, "messages": [], "container": { "id": id } });
     assert_eq!(gateway.post(&theirs, "/v1/messages", &body).await.status, 404);
     // The upstream makes containers itself, which the gateway does not know.
     let body = json!({ "model": "big", "tools": [{ "container": "cntr_unknown" }] });

@@ -1,0 +1,125 @@
+//! Many threads that look for a place at the same time.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use gateway_policy::settings::LoadContext;
+
+use super::*;
+
+struct TestClock(AtomicU64);
+
+impl Clock for TestClock {
+    fn now(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+struct Counting(AtomicU64);
+
+impl Random for Counting {
+    fn fill(&self, bytes: &mut [u8]) {
+        let word = self.0.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed).to_le_bytes();
+        bytes.iter_mut().zip(word).for_each(|(byte, random)| *byte = random);
+    }
+}
+
+const SETTINGS: &str = "[upstreams.main]\nmax_concurrency = 3\nbackends = [\
+    { name = \"a\", base_url = \"http://a.invalid/v1\" },\
+    { name = \"b\", base_url = \"http://b.invalid/v1\", weight = 2 }]\n";
+
+struct Fixture {
+    backends: Backends,
+    settings: Settings,
+    clock: Arc<TestClock>,
+}
+
+fn fixture() -> Fixture {
+    let around = LoadContext {
+        environment: &|_| None,
+        folder: Path::new("/"),
+        offline: "http://127.0.0.1:9/v1",
+    };
+    let settings = Settings::read(SETTINGS, Path::new("g.toml"), around).unwrap();
+    let clock = Arc::new(TestClock(AtomicU64::new(0)));
+    let (dynamic, random): (Arc<dyn Clock>, Arc<dyn Random>) =
+        (Arc::clone(&clock) as _, Arc::new(Counting(AtomicU64::new(1))));
+    let backends = Backends::open(&settings, &dynamic, &random).unwrap();
+    Fixture { backends, settings, clock }
+}
+
+impl Fixture {
+    fn query(&self) -> Query<'_> {
+        let upstream = &self.settings.upstreams[0];
+        let (region, pinned, preference) = (None, None, Preference::Balanced);
+        Query { upstream, region, model: "big", pinned, preference }
+    }
+
+    fn leased(&self) -> Option<Lease> {
+        match self.backends.try_lease(self.query(), &[]) {
+            Found::Leased(lease) => Some(lease),
+            Found::Full => None,
+            Found::Nothing => panic!("there are backends"),
+        }
+    }
+}
+
+#[test]
+fn no_backend_gets_more_than_it_takes() {
+    let fixture = fixture();
+    let held: [AtomicU32; 2] = Default::default();
+    let served = AtomicU32::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for _ in 0..2000 {
+                    let Some(mut lease) = fixture.leased() else { continue };
+                    let at = usize::from(lease.live().label() == "main/b");
+                    assert!(held[at].fetch_add(1, Ordering::SeqCst) < 3);
+                    std::thread::yield_now();
+                    served.fetch_add(1, Ordering::SeqCst);
+                    held[at].fetch_sub(1, Ordering::SeqCst);
+                    lease.succeeded();
+                }
+            });
+        }
+    });
+    assert!(served.into_inner() > 1000);
+    // All places are free again.
+    let all: Vec<_> = (0..6).filter_map(|_| fixture.leased()).collect();
+    assert_eq!((all.len(), fixture.leased().is_some()), (6, false));
+}
+
+#[test]
+fn one_of_many_threads_tries_a_backend() {
+    let fixture = fixture();
+    let is_a = |lease: &Lease| lease.live().label() == "main/a";
+    let mut tried = 0;
+    for _ in 0..50 {
+        // `a` fails its three requests, `b` serves its own.
+        for mut lease in (0..6).filter_map(|_| fixture.leased()).collect::<Vec<_>>() {
+            if is_a(&lease) { lease.failed("gone") } else { lease.succeeded() }
+        }
+        fixture.clock.0.fetch_add(120_000_000, Ordering::SeqCst);
+        let leases: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(|| fixture.leased())).collect();
+            threads.into_iter().filter_map(|thread| thread.join().unwrap()).collect()
+        });
+        let trials = leases.iter().filter(|lease| is_a(lease)).count();
+        assert!(trials <= 1, "{trials} at a time");
+        tried += trials;
+        for mut lease in leases {
+            lease.began();
+            lease.succeeded();
+        }
+        if trials == 0 {
+            let mut lease = fixture.leased();
+            while !lease.as_ref().is_some_and(is_a) {
+                lease = fixture.leased();
+            }
+            lease.into_iter().for_each(|mut lease| lease.began());
+        }
+        assert!(fixture.backends.all().iter().all(|live| live.is_available()));
+    }
+    assert!(tried > 10, "{tried}");
+}

@@ -1,0 +1,222 @@
+//! A backend while the gateway runs: its settings, its client, its keys and its health.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use files::Pool;
+use gateway_policy::backends::{Breaker, Candidate, Health, Pass, Pauses};
+use gateway_policy::environment::Clock;
+use gateway_policy::settings::Backend;
+use http_client::HttpClient;
+use ratelimit::Micros;
+use tokio::sync::Notify;
+
+use super::keys::KeyRing;
+use crate::upstream::SecretMask;
+
+/// Time for which a backend that refused the member `prompt_cache_retention` does not get it.
+const RETENTION_PAUSE: Micros = 600_000_000;
+
+/// A backend while the gateway runs.
+pub(crate) struct LiveBackend {
+    backend: Arc<Backend>,
+    http: HttpClient,
+    keys: KeyRing,
+    state: Arc<Mutex<State>>,
+    clock: Arc<dyn Clock>,
+    shared: Arc<Shared>,
+}
+
+/// The parts that all backends share.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    /// Signals that a request has ended.
+    pub(super) freed: Notify,
+    /// Reads files of keys.
+    files: Pool,
+}
+
+/// The health and the load of a backend.
+#[derive(Debug, Default)]
+struct State {
+    breaker: Breaker,
+    pauses: Pauses,
+    in_flight: u32,
+    /// Until then it does not get `prompt_cache_retention`.
+    no_retention_until: Micros,
+}
+
+impl LiveBackend {
+    /// `before` is the same backend in the configuration before.
+    pub(super) fn new(
+        backend: &Arc<Backend>,
+        http: HttpClient,
+        before: Option<&Self>,
+        clock: &Arc<dyn Clock>,
+        shared: &Arc<Shared>,
+    ) -> Self {
+        Self {
+            backend: Arc::clone(backend),
+            http,
+            keys: KeyRing::new(&backend.keys),
+            state: before.map_or_else(Arc::default, |before| Arc::clone(&before.state)),
+            clock: Arc::clone(clock),
+            shared: Arc::clone(shared),
+        }
+    }
+
+    /// Its settings.
+    pub(crate) fn backend(&self) -> &Arc<Backend> {
+        &self.backend
+    }
+
+    /// The number of its name and address.
+    pub(crate) fn id(&self) -> u64 {
+        self.backend.id
+    }
+
+    /// `upstream/backend`, or the name of both.
+    pub(crate) fn label(&self) -> &str {
+        &self.backend.label
+    }
+
+    /// Its client.
+    pub(crate) fn http(&self) -> &HttpClient {
+        &self.http
+    }
+
+    /// Its keys.
+    pub(crate) fn keys(&self) -> &KeyRing {
+        &self.keys
+    }
+
+    /// Reads the files of its keys again.
+    pub(crate) async fn read_keys_again(&self) {
+        if self.keys.has_files() {
+            self.keys.read_again(&self.shared.files, self.label()).await;
+        }
+    }
+
+    /// The mask of its keys and hosts.
+    pub(crate) fn mask(&self) -> SecretMask {
+        SecretMask::new(self.keys.secrets(), &self.backend)
+    }
+
+    /// Returns whether it takes requests, also a first one that tries it.
+    pub(crate) fn is_available(&self) -> bool {
+        let now = self.clock.now();
+        !matches!(self.state().breaker.health(now), Health::Away(_))
+            && self.keys.rest(now).is_none()
+    }
+
+    /// Returns whether requests to it get `prompt_cache_retention`.
+    pub(crate) fn takes_retention(&self) -> bool {
+        let now = self.clock.now();
+        self.backend.prompt_cache_retention && self.state().no_retention_until <= now
+    }
+
+    /// Notes that it refuses `prompt_cache_retention`.
+    pub(crate) fn refuses_retention(&self) {
+        let until = self.clock.now().saturating_add(RETENTION_PAUSE);
+        self.state().no_retention_until = until;
+        tracing::warn!(
+            "backend {} refuses the member prompt_cache_retention: it does not get it for {} s; \
+             `prompt_cache_retention = false` in its settings turns it off",
+            self.label(),
+            RETENTION_PAUSE / 1_000_000
+        );
+    }
+
+    /// Keeps requests for a model away for as long as the backend asks.
+    pub(crate) fn pause(&self, model: &str, asked: Option<Duration>) {
+        let time = self.state().pauses.begin(model, asked, self.clock.now());
+        tracing::info!(
+            "backend {} gets no requests for {model} for {:.1} s",
+            self.label(),
+            time.as_secs_f64()
+        );
+    }
+
+    /// The result of a probe.
+    pub(super) fn probed(&self, problem: Option<&str>, interval: Duration) {
+        let now = self.clock.now();
+        let opened = self.state().breaker.probed(problem.is_none(), interval, now);
+        if opened && let Some(problem) = problem {
+            tracing::warn!(
+                "backend {} is put aside: its health check failed: {problem}",
+                self.label()
+            );
+        }
+    }
+
+    /// It as a candidate for a request to a model.
+    pub(super) fn candidate(&self, model: &str, now: Micros) -> Candidate<'_> {
+        let Backend { name, weight, priority, max_concurrency, .. } = &*self.backend;
+        let state = self.state();
+        let pause = state.pauses.of(model, now);
+        let away = pause.max(self.keys.rest(now));
+        let health = match (state.breaker.health(now), away) {
+            (Health::Away(until), away) => Health::Away(until.max(away.unwrap_or_default())),
+            (_, Some(until)) => Health::Away(until),
+            (health, None) => health,
+        };
+        Candidate {
+            name,
+            weight: *weight,
+            priority: *priority,
+            in_flight: state.in_flight,
+            max_concurrency: *max_concurrency,
+            health,
+        }
+    }
+
+    /// Takes a place. `None` if another request has taken the last one or the trial, unless `is_forced`.
+    pub(super) fn begin(&self, is_forced: bool, now: Micros) -> Option<Pass> {
+        let mut state = self.state();
+        let is_full = self.backend.max_concurrency.is_some_and(|most| state.in_flight >= most);
+        let is_away = matches!(state.breaker.health(now), Health::Away(_));
+        if is_full || (is_away && !is_forced) {
+            return None;
+        }
+        state.in_flight += 1;
+        Some(state.breaker.begin(now))
+    }
+
+    /// Gives a place back.
+    pub(super) fn end(&self) {
+        let mut state = self.state();
+        state.in_flight = state.in_flight.saturating_sub(1);
+        drop(state);
+        if self.backend.max_concurrency.is_some() {
+            self.shared.freed.notify_waiters();
+        }
+    }
+
+    pub(super) fn succeeded(&self, pass: Pass, model: &str) {
+        let mut state = self.state();
+        state.pauses.end(model);
+        let closed = state.breaker.succeed(pass);
+        drop(state);
+        if closed {
+            tracing::info!("backend {} takes requests again", self.label());
+        }
+    }
+
+    pub(super) fn failed(&self, pass: Pass, cause: &str) {
+        let now = self.clock.now();
+        let opened = self.state().breaker.fail(pass, now);
+        if let Some(time) = opened {
+            let seconds = time.as_secs();
+            tracing::warn!("backend {} is put aside for {seconds} s: {cause}", self.label());
+        }
+    }
+
+    pub(super) fn abandoned(&self, pass: Pass) {
+        let now = self.clock.now();
+        self.state().breaker.abandon(pass, now);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,396 @@
+//! Sends a request to a backend of its upstream, and to further ones as long as that is safe: nothing has reached the
+//! client, and no backend can have begun what must not happen twice. It knows neither limits nor callers.
+//!
+//! Always safe: the backend could not be reached, or the connection ended before the request was sent; it answered 429,
+//! 503 or 529, which say that it did not begin; it refused our key. Safe for requests that only read and for those that a
+//! model answers ([`Repeat::Unanswered`]): the connection ended without an answer, or a server in between answered 502 or
+//! 504. A silence is never repeated: it has used up the time.
+
+mod errors;
+
+pub(crate) use errors::whole;
+
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+
+use bytes::Bytes;
+use http_client::retry;
+use hyper::http::response;
+use hyper::{HeaderMap, Method, Response, StatusCode};
+use ratelimit::RequestId;
+use tokio::time::Instant;
+
+use crate::account::request_id;
+use crate::backends::{Lease, LiveBackend, PickedKey, Query};
+use crate::metrics::{FailedAt, OfBackend};
+use crate::state::Gateway;
+use crate::traces::{Span, TraceContext};
+use crate::upstream::{self, DecodedBody, Failure, OutBody, Outgoing};
+use gateway_policy::error::ApiError;
+
+/// The code of the error when all backends are full.
+pub(crate) const BUSY: &str = "upstream_busy";
+
+/// A request to an upstream.
+pub(crate) struct Forward<'a> {
+    /// Where it may go.
+    pub(crate) query: Query<'a>,
+    /// The method.
+    pub(crate) method: Method,
+    /// The client's path and query, `/v1/…`.
+    pub(crate) path: &'a str,
+    /// The client's headers, filtered by [`upstream::for_upstream`].
+    pub(crate) headers: HeaderMap,
+    /// The body.
+    pub(crate) body: Content<'a>,
+    /// The attempts that are repeated.
+    pub(crate) repeat: Repeat,
+}
+
+/// The body of a request to an upstream.
+pub(crate) enum Content<'a> {
+    /// The same for all backends.
+    Fixed(OutBody),
+    /// With the member `prompt_cache_retention`, which the gateway adds, or without it.
+    Edited(&'a (dyn Fn(bool) -> OutBody + Send + Sync)),
+}
+
+/// The attempts that are repeated at another backend, by how far they came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Repeat {
+    /// The backend has not begun with it.
+    Unsent,
+    /// It has not answered.
+    Unanswered,
+}
+
+/// A successful response that has started.
+pub(crate) struct Arrived {
+    pub(crate) head: response::Parts,
+    pub(crate) body: DecodedBody,
+    /// The first piece of the body.
+    pub(crate) first: Option<Bytes>,
+    /// The place at the backend that answers.
+    pub(crate) lease: Lease,
+}
+
+/// No backend served the request.
+pub(crate) struct Refused {
+    /// The error for the client.
+    pub(crate) error: ApiError,
+    /// The cause, for the log.
+    pub(crate) cause: String,
+    /// True if a backend answered.
+    is_answer: bool,
+}
+
+/// The answer to an attempt, or its failure.
+pub(crate) type Sent = Result<(Response<DecodedBody>, Option<Bytes>), Failure>;
+
+/// Sends a request. `trace` is the context of the request; `noted` learns of each backend before it gets the request.
+///
+/// # Errors
+/// No backend served it: the error is that of the last one that answered, else of the last one that was tried.
+pub(crate) async fn dispatch(
+    gateway: &Gateway,
+    forward: &Forward<'_>,
+    (request, trace): (RequestId, Option<&TraceContext>),
+    noted: &mut (dyn FnMut(&Arc<LiveBackend>) + Send),
+) -> Result<Arrived, Refused> {
+    let mut run = Run {
+        gateway,
+        forward,
+        request,
+        trace,
+        deadline: Instant::now() + forward.query.upstream.timeout,
+        forbidden: Vec::new(),
+    };
+    let mut tried = Vec::new();
+    let mut last: Option<Refused> = None;
+    loop {
+        let Ok(lease) = gateway.backends.lease(forward.query, &tried).await else {
+            return Err(last.unwrap_or_else(|| busy(forward)));
+        };
+        let live = Arc::clone(lease.live());
+        let Some(body) = forward.body.next(live.takes_retention()) else {
+            return Err(last.unwrap_or_else(|| busy(forward)));
+        };
+        if let Some(last) = &last {
+            let request = request_id(request);
+            tracing::info!(%request, "sent to backend {} instead: {}", live.label(), last.cause);
+        }
+        tried.push(live.id());
+        noted(&live);
+        match run.at_backend(lease, body).await {
+            Ok(arrived) => {
+                run.pause_forbidden(&arrived);
+                return Ok(arrived);
+            }
+            Err((refused, next)) => {
+                let is_better = |last: &Refused| last.is_answer && !refused.is_answer;
+                last = Some(last.filter(is_better).unwrap_or(refused));
+                if next == Next::Stop || Instant::now() >= run.deadline {
+                    return Err(last.unwrap_or_else(|| busy(forward)));
+                }
+            }
+        }
+    }
+}
+
+/// One attempt at a backend, which is measured and traced.
+pub(crate) async fn attempt(
+    gateway: &Gateway,
+    live: &LiveBackend,
+    mut outgoing: Outgoing<'_>,
+    patience: Duration,
+    trace: Option<&TraceContext>,
+) -> Sent {
+    let context = trace.map(|trace| trace.child(&*gateway.random));
+    if let Some(context) = &context {
+        context.inject(&mut outgoing.headers);
+    }
+    let began = gateway.clock.now();
+    let sent = upstream::send(live.http(), outgoing, patience).await;
+    let ended = gateway.clock.now();
+    if let Some(context) = context {
+        gateway.traces.record(Span {
+            context,
+            name: format!("upstream {}", live.label()),
+            is_upstream: true,
+            began,
+            ended,
+            status: sent.as_ref().map_or(0, |(response, _)| response.status().as_u16()),
+            attributes: vec![("upstream", live.label().to_owned())],
+        });
+    }
+    let took = Duration::from_micros(ended.saturating_sub(began)).as_secs_f64();
+    let backend = live.label().to_owned();
+    gateway.metrics.upstream_seconds.get_or_create(&OfBackend { backend }).observe(took);
+    sent
+}
+
+/// Counts a failure of a backend.
+pub(crate) fn count_failure(gateway: &Gateway, live: &LiveBackend, reason: &'static str) {
+    let label = FailedAt { backend: live.label().to_owned(), reason };
+    gateway.metrics.upstream_failures.get_or_create(&label).inc();
+}
+
+/// The request after a failed attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    /// Another backend may serve it.
+    Another,
+    /// It has failed.
+    Stop,
+}
+
+struct Run<'a> {
+    gateway: &'a Gateway,
+    forward: &'a Forward<'a>,
+    request: RequestId,
+    trace: Option<&'a TraceContext>,
+    /// No attempt begins after it, nor lasts longer.
+    deadline: Instant,
+    /// Backends that answered 403, which is about their account if another one serves the request.
+    forbidden: Vec<Arc<LiveBackend>>,
+}
+
+impl Run<'_> {
+    /// Sends the request to one backend: again with another key if one is refused, and once more without
+    /// `prompt_cache_retention` if that is refused.
+    async fn at_backend(
+        &mut self,
+        mut lease: Lease,
+        mut body: OutBody,
+    ) -> Result<Arrived, (Refused, Next)> {
+        let live = Arc::clone(lease.live());
+        let mut retention = live.takes_retention();
+        let mut refused: Vec<PickedKey> = Vec::new();
+        let mut key = live.keys().pick(&refused, self.gateway.clock.now());
+        loop {
+            let sent = self.attempt(&live, key.as_ref(), body).await;
+            let (response, first) = match sent {
+                Ok(sent) => sent,
+                Err(failure) => return Err(self.failed(&mut lease, &failure)),
+            };
+            let status = response.status();
+            if status.is_success() && errors::is_usable(&response) {
+                lease.began();
+                self.put_aside(&live, &refused);
+                let (head, body) = response.into_parts();
+                return Ok(Arrived { head, body, first, lease });
+            }
+            let answer = errors::read(&live, response, first).await;
+            let is_refused = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+            if is_refused && let Some(tried) = key.take() {
+                if status == StatusCode::UNAUTHORIZED {
+                    self.refuse_key(&live, &tried).await;
+                }
+                refused.push(tried);
+                let next = live.keys().pick(&refused, self.gateway.clock.now());
+                if let (Some(next), Some(again)) = (next, self.forward.body.next(retention)) {
+                    (key, body) = (Some(next), again);
+                    continue;
+                }
+            }
+            if retention && self.forward.body.adds_retention() && answer.names_retention() {
+                live.refuses_retention();
+                retention = false;
+                if let Some(again) = self.forward.body.next(retention) {
+                    body = again;
+                    continue;
+                }
+            }
+            return Err(self.answered(&mut lease, answer));
+        }
+    }
+
+    async fn attempt(&self, live: &LiveBackend, key: Option<&PickedKey>, body: OutBody) -> Sent {
+        let backend = live.backend();
+        let Some(base) = backend.base_in(self.forward.query.region) else {
+            return Err(Failure::Unreachable("it has no address in the region".to_owned()));
+        };
+        let outgoing = Outgoing {
+            base,
+            key: (key.map(PickedKey::reveal), backend.key_header),
+            method: self.forward.method.clone(),
+            path: self.forward.path,
+            headers: self.forward.headers.clone(),
+            body,
+        };
+        let patience = self.deadline.saturating_duration_since(Instant::now());
+        attempt(self.gateway, live, outgoing, patience, self.trace).await
+    }
+
+    /// No answer came.
+    fn failed(&self, lease: &mut Lease, failure: &Failure) -> (Refused, Next) {
+        let live = Arc::clone(lease.live());
+        let shown = live.mask().replace(failure.to_string().as_bytes());
+        let cause = String::from_utf8_lossy(&shown).into_owned();
+        let (reason, next) = match failure {
+            Failure::Unreachable(_) => (Some("unreachable"), Next::Another),
+            Failure::Unsent(_) => (Some("cut"), Next::Another),
+            Failure::Cut(_) => (Some("cut"), self.if_unanswered()),
+            Failure::Silent => (Some("timeout"), Next::Stop),
+            Failure::Strange(..) | Failure::Coding(_) => {
+                count_failure(self.gateway, &live, "invalid");
+                (None, Next::Stop)
+            }
+            // The fault of the client.
+            Failure::Unsendable(_)
+            | Failure::Client(_)
+            | Failure::ClientTooSlow
+            | Failure::ClientTooLarge => (None, Next::Stop),
+        };
+        if let Some(reason) = reason {
+            count_failure(self.gateway, &live, reason);
+            lease.failed(&cause);
+        }
+        (Refused { error: failure.for_client(), cause, is_answer: false }, next)
+    }
+
+    /// An answer came that is none for the client, or an error.
+    fn answered(&mut self, lease: &mut Lease, answer: errors::Answer) -> (Refused, Next) {
+        let live = Arc::clone(lease.live());
+        let (status, model) = (answer.status, self.forward.query.model);
+        let asked = || {
+            let now = UNIX_EPOCH + Duration::from_micros(self.gateway.clock.now());
+            retry::requested_wait(now, |name| answer.headers.get(name)?.to_str().ok())
+        };
+        let (reason, next) = match status.as_u16() {
+            429 => {
+                lease.succeeded();
+                live.pause(model, asked());
+                (Some("rate_limited"), Next::Another)
+            }
+            503 | 529 => {
+                match asked() {
+                    Some(wait) => {
+                        lease.succeeded();
+                        live.pause(model, Some(wait));
+                    }
+                    None => lease.failed(&answer.cause),
+                }
+                (Some("overloaded"), Next::Another)
+            }
+            502 | 504 => {
+                lease.failed(&answer.cause);
+                (Some("server_error"), self.if_unanswered())
+            }
+            500.. => {
+                lease.failed(&answer.cause);
+                (Some("server_error"), Next::Stop)
+            }
+            401 => {
+                lease.succeeded();
+                (Some("key_refused"), Next::Another)
+            }
+            403 => {
+                lease.succeeded();
+                self.forbidden.push(Arc::clone(&live));
+                (Some("key_refused"), Next::Another)
+            }
+            _ => {
+                lease.succeeded();
+                ((!answer.is_error).then_some("invalid"), Next::Stop)
+            }
+        };
+        if let Some(reason) = reason {
+            count_failure(self.gateway, &live, reason);
+        }
+        (Refused { error: answer.error, cause: answer.cause, is_answer: answer.is_error }, next)
+    }
+
+    fn if_unanswered(&self) -> Next {
+        match self.forward.repeat {
+            Repeat::Unanswered => Next::Another,
+            Repeat::Unsent => Next::Stop,
+        }
+    }
+
+    /// Puts keys aside that a backend refused, when it has accepted another one for the same request.
+    fn put_aside(&self, live: &LiveBackend, refused: &[PickedKey]) {
+        for key in refused {
+            if let Some(name) = live.keys().put_aside(key, self.gateway.clock.now()) {
+                let request = request_id(self.request);
+                tracing::warn!(%request, "backend {} refuses the key {name}: it is put aside", live.label());
+            }
+        }
+    }
+
+    /// Puts an invalid key aside, and reads files again: it may have been replaced.
+    async fn refuse_key(&self, live: &LiveBackend, key: &PickedKey) {
+        self.put_aside(live, std::slice::from_ref(key));
+        live.read_keys_again().await;
+    }
+
+    /// Backends that forbid a model to our account get no requests for it for a while, since another one serves it.
+    fn pause_forbidden(&self, arrived: &Arrived) {
+        for live in self.forbidden.iter().filter(|live| live.id() != arrived.lease.live().id()) {
+            live.pause(self.forward.query.model, Some(Duration::MAX));
+        }
+    }
+}
+
+impl Content<'_> {
+    /// The body for the next attempt; `None` if it cannot be sent again.
+    fn next(&self, retention: bool) -> Option<OutBody> {
+        match self {
+            Self::Fixed(body) => body.again(),
+            Self::Edited(edited) => Some(edited(retention)),
+        }
+    }
+
+    fn adds_retention(&self) -> bool {
+        matches!(self, Self::Edited(_))
+    }
+}
+
+/// 503 `upstream_busy`.
+fn busy(forward: &Forward<'_>) -> Refused {
+    let message = "All model servers are busy with as many requests as they take. Please try again in a moment.";
+    let error = ApiError::new(StatusCode::SERVICE_UNAVAILABLE, BUSY, message)
+        .header(hyper::header::RETRY_AFTER, hyper::header::HeaderValue::from_static("1"));
+    let cause = format!("no backend of {} has room", forward.query.upstream.name);
+    Refused { error, cause, is_answer: false }
+}
