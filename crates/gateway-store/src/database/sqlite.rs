@@ -71,7 +71,7 @@ impl Sqlite {
         }
         let path = file.to_owned();
         let migrated = tokio::task::spawn_blocking(move || {
-            make_private(&path).map_err(|error| Error::failed(error.to_string()).at(&path))?;
+            make_private(&path).map_err(|error| Error::unavailable(error.to_string()).at(&path))?;
             migrations::sqlite(&mut connect(&path)?)
         });
         migrated.await.map_err(|error| Error::new(ErrorKind::Failed).caused_by(error))??;

@@ -89,7 +89,7 @@ async fn requests_are_tried_where_no_backend_is_available() {
 async fn a_backend_with_too_many_requests_for_a_model_rests_for_as_long_as_it_asks() {
     let (a, b) = (Upstream::start().await, Upstream::start().await);
     let listed = [("a", &a, ""), ("b", &b, "priority = 1")];
-    let gateway = TestGateway::start(&several("", &listed, "[models.small]\n")).await;
+    let gateway = TestGateway::start(&several("", &listed, "[models.small]\nfree = true\n")).await;
     let tenant = gateway.tenant("free").await;
     a.script([Script::error(429, &error("busy")).header("retry-after", "7")]);
     let counts = || (a.count(), b.count());

@@ -43,7 +43,8 @@ pub(super) async fn two(settings: &str) -> Two {
 
 pub(super) async fn two_of(a: Upstream, b: Upstream, settings: &str) -> Two {
     let listed = [("a", &a, ""), ("b", &b, "priority = 1")];
-    let gateway = TestGateway::start(&several(settings, &listed, "")).await;
+    let searches = "[defaults]\ntool_calls = { file_search = \"free\" }\n";
+    let gateway = TestGateway::start(&several(settings, &listed, searches)).await;
     let tenant = gateway.tenant("free").await;
     Two { gateway, tenant, a, b }
 }
@@ -142,8 +143,13 @@ async fn only_what_is_safe_is_repeated() {
     let chat = || (CHAT, chat_with(json!({})));
     let background = || ("/v1/responses", json!({ "model": "big", "background": true }));
     let store = || ("/v1/vector_stores", json!({ "name": "x" }));
-    let kept =
-        || ("/v1/messages", json!({ "model": "big", "max_tokens": 5, "thread": { "id": "t" } }));
+    let kept = || {
+        let messages = json!([{ "role": "user", "content": "x" }]);
+        let thread = json!({ "id": "t" });
+        let body =
+            json!({ "model": "big", "max_tokens": 5, "messages": messages, "thread": thread });
+        ("/v1/messages", body)
+    };
     let on = "";
     let off = "retry_unanswered = false";
     for (settings, (path, body), script, client, repeated) in [
