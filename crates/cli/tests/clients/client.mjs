@@ -92,7 +92,7 @@ await check("turns", "stream", async () => {
 await check("threads", "go on", async () => {
   equal((await made.thread.run("more")).finalResponse, "more");
   const { id } = made.thread;
-  const again = codex().resumeThread(id, { model: "echo", workingDirectory: work });
+  const again = codex().resumeThread(id, { model: "echo", workingDirectory: work, skipGitRepoCheck: true });
   const events = await streamed(again, "again");
   equal(events[0], { type: "thread.started", thread_id: id });
   const usage = events.at(-1).usage;
@@ -196,14 +196,14 @@ await check("input", "images, in a new thread and in a stored one", async () => 
   const seen = says("Seen.", { expect: { contains: ["input_image", "data:image/png;base64,"] } });
   const turn = await start({ model: script(seen) }).run([{ type: "text", text: "look" }, image]);
   equal(turn.finalResponse, "Seen.");
-  const stored = codex().resumeThread(made.thread.id, { model: script(seen), workingDirectory: work });
+  const stored = codex().resumeThread(made.thread.id, { model: script(seen), workingDirectory: work, skipGitRepoCheck: true });
   equal((await stored.run([{ type: "text", text: "look again" }, image])).finalResponse, "Seen.");
 });
 
 await check("ends", "a failure", async () => {
   const refusal = { steps: [{ error: { status: 400, code: "x", message: "no such thing" } }] };
   await assert.rejects(start({ model: script(refusal) }).run("fail"), /no such thing/);
-  const stored = codex().resumeThread("nothing", { model: "echo", workingDirectory: work });
+  const stored = codex().resumeThread("nothing", { model: "echo", workingDirectory: work, skipGitRepoCheck: true });
   await assert.rejects(stored.run("x"), /thread not found/);
 });
 
