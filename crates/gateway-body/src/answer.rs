@@ -188,11 +188,13 @@ impl Reader {
             let text = coming.output_eighths + coming.delta_eighths;
             seen.output_eighths += text;
             seen.eighths_after_usage += text;
-            let reported = coming.usage.filter(Draft::tells_output);
-            if let Some(usage) = reported.and_then(|usage| usage.finish().ok().flatten())
-                && !self.is_events()
+            if let Some(reported) = coming.usage.filter(|_| !self.is_events())
+                && let Ok(usage) = reported.finish()
             {
-                (seen.usage, seen.eighths_after_usage) = (Some(usage), 0);
+                seen.usage = usage;
+                if reported.tells_output() {
+                    seen.eighths_after_usage = 0;
+                }
             }
         }
         if seen.usage.is_none() {

@@ -482,6 +482,18 @@ proptest! {
     }
 }
 
+/// An input without an output is a usage, too, and the text after it counts.
+#[test]
+fn a_usage_without_an_output_is_known_before_the_end() {
+    for (body, expected) in [
+        (r#"{"choices":[],"usage":{}}  {"input_tokens":5]"#, (usage(5, 0, 0), 0)),
+        (r#"{"choices":[{"text":"four"}],"usage":{"prompt_tokens":5},"#, (usage(5, 0, 0), 8)),
+    ] {
+        let seen = outcome(Reader::json, body.as_bytes());
+        assert_eq!((seen.usage, seen.eighths_after_usage), expected, "{body}");
+    }
+}
+
 /// Servers that report the usage so far with their events: only while there is more to come.
 #[test]
 fn the_usage_so_far_is_known_until_the_answer_is_complete() {
