@@ -69,10 +69,10 @@ test("a program for musl is taken where there is none for glibc", async (context
   const folder = folderOf(context);
   const found = await installed(folder);
   setEnvironment(context, { PATH: join(folder, "path"), AGENTD_PATH: "" });
-  const [glibc, musl] = ["", "-musl"].map((it) => join(folder, `node_modules/${PLATFORM}${it}/bin/agentd`));
-  assert.equal(found(put(musl)), musl);
+  const program = (library: string) => join(folder, `node_modules/${PLATFORM}${library}/bin/agentd`);
+  const musl = put(program("-musl"));
   assert.equal(found(), musl);
-  put(glibc);
+  const glibc = put(program(""));
   assert.equal(found(), glibc);
 });
 
