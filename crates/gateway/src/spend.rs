@@ -189,6 +189,12 @@ impl Spend {
         Ok(true)
     }
 
+    /// A guard to hold from the moment when an answer is kept in the store until its reservation is handed over: no meter is
+    /// set from the store meanwhile by the settlement of another one.
+    pub(crate) async fn keeping(&self) -> tokio::sync::RwLockReadGuard<'_, ()> {
+        self.settling.read().await
+    }
+
     /// Checks the soft limits of a caller whose request cost this much. Never waits: the check runs
     /// in a task of its own.
     pub(crate) fn settled(self: &Arc<Self>, caller: &Arc<Caller>, cost: u64) {

@@ -40,10 +40,18 @@ async fn stored(mut account: Account, status: u16, outcome: Outcome) {
     account.may_be_kept();
     let mut pause = RETRY.0;
     let cause = loop {
-        match later_answers::keep(&gateway.database, &answer).await {
-            Ok(true) => return account.hand_over(status),
+        // Until it is handed over, meters that are set from the store would count its money twice.
+        let turn = gateway.spend.keeping().await;
+        let kept = later_answers::keep(&gateway.database, &answer).await;
+        match kept {
+            Ok(true) => {
+                account.hand_over(status);
+                drop(turn);
+                return;
+            }
             Ok(false) => break "an answer with this id is open already".to_owned(),
             Err(error) if error.is_unavailable() => {
+                drop(turn);
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(RETRY.1);
             }
