@@ -105,7 +105,7 @@ async fn a_backend_with_too_many_requests_for_a_model_rests_for_as_long_as_it_as
     assert_eq!((gateway.chat(&tenant).await.status.as_u16(), counts()), (200, (3, 2)));
     let line = "gateway_upstream_failures_total{backend=\"main/a\",reason=\"rate_limited\"}";
     assert_eq!(gateway.metric(line).await, 1);
-    // A wait of a day is asked for in vain: after a minute, one request finds out.
+    // No backend rests longer than a minute, even if it asks for a day: then one request tries it.
     a.script([Script::error(429, &error("busy")).header("retry-after", "86400")]);
     assert_eq!(gateway.chat(&tenant).await.status, 200);
     gateway.clock.advance(60 * SECOND);
