@@ -169,8 +169,7 @@ test("a thread is not busy with a turn that ended during a loss", within, async 
   const turn = await other.turn("go");
   for await (const { method } of events) if (method === "turn/started") break;
   await assert.rejects(thread.turn("again", { onBusy: "error" }), ThreadBusy);
-  gate.refuse(true);
-  gate.cut();
+  await gate.lose();
   await turn.interrupt();
   await assert.rejects(turn.result(), /TurnInterrupted/);
   gate.refuse(false);

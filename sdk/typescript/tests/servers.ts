@@ -131,6 +131,13 @@ export async function proxy(context: TestContext, behind: string | number) {
   return {
     address: `ws://127.0.0.1:${port}`,
     cut: () => open.forEach((it) => it.destroy()),
+    /** Cuts, refuses connections from now on, and waits for the first: then the client has noticed its loss. */
+    lose: async () => {
+      isClosed = true;
+      const attempt = once(server, "connection");
+      open.forEach((it) => it.destroy());
+      await attempt;
+    },
     refuse: (refuses: boolean) => (isClosed = refuses),
     connections: () => connections,
   };

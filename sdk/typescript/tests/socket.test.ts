@@ -59,8 +59,8 @@ test("a stream goes on after losses, with nothing lost or doubled", within, asyn
   assert.deepEqual(result.items.map((it) => it.type), ["userMessage", "agentMessage"]);
   assert.ok(gate.connections() >= 4, `${gate.connections()} connections`);
   // A thread that nobody followed is subscribed to when its next turn starts.
-  gate.cut();
-  await sleep(50);
+  await gate.lose();
+  gate.refuse(false);
   assert.equal((await thread.run("more")).text, "Next");
 });
 
@@ -138,8 +138,7 @@ test("a turn that was rolled back during a loss ends", within, async (context) =
   const turn = await thread.turn("go");
   for await (const text of turn.text()) if (text) break;
   const same = await other.resume(thread.id);
-  gate.refuse(true);
-  gate.cut();
+  await gate.lose();
   await other.request("turn/interrupt", { threadId: thread.id, turnId: turn.id });
   await same.rollback(1);
   const ended = assert.rejects(turn.result(), /ConnectionLost: the turn is no longer part of its thread/);
@@ -155,9 +154,7 @@ test("a server that does not come back is given up", within, async (context) => 
   const options = { address: gate.address, offline: true, model: home.model, reconnectTimeout: 500 };
   const agent = await started(context, options);
   const turn = await (await agent.thread({ cwd: home.cwd })).turn("go");
-  gate.refuse(true);
-  gate.cut();
-  await sleep(50);
+  await gate.lose();
   const waits = [turn.result(), agent.request("thread/list")].map((it) => assert.rejects(it, /it was not made again/));
   await Promise.all(waits);
 });
@@ -244,8 +241,7 @@ test("a turn waits for a dropped one that ended during a loss", within, async (c
   const turn = await thread.turn("go");
   for await (const text of turn.text()) if (text) break;
   const waiting = thread.run("next");
-  gate.refuse(true);
-  gate.cut();
+  await gate.lose();
   await other.resume(thread.id);
   await other.request("turn/interrupt", { threadId: thread.id, turnId: turn.id });
   gate.refuse(false);
