@@ -1,6 +1,7 @@
 //! The backends of all upstreams while the gateway runs: which one serves a request, and what is known of their
 //! health. It outlives a reload for backends that stay. It sends nothing but probes.
 
+mod clients;
 mod keys;
 mod lease;
 mod live;
@@ -15,8 +16,9 @@ use arc_swap::ArcSwap;
 use gateway_policy::backends::{Choice, Order, choose};
 use gateway_policy::environment::{Clock, Random};
 use gateway_policy::settings::{Backend, Settings, Upstream};
-use http_client::{HttpClient, NetworkError};
+use http_client::NetworkError;
 
+use clients::Clients;
 pub(crate) use keys::PickedKey;
 pub(crate) use lease::Lease;
 pub(crate) use live::LiveBackend;
@@ -34,7 +36,7 @@ const MAX_WAITING: usize = 1024;
 pub(crate) struct Backends {
     known: ArcSwap<Known>,
     /// Clients by the fingerprint of their network.
-    clients: Mutex<HashMap<u64, HttpClient>>,
+    clients: Mutex<HashMap<u64, Clients>>,
     shared: Arc<Shared>,
     waiting: AtomicUsize,
     clock: Arc<dyn Clock>,
@@ -114,10 +116,12 @@ impl Backends {
             let network = &backend.network;
             let known = in_use.get(&network.fingerprint).or(clients.get(&network.fingerprint));
             let http = match known {
-                Some(http) => HttpClient::clone(http),
-                None => network
-                    .network
-                    .client(&network.files, &upstream::pool(network.connect_timeout))?,
+                Some(http) => Clients::clone(http),
+                None => Clients::new(
+                    network
+                        .network
+                        .client(&network.files, &upstream::pool(network.connect_timeout))?,
+                ),
             };
             in_use.insert(network.fingerprint, http.clone());
             let before = old.by_id.get(&backend.id).map(|live| &**live);

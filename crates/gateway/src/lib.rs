@@ -44,8 +44,10 @@ mod trace_export;
 mod traces;
 mod upstream;
 mod webhook;
+mod workers;
 
 pub use open::OpenError;
 pub use operator_keys::create_key;
 pub use serve::{Ending, serve};
 pub use state::Gateway;
+pub use workers::Workers;

@@ -3,6 +3,7 @@
 
 use std::error::Error;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -25,9 +26,30 @@ type BoxBody = UnsyncBoxBody<Bytes, BoxError>;
 /// It has one type of body, so that HTTP is compiled here and nowhere else: hyper's client is generic over
 /// it, and every crate that sent a request had a copy of both versions of the protocol.
 #[derive(Clone, Debug)]
-pub struct HttpClient(Client<HttpsConnector<Connector>, BoxBody>);
+pub struct HttpClient {
+    pool: Client<HttpsConnector<Connector>, BoxBody>,
+    /// What the pool was made from.
+    source: Arc<(HttpsConnector<Connector>, PoolOptions)>,
+}
 
 impl HttpClient {
+    fn new(source: Arc<(HttpsConnector<Connector>, PoolOptions)>) -> Self {
+        let (connector, options) = &*source;
+        let pool = Client::builder(TokioExecutor::new())
+            .http2_only(options.versions == HttpVersions::Http2)
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(options.idle_timeout)
+            .pool_max_idle_per_host(options.max_idle_per_host)
+            .build(connector.clone());
+        Self { pool, source }
+    }
+
+    /// A client with the same settings that shares no connections with this one.
+    #[must_use]
+    pub fn with_own_connections(&self) -> Self {
+        Self::new(Arc::clone(&self.source))
+    }
+
     /// Sends a request.
     ///
     /// # Errors
@@ -40,7 +62,7 @@ impl HttpClient {
     }
 
     fn send(&self, request: Request<BoxBody>) -> ResponseFuture {
-        self.0.request(request)
+        self.pool.request(request)
     }
 }
 
@@ -87,13 +109,7 @@ pub(crate) fn client(
         HttpVersions::Http1 => connector.enable_http1().wrap_connector(tcp),
         HttpVersions::Http2 => connector.enable_http2().wrap_connector(tcp),
     };
-    let client = Client::builder(TokioExecutor::new())
-        .http2_only(options.versions == HttpVersions::Http2)
-        .pool_timer(TokioTimer::new())
-        .pool_idle_timeout(options.idle_timeout)
-        .pool_max_idle_per_host(options.max_idle_per_host)
-        .build(connector);
-    HttpClient(client)
+    HttpClient::new(Arc::new((connector, *options)))
 }
 
 /// An error and its sources as `a: b: c`, without sources that the text already contains.

@@ -48,16 +48,18 @@ enum Action {
     CreateKey(create_key::Arguments),
 }
 
-/// A thread for each processor that this process may use; on a single one nothing is handed from
-/// thread to thread.
+/// What belongs to no connection runs on one thread; connections have theirs: [`workers`].
 pub(crate) fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    match processors {
-        1 => tokio::runtime::Builder::new_current_thread().enable_all().build(),
-        _ => tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(processors)
-            .enable_all()
-            .build(),
+    tokio::runtime::Builder::new_current_thread().enable_all().build()
+}
+
+/// A thread for each processor that this process may use; with a single one there is nothing to share, and connections
+/// are served where all else runs.
+fn workers() -> anyhow::Result<gateway::Workers> {
+    match std::thread::available_parallelism().map_or(1, usize::from) {
+        1 => Ok(gateway::Workers::none()),
+        processors => gateway::Workers::start(processors)
+            .context("the threads that serve connections cannot be started"),
     }
 }
 
@@ -127,9 +129,12 @@ pub(crate) async fn run(
             std::future::pending::<()>().await;
         }
     };
-    let ending = gateway::serve(Arc::clone(&gateway), listener, stop).await?;
+    let workers = Arc::new(workers()?);
+    let ending = gateway::serve(Arc::clone(&gateway), listener, Arc::clone(&workers), stop).await?;
     reloading.abort();
     gateway.close().await;
+    // Only now: connections to the store may belong to them.
+    drop(workers);
     if ending == gateway::Ending::Cut {
         eprint(format_args!("agentd: some requests were cut off by the shutdown"));
     }

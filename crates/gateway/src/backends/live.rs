@@ -11,6 +11,7 @@ use http_client::HttpClient;
 use ratelimit::Micros;
 use tokio::sync::Notify;
 
+use super::clients::Clients;
 use super::keys::KeyRing;
 use crate::upstream::SecretMask;
 
@@ -20,7 +21,7 @@ const RETENTION_PAUSE: Micros = 600_000_000;
 /// A backend while the gateway runs.
 pub(crate) struct LiveBackend {
     backend: Arc<Backend>,
-    http: HttpClient,
+    http: Clients,
     keys: KeyRing,
     state: Arc<Mutex<State>>,
     clock: Arc<dyn Clock>,
@@ -50,7 +51,7 @@ impl LiveBackend {
     /// `before` is the same backend in the configuration before.
     pub(super) fn new(
         backend: &Arc<Backend>,
-        http: HttpClient,
+        http: Clients,
         before: Option<&Self>,
         clock: &Arc<dyn Clock>,
         shared: &Arc<Shared>,
@@ -80,9 +81,9 @@ impl LiveBackend {
         &self.backend.label
     }
 
-    /// Its client.
+    /// Its client on the calling thread.
     pub(crate) fn http(&self) -> &HttpClient {
-        &self.http
+        self.http.here()
     }
 
     /// Its keys.

@@ -22,6 +22,7 @@ use super::service;
 use super::slots::{Slot, Slots};
 use crate::answer::AnswerBody;
 use crate::state::Gateway;
+use crate::workers::Workers;
 
 /// Most concurrent connections; further ones wait to be accepted.
 const MOST: usize = 16_384;
@@ -38,13 +39,14 @@ pub enum Ending {
 }
 
 /// Serves until `stop` is done, and then until open requests are answered, at most for the
-/// configured time.
+/// configured time. Each connection is served by one of the workers.
 ///
 /// # Errors
 /// The listener fails permanently.
 pub async fn serve(
     gateway: Arc<Gateway>,
     listener: TcpListener,
+    workers: Arc<Workers>,
     stop: impl Future<Output = ()>,
 ) -> io::Result<Ending> {
     let graceful = GracefulShutdown::new();
@@ -62,14 +64,17 @@ pub async fn serve(
             accepted = accepted => accepted,
             () = &mut stop => break,
         };
+        // The socket leaves this runtime, and enters that of its worker.
+        let accepted = accepted.and_then(|(stream, address)| Ok((stream.into_std()?, address)));
         match accepted {
             Ok((stream, address)) => {
                 let slot = slots.take(address.ip());
                 let pages = pages.for_client(address.ip());
-                let connection = connection(&gateway, stream, pages, slot);
-                let connection = graceful.watch(connection);
+                let (gateway, watcher) = (Arc::clone(&gateway), graceful.watcher());
                 let mut is_cut = is_cut.clone();
-                tokio::spawn(async move {
+                workers.run(move || async move {
+                    let Ok(stream) = TcpStream::from_std(stream) else { return };
+                    let connection = watcher.watch(connection(&gateway, stream, pages, slot));
                     tokio::select! {
                         // A broken connection affects no other.
                         _ = connection => {}

@@ -217,7 +217,7 @@ impl Node {
         let shared = Arc::clone(&gateway);
         let serving = tokio::spawn(async move {
             let stopped = async { drop(stopped.await) };
-            gateway::serve(shared, listener, stopped).await.unwrap();
+            gateway::serve(shared, listener, Arc::default(), stopped).await.unwrap();
         });
         Self { gateway, base, stop: Some(stop), serving }
     }

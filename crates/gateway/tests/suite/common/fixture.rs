@@ -133,7 +133,8 @@ impl Fixture {
         let gateway = Gateway::open(settings.unwrap(), folder.path(), environment).await.unwrap();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let serving = gateway::serve(Arc::clone(&gateway), listener, std::future::pending());
+        let serving =
+            gateway::serve(Arc::clone(&gateway), listener, Arc::default(), std::future::pending());
         tokio::spawn(serving);
         Self { gateway, address, clock, _folder: folder }
     }

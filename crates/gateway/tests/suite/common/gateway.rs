@@ -152,7 +152,7 @@ impl TestGateway {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let (stop, stopped) = oneshot::channel::<()>();
-        let serving = gateway::serve(Arc::clone(&gateway), listener, async move {
+        let serving = gateway::serve(Arc::clone(&gateway), listener, Arc::default(), async move {
             let _ = stopped.await;
         });
         let serving = Some(tokio::spawn(serving));
