@@ -126,3 +126,81 @@ impl Drop for Place {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    #[test]
+    fn tasks_go_to_the_thread_that_has_the_fewest() {
+        let workers = Workers::start(3).unwrap();
+        let (found, numbers) = mpsc::channel();
+        for _ in 0..6 {
+            let found = found.clone();
+            workers.run(move || async move {
+                found.send(number()).unwrap();
+                std::future::pending::<()>().await;
+            });
+        }
+        let mut numbers: Vec<usize> =
+            (0..6).map(|_| numbers.recv_timeout(PATIENCE).unwrap()).collect();
+        numbers.sort_unstable();
+        assert_eq!(numbers, [1, 1, 2, 2, 3, 3]);
+        assert_eq!(number(), 0);
+    }
+
+    #[test]
+    fn a_task_that_ends_makes_room_on_its_thread() {
+        let workers = Workers::start(2).unwrap();
+        let (found, numbers) = mpsc::channel();
+        let run = || {
+            let (end, ended) = oneshot::channel::<()>();
+            let found = found.clone();
+            workers.run(move || async move {
+                found.send(number()).unwrap();
+                let _ = ended.await;
+            });
+            (numbers.recv_timeout(PATIENCE).unwrap(), end)
+        };
+        let [(1, first), (2, _second), (1, third)] = [run(), run(), run()] else {
+            panic!("not in turn");
+        };
+        drop((first, third));
+        while workers.all[0].open.load(Ordering::Relaxed) > 0 {
+            std::thread::yield_now();
+        }
+        assert_eq!(run().0, 1);
+    }
+
+    #[test]
+    fn the_end_drops_what_has_not_ended() {
+        struct Dropped(mpsc::Sender<()>);
+        impl Drop for Dropped {
+            fn drop(&mut self) {
+                self.0.send(()).unwrap();
+            }
+        }
+        let workers = Workers::start(1).unwrap();
+        let (told, tell) = mpsc::channel();
+        let dropped = Dropped(told);
+        workers.run(move || async move {
+            let _dropped = dropped;
+            std::future::pending::<()>().await;
+        });
+        drop(workers);
+        tell.try_recv().unwrap();
+    }
+
+    #[tokio::test]
+    async fn without_threads_tasks_run_where_they_were_given() {
+        let (told, tell) = oneshot::channel();
+        Workers::none().run(move || async move { told.send(number()).unwrap() });
+        assert_eq!(tell.await.unwrap(), 0);
+    }
+}

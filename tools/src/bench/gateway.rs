@@ -5,6 +5,7 @@
 mod admin;
 mod answers;
 mod contestant;
+mod cost;
 mod fill;
 mod load;
 mod message;
@@ -13,6 +14,7 @@ mod report;
 mod running;
 mod scenarios;
 mod stage;
+mod streams;
 mod upstream;
 
 use std::path::{Path, PathBuf};
@@ -70,8 +72,8 @@ pub(crate) fn run_part(part: Part) -> Result<()> {
             println!("{}", serde_json::to_string(&measured)?);
             Ok(())
         }
-        Part::Pinned { core, program, arguments } => {
-            running::become_pinned(core, &program, &arguments)
+        Part::Pinned { cores, program, arguments } => {
+            running::become_pinned(cores, &program, &arguments)
         }
     }
 }

@@ -68,7 +68,7 @@ fn calls(run: &Run<'_>, threads: u32, turns: u32) -> Result<u64> {
 }
 
 /// The last line of a summary of `strace`: `  1234 total`.
-fn total(counts: &Path) -> Result<u64> {
+pub(super) fn total(counts: &Path) -> Result<u64> {
     let text = std::fs::read_to_string(counts).context("the summary of strace")?;
     let line = text.lines().rev().find_map(|line| line.trim().strip_suffix(" total"));
     let calls = line.and_then(|line| line.trim().parse().ok());

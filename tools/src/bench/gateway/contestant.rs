@@ -12,7 +12,7 @@ use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
 use super::admin::{Admin, PLENTY, exchange};
-use super::running::{Running, Starter};
+use super::running::{Cores, Running, Starter};
 
 /// The columns of the report, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
@@ -94,7 +94,7 @@ pub(crate) fn start(
     who: ContestantName,
     starter: &Starter,
     programs: &Programs,
-    core: usize,
+    cores: Cores,
     upstream: SocketAddr,
 ) -> Result<Option<Contestant>> {
     let folder = tempfile::tempdir().context("a folder for its configuration")?;
@@ -106,18 +106,18 @@ pub(crate) fn start(
         }
         ContestantName::Gateway | ContestantName::LimitsOff => {
             let mut gateway =
-                start_gateway(who, starter, &programs.agentd, core, upstream, folder)?;
+                start_gateway(who, starter, &programs.agentd, cores, upstream, folder)?;
             let admin = Admin { address: gateway.address, token: TOKEN };
             gateway.key = Some(admin.make_key(SNAPSHOT).context("the admin API")?);
             Ok(gateway)
         }
         ContestantName::Nginx => match &programs.nginx {
             None => return Ok(None),
-            Some(program) => start_nginx(starter, program, core, upstream, folder),
+            Some(program) => start_nginx(starter, program, cores, upstream, folder),
         },
         ContestantName::LiteLlm => match &programs.litellm {
             None => return Ok(None),
-            Some(program) => start_litellm(starter, program, core, upstream, folder),
+            Some(program) => start_litellm(starter, program, cores, upstream, folder),
         },
     };
     started.map(Some).with_context(|| format!("{} does not start", who.name()))
@@ -128,7 +128,7 @@ pub(crate) fn start_gateway(
     who: ContestantName,
     starter: &Starter,
     agentd: &Path,
-    core: usize,
+    cores: Cores,
     upstream: SocketAddr,
     folder: TempDir,
 ) -> Result<Contestant> {
@@ -141,7 +141,7 @@ pub(crate) fn start_gateway(
     let mut command = Command::new(agentd);
     command.args(["gateway", "--config"]).arg(&file);
     command.env("UPSTREAM_KEY", UPSTREAM_KEY).current_dir(folder.path());
-    let mut process = starter.start(core, &command)?;
+    let mut process = starter.start(cores, &command)?;
     let (address, started_in) = process
         .line(PATIENCE, |line| line.strip_prefix("listening on http://")?.trim().parse().ok())
         .with_context(|| format!("`{} gateway --config {}`", agentd.display(), file.display()))?;
@@ -197,7 +197,7 @@ tpm = {PLENTY}
 fn start_nginx(
     starter: &Starter,
     program: &Path,
-    core: usize,
+    cores: Cores,
     upstream: SocketAddr,
     folder: TempDir,
 ) -> Result<Contestant> {
@@ -206,7 +206,7 @@ fn start_nginx(
     std::fs::write(&file, nginx_config(folder.path(), address, upstream))?;
     let mut command = Command::new(program);
     command.arg("-p").arg(folder.path()).arg("-e").arg("stderr").arg("-c").arg(&file);
-    let mut process = starter.start(core, &command)?;
+    let mut process = starter.start(cores, &command)?;
     wait_until_it_answers(&mut process, address, PATIENCE)?;
     let (who, started_in) = (ContestantName::Nginx, Duration::ZERO);
     Ok(Contestant { who, address, key: None, process: Some(process), started_in, folder })
@@ -219,9 +219,9 @@ fn nginx_config(folder: &Path, address: SocketAddr, upstream: SocketAddr) -> Str
         r#"daemon off;
 master_process off;
 worker_processes 1;
-worker_rlimit_nofile 8192;
+worker_rlimit_nofile 65536;
 pid {folder}/nginx.pid;
-events {{ worker_connections 4096; }}
+events {{ worker_connections 32768; }}
 http {{
   access_log off;
   tcp_nodelay on;
@@ -252,7 +252,7 @@ http {{
 fn start_litellm(
     starter: &Starter,
     program: &Path,
-    core: usize,
+    cores: Cores,
     upstream: SocketAddr,
     folder: TempDir,
 ) -> Result<Contestant> {
@@ -270,7 +270,7 @@ fn start_litellm(
     command.env("LITELLM_LOCAL_MODEL_COST_MAP", "True").env("LITELLM_LOG", "ERROR");
     command.env("LITELLM_MASTER_KEY", LITELLM_KEY);
     command.current_dir(folder.path());
-    let mut process = starter.start(core, &command)?;
+    let mut process = starter.start(cores, &command)?;
     wait_until_it_answers(&mut process, address, LITELLM_PATIENCE)?;
     let (who, started_in) = (ContestantName::LiteLlm, Duration::ZERO);
     let key = Some(LITELLM_KEY.to_owned());

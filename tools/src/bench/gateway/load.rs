@@ -1,7 +1,8 @@
 //! The load generator: one thread with many connections, each of which sends its next request as
-//! soon as it has received a response. Runs as a separate process with its own core, and prints its
+//! soon as it has received a response, or when it is due at a given rate. Runs as a separate process with its own core, and prints its
 //! measurements as one line of JSON.
 
+use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
@@ -21,6 +22,9 @@ pub(crate) struct Load {
     /// The whole request, head and body.
     pub(crate) request: String,
     pub(crate) connections: usize,
+    /// Requests per second that are due, whether or not earlier ones are answered; a request counts from when it was
+    /// due. Without it, each connection sends the next one after a response.
+    pub(crate) offered: Option<f64>,
     /// Time without measurement, then time with it.
     pub(crate) warm_up: Duration,
     pub(crate) time: Duration,
@@ -53,6 +57,8 @@ pub(crate) fn run(load: &Load) -> Result<Measured> {
         clients: Vec::with_capacity(load.connections),
         begin: Instant::now(),
         times: Vec::with_capacity(1 << 20),
+        idle: VecDeque::new(),
+        due: Instant::now(),
         buffer: vec![0; 64 << 10],
         content: Vec::new(),
     };
@@ -71,13 +77,19 @@ struct Generator<'l> {
     begin: Instant,
     /// Times of the measured responses, in nanoseconds.
     times: Vec<u64>,
+    /// Connections without a request, while the rate is given.
+    idle: VecDeque<usize>,
+    /// When the next request is due, while the rate is given.
+    due: Instant,
     buffer: Vec<u8>,
     content: Vec<u8>,
 }
 
 struct Client {
     stream: TcpStream,
+    /// When its request was sent, or was to be sent.
     sent_at: Instant,
+    is_asking: bool,
     /// Bytes of the request written.
     written: usize,
     input: Vec<u8>,
@@ -95,18 +107,21 @@ enum Progress {
 impl Generator<'_> {
     fn run(mut self) -> Result<Measured> {
         for at in 0..self.clients.len() {
-            self.send(at)?;
+            self.go_on(at)?;
         }
         self.begin = Instant::now() + self.load.warm_up;
+        self.due = Instant::now();
         let end = self.begin + self.load.time;
         let mut events = Vec::with_capacity(1024);
-        let patience = Timespec { tv_sec: i64::try_from(PATIENCE.as_secs())?, tv_nsec: 0 };
+        let mut heard_at = Instant::now();
         while Instant::now() < end {
+            self.send_due()?;
             events.clear();
             let buffer = rustix::buffer::spare_capacity(&mut events);
-            match epoll::wait(&self.poll, buffer, Some(&patience)) {
-                Ok(0) => bail!("no response for {PATIENCE:?}"),
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            match epoll::wait(&self.poll, buffer, Some(&self.wait()?)) {
+                Ok(0) if heard_at.elapsed() >= PATIENCE => bail!("no response for {PATIENCE:?}"),
+                Ok(0) | Err(rustix::io::Errno::INTR) => {}
+                Ok(_) => heard_at = Instant::now(),
                 Err(error) => return Err(error).context("waiting for answers"),
             }
             for event in &events {
@@ -132,9 +147,45 @@ impl Generator<'_> {
                 }
             }
             // A server may close a connection between two responses.
-            Progress::Closed => self.clients[at] = self.connect(at)?,
+            Progress::Closed => {
+                let is_asking = client.is_asking;
+                self.clients[at] = self.connect(at)?;
+                if !is_asking && self.load.offered.is_some() {
+                    return Ok(());
+                }
+            }
         }
-        self.send(at)
+        self.go_on(at)
+    }
+
+    /// Sends the next request of a connection, now or when it is due.
+    fn go_on(&mut self, at: usize) -> Result<()> {
+        if self.load.offered.is_none() {
+            return self.send(at, Instant::now());
+        }
+        self.clients[at].is_asking = false;
+        self.idle.push_back(at);
+        Ok(())
+    }
+
+    fn send_due(&mut self) -> Result<()> {
+        let Some(rate) = self.load.offered else { return Ok(()) };
+        while self.due <= Instant::now() {
+            let Some(at) = self.idle.pop_front() else { break };
+            self.send(at, self.due)?;
+            self.due += Duration::from_secs_f64(1.0 / rate);
+        }
+        Ok(())
+    }
+
+    /// How long to wait for events.
+    fn wait(&self) -> Result<Timespec> {
+        let wait = match self.load.offered {
+            Some(_) if !self.idle.is_empty() => self.due.saturating_duration_since(Instant::now()),
+            _ => PATIENCE,
+        };
+        let nanoseconds = wait.subsec_nanos().into();
+        Ok(Timespec { tv_sec: i64::try_from(wait.as_secs())?, tv_nsec: nanoseconds })
     }
 
     fn connect(&self, at: usize) -> Result<Client> {
@@ -147,6 +198,7 @@ impl Generator<'_> {
         Ok(Client {
             stream,
             sent_at: Instant::now(),
+            is_asking: false,
             written: 0,
             input: Vec::new(),
             reading: None,
@@ -154,11 +206,12 @@ impl Generator<'_> {
         })
     }
 
-    fn send(&mut self, at: usize) -> Result<()> {
+    fn send(&mut self, at: usize, sent_at: Instant) -> Result<()> {
         let client = &mut self.clients[at];
+        client.is_asking = true;
         client.written = 0;
         client.first_byte = None;
-        client.sent_at = Instant::now();
+        client.sent_at = sent_at;
         client.write(self.load.request.as_bytes())
     }
 

@@ -1,4 +1,4 @@
-//! Processes of a measurement, each on its assigned core. They end with the measurement, however it
+//! Processes of a measurement, each on its assigned cores. They end with the measurement, however it
 //! ends.
 
 use std::ffi::OsString;
@@ -13,6 +13,32 @@ use anyhow::{Context, Result, anyhow, bail};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use tempfile::NamedTempFile;
+
+/// The cores that a process may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cores {
+    One(usize),
+    All,
+}
+
+impl std::fmt::Display for Cores {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Cores::One(core) => core.fmt(f),
+            Cores::All => f.write_str(ALL_CORES),
+        }
+    }
+}
+
+impl std::str::FromStr for Cores {
+    type Err = std::num::ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == ALL_CORES { Ok(Cores::All) } else { text.parse().map(Cores::One) }
+    }
+}
+
+const ALL_CORES: &str = "all";
 
 /// A started process, which is killed on drop.
 pub(crate) struct Running {
@@ -37,9 +63,9 @@ pub(crate) enum Part {
     Upstream { pace: String },
     /// Puts load on a contestant, and prints what it measured
     Load { load: String },
-    /// Becomes another program, on one core
+    /// Becomes another program, on the given cores
     Pinned {
-        core: usize,
+        cores: Cores,
         program: PathBuf,
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
@@ -48,15 +74,15 @@ pub(crate) enum Part {
 
 impl Starter {
     /// Starts a part of the benchmark itself.
-    pub(crate) fn part(&self, core: usize, name: &str, arguments: &str) -> Result<Running> {
-        self.start(core, Command::new(&self.parts).args(["bench", PART, name, arguments]))
+    pub(crate) fn part(&self, cores: Cores, name: &str, arguments: &str) -> Result<Running> {
+        self.start(cores, Command::new(&self.parts).args(["bench", PART, name, arguments]))
     }
 
-    /// Starts a program with its arguments and environment on one core.
-    pub(crate) fn start(&self, core: usize, command: &Command) -> Result<Running> {
+    /// Starts a program with its arguments and environment on the given cores.
+    pub(crate) fn start(&self, cores: Cores, command: &Command) -> Result<Running> {
         let errors = NamedTempFile::new().context("a file for its standard error")?;
         let mut pinned = Command::new(&self.parts);
-        pinned.args(["bench", PART, "pinned", &core.to_string()]);
+        pinned.args(["bench", PART, "pinned", &cores.to_string()]);
         pinned.arg(command.get_program()).args(command.get_args());
         for (name, value) in command.get_envs() {
             match value {
@@ -157,15 +183,28 @@ impl Drop for Running {
     }
 }
 
-/// Replaces this process by the program, on that core, with the most open files allowed. The
+/// Replaces this process by the program, on these cores, with the most open files allowed. The
 /// program is killed when the process that started it ends.
-pub(crate) fn become_pinned(core: usize, program: &Path, arguments: &[OsString]) -> Result<()> {
-    let mut cores = CpuSet::new();
-    cores.set(core);
-    sched_setaffinity(None, &cores).with_context(|| format!("core {core}"))?;
+pub(crate) fn become_pinned(cores: Cores, program: &Path, arguments: &[OsString]) -> Result<()> {
+    if let Cores::One(core) = cores {
+        let mut set = CpuSet::new();
+        set.set(core);
+        sched_setaffinity(None, &set).with_context(|| format!("core {core}"))?;
+    }
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-    let files = getrlimit(Resource::Nofile);
-    setrlimit(Resource::Nofile, Rlimit { current: files.maximum, ..files })?;
+    allow_files()?;
     let error = Command::new(program).args(arguments).exec();
     Err(error).with_context(|| program.display().to_string())
+}
+
+/// Allows this process and what it starts as many open files as ten thousand streams need, or as many as it may have.
+pub(crate) fn allow_files() -> Result<()> {
+    const WANTED: Rlimit = Rlimit { current: Some(65_536), maximum: Some(65_536) };
+    let files = getrlimit(Resource::Nofile);
+    if files.maximum.is_none_or(|most| most >= 65_536)
+        || setrlimit(Resource::Nofile, WANTED).is_err()
+    {
+        setrlimit(Resource::Nofile, Rlimit { current: files.maximum, ..files })?;
+    }
+    Ok(())
 }

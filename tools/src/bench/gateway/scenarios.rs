@@ -8,6 +8,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::admin::exchange;
 use super::contestant::{self, ContestantName};
+use super::cost;
 use super::fill;
 use super::load::Measured;
 use super::report::{Goal, Report, Row};
@@ -15,6 +16,7 @@ use super::stage::{
     Bench, ContestantRounds, Placement, RequestKind, RoundPlan, Stage, median_difference,
     median_over_rounds, request, upstream,
 };
+use super::streams;
 use super::upstream::Pace;
 use crate::bench::process;
 use crate::bench::report::{median, megabytes, milliseconds};
@@ -24,15 +26,19 @@ type Measure = fn(&Bench<'_>, &mut Report) -> Result<()>;
 pub(crate) const SCENARIOS: &[(&str, Measure)] = &[
     ("throughput", throughput),
     ("latency", latency),
+    ("rate", streams::highest_rate),
     ("first-token", first_token),
+    ("many-streams", streams::first_token_among_many),
+    ("idle-streams", streams::idle),
+    ("cost", cost::measure),
     ("idle", idle),
     ("million-keys", million_keys),
     ("decision", decision),
 ];
 
 const CONNECTIONS: usize = 512;
-const TURNS: u32 = 5;
-const AT_ONCE: Pace = Pace { delay_us: 0, piece_us: 1000 };
+pub(super) const TURNS: u32 = 5;
+pub(super) const AT_ONCE: Pace = Pace { delay_us: 0, piece_us: 1000 };
 const IN_20_MS: Pace = Pace { delay_us: 20_000, piece_us: 1000 };
 /// LiteLLM works from time to time even without requests, so it has a separate stage.
 const QUICK: &[ContestantName] = &[
@@ -44,7 +50,7 @@ const QUICK: &[ContestantName] = &[
 const SLOW: &[ContestantName] = &[ContestantName::LiteLlm];
 
 /// Measures the contestants that run together first, then each of the others alone.
-fn show(
+pub(super) fn show(
     bench: &Bench<'_>,
     placement: Placement,
     pace: Pace,
@@ -105,7 +111,7 @@ fn latency(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
         let all_rounds = show(bench, placement, AT_ONCE, RequestKind::Whole, 1)?;
         let goals = match placement {
             Placement::Together => [Goal::AtMost(60.0), Goal::AtMost(150.0)],
-            Placement::Apart => [Goal::None, Goal::None],
+            Placement::Apart | Placement::Free => [Goal::None, Goal::None],
         };
         let title = format!("one connection, {}", placement.words());
         compare(&title, &all_rounds, goals, report);
@@ -136,7 +142,12 @@ fn first_token(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
 }
 
 /// Reports the latency with each contestant, and how much it adds to the direct connection.
-fn compare(title: &str, all_rounds: &[ContestantRounds], goals: [Goal; 2], report: &mut Report) {
+pub(super) fn compare(
+    title: &str,
+    all_rounds: &[ContestantRounds],
+    goals: [Goal; 2],
+    report: &mut Report,
+) {
     for (what, of) in quantiles() {
         let cells = cells(all_rounds, |rounds| median_over_rounds(rounds, of));
         report.rows.push(Row::new(format!("{title}: {what}"), "µs", cells));
@@ -164,7 +175,10 @@ fn cells(
     all_rounds.iter().map(|rounds| (rounds.who, value(rounds))).collect()
 }
 
-fn rounds_of(all_rounds: &[ContestantRounds], who: ContestantName) -> Option<&ContestantRounds> {
+pub(super) fn rounds_of(
+    all_rounds: &[ContestantRounds],
+    who: ContestantName,
+) -> Option<&ContestantRounds> {
     all_rounds.iter().find(|rounds| rounds.who == who)
 }
 

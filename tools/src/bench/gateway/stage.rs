@@ -11,7 +11,7 @@ use super::admin;
 use super::contestant::{self, Contestant, ContestantName, MODEL, Programs};
 use super::load::{Load, Measured};
 use super::options::Options;
-use super::running::{Running, Starter};
+use super::running::{Cores, Running, Starter};
 use super::upstream::Pace;
 use crate::bench::process;
 use crate::bench::report::median;
@@ -31,24 +31,31 @@ pub(crate) enum Placement {
     Together,
     /// The proxy has one core, the load generator and the upstream share the other.
     Apart,
+    /// All processes use all cores.
+    Free,
 }
 
 impl Placement {
-    pub(crate) fn proxy(self) -> usize {
+    pub(crate) fn proxy(self) -> Cores {
         match self {
-            Placement::Together => 1,
-            Placement::Apart => 0,
+            Placement::Together => Cores::One(1),
+            Placement::Apart => Cores::One(0),
+            Placement::Free => Cores::All,
         }
     }
 
-    pub(crate) fn load(self) -> usize {
-        1
+    pub(crate) fn load(self) -> Cores {
+        match self {
+            Placement::Together | Placement::Apart => Cores::One(1),
+            Placement::Free => Cores::All,
+        }
     }
 
     pub(crate) fn words(self) -> &'static str {
         match self {
             Placement::Together => "everything on one core",
             Placement::Apart => "a dedicated core",
+            Placement::Free => "all cores",
         }
     }
 }
@@ -90,10 +97,10 @@ const UPSTREAM_PATIENCE: Duration = Duration::from_secs(10);
 /// Starts the upstream.
 pub(crate) fn upstream(
     starter: &Starter,
-    core: usize,
+    cores: Cores,
     pace: Pace,
 ) -> Result<(Running, SocketAddr)> {
-    let mut upstream = starter.part(core, "upstream", &serde_json::to_string(&pace)?)?;
+    let mut upstream = starter.part(cores, "upstream", &serde_json::to_string(&pace)?)?;
     let address = upstream
         .line(UPSTREAM_PATIENCE, |line| line.strip_prefix("listening on http://")?.parse().ok());
     let (address, _) = address.context("the upstream")?;
@@ -112,8 +119,8 @@ impl<'b> Stage<'b> {
         let mut contestants = Vec::new();
         for who in who.iter().filter(|who| bench.options.has(**who)) {
             let (starter, programs) = (&bench.starter, &bench.programs);
-            let core = placement.proxy();
-            contestants.extend(contestant::start(*who, starter, programs, core, address)?);
+            let cores = placement.proxy();
+            contestants.extend(contestant::start(*who, starter, programs, cores, address)?);
         }
         Ok(Stage { bench, placement, contestants, _upstream: upstream })
     }
@@ -150,19 +157,12 @@ impl<'b> Stage<'b> {
         at: usize,
         rounds: &mut ContestantRounds,
     ) -> Result<()> {
-        let contestant = &mut self.contestants[at];
+        let contestant = &self.contestants[at];
         let RoundPlan { warm_up, time, .. } = plan;
-        let load = Load {
-            address: contestant.address,
-            request: request(contestant, ask),
-            connections,
-            warm_up,
-            time,
-            to_first_byte: ask == RequestKind::Streamed,
-        };
+        let load = Load { connections, warm_up, ..single_load(contestant, ask, time) };
         let pid = contestant.process.as_ref().map(Running::pid);
         let before = pid.map(process::cpu).transpose()?;
-        let measured = self.run(&load)?;
+        let measured = run_load(self.bench, self.placement, &load)?;
         if let (Some(pid), Some(before)) = (pid, before) {
             let used = process::cpu(pid)?.saturating_sub(before);
             // Requests of the warm-up are not counted in the rate, but use the same CPU time.
@@ -172,14 +172,28 @@ impl<'b> Stage<'b> {
         rounds.measured.push(measured);
         Ok(())
     }
+}
 
-    fn run(&self, load: &Load) -> Result<Measured> {
-        let arguments = serde_json::to_string(load)?;
-        let mut generator = self.bench.starter.part(self.placement.load(), "load", &arguments)?;
-        let patience = load.warm_up + load.time + Duration::from_secs(60);
-        let measured = generator.line(patience, |line| serde_json::from_str(line).ok());
-        Ok(measured.context("the load generator")?.0)
+/// The load of one connection, without a warm-up.
+pub(crate) fn single_load(contestant: &Contestant, ask: RequestKind, time: Duration) -> Load {
+    Load {
+        address: contestant.address,
+        request: request(contestant, ask),
+        connections: 1,
+        offered: None,
+        warm_up: Duration::ZERO,
+        time,
+        to_first_byte: ask == RequestKind::Streamed,
     }
+}
+
+/// Runs the load generator.
+pub(crate) fn run_load(bench: &Bench<'_>, placement: Placement, load: &Load) -> Result<Measured> {
+    let arguments = serde_json::to_string(load)?;
+    let mut generator = bench.starter.part(placement.load(), "load", &arguments)?;
+    let patience = load.warm_up + load.time + Duration::from_secs(60);
+    let measured = generator.line(patience, |line| serde_json::from_str(line).ok());
+    Ok(measured.context("the load generator")?.0)
 }
 
 /// Returns a request that is the same for every contestant, except for the key and the stream.

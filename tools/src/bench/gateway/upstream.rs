@@ -29,7 +29,7 @@ pub(crate) struct Pace {
 }
 
 /// Most concurrent connections; more are closed.
-const MOST_CONNECTIONS: usize = 8192;
+const MOST_CONNECTIONS: usize = 16_384;
 /// Longest request, in bytes; the connection of a longer one is closed.
 const MOST_REQUEST: usize = 16 << 20;
 
@@ -324,6 +324,7 @@ mod tests {
                 address,
                 request: request(path, address, Some("key"), body),
                 connections: 3,
+                offered: None,
                 warm_up: Duration::ZERO,
                 time: Duration::from_millis(200),
                 to_first_byte,
@@ -342,7 +343,8 @@ mod tests {
         assert_eq!(status, 404, "{}", String::from_utf8_lossy(&body));
         let (connections, to_first_byte) = (1, false);
         let (warm_up, time) = (Duration::ZERO, Duration::from_secs(10));
-        let load = Load { address, request, connections, warm_up, time, to_first_byte };
+        let load =
+            Load { address, request, connections, offered: None, warm_up, time, to_first_byte };
         let error = load::run(&load).unwrap_err().to_string();
         assert!(error.contains("answered 404: ") && error.contains("no such path"), "{error}");
     }
