@@ -30,7 +30,7 @@ use scenarios::SCENARIOS;
 use stage::Bench;
 
 pub(crate) use options::Options;
-pub(crate) use running::{Part, Running, Starter};
+pub(crate) use running::{Cores, Part, Running, Starter};
 
 /// A machine with a larger percentage of its cores in use before the start is not idle.
 const MOST_BUSY: f64 = 5.0;

@@ -18,9 +18,9 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::bench::gateway::Starter;
+use crate::bench::gateway::{Cores, Starter};
 use outcome::Outcome;
-use script::{CORE, follow};
+use script::follow;
 use tools::Client;
 pub(super) use tools::{COLLECTOR, SKILLS, install_python};
 use xtask::checkout::{agentd, target, write_page};
@@ -190,7 +190,7 @@ fn try_client(starter: &Starter, root: &Path, agentd: &Path, client: &Client) ->
     let mut gateway = gateway::start(starter, root, agentd)?;
     let mut command = client.command();
     command.env("GATEWAY_URL", &gateway.url).env("GATEWAY_ADMIN_TOKEN", gateway::TOKEN);
-    let outcome = follow(starter.start(CORE, &command)?, client.language)?;
+    let outcome = follow(starter.start(Cores::All, &command)?, client.language)?;
     gateway.end()?;
     Ok(outcome)
 }

@@ -12,6 +12,7 @@ use super::cost;
 use super::fill;
 use super::load::Measured;
 use super::report::{Goal, Report, Row};
+use super::running::Cores;
 use super::stage::{
     Bench, ContestantRounds, Placement, RequestKind, RoundPlan, Stage, median_difference,
     median_over_rounds, request, upstream,
@@ -220,7 +221,14 @@ fn million_keys(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
     let (_upstream, address) = upstream(&bench.starter, Placement::Apart.load(), AT_ONCE)?;
     let start = |folder| {
         let (starter, agentd) = (&bench.starter, &bench.programs.agentd);
-        contestant::start_gateway(ContestantName::Gateway, starter, agentd, 0, address, folder)
+        contestant::start_gateway(
+            ContestantName::Gateway,
+            starter,
+            agentd,
+            Cores::One(0),
+            address,
+            folder,
+        )
     };
     // The first start creates the tables.
     let folder = start(tempfile::tempdir()?)?.end()?;

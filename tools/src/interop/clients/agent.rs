@@ -6,9 +6,9 @@ use anyhow::{Context, Result};
 
 use super::outcome::Outcome;
 use super::page;
-use super::script::{CORE, follow};
+use super::script::follow;
 use super::tools::Client;
-use crate::bench::gateway::Starter;
+use crate::bench::gateway::{Cores, Starter};
 use xtask::checkout::agentd;
 
 pub(super) fn run(root: &Path, clients: &[Client]) -> Result<Vec<Outcome>> {
@@ -20,7 +20,7 @@ pub(super) fn run(root: &Path, clients: &[Client]) -> Result<Vec<Outcome>> {
         let mut command = client.command();
         command.env("AGENTD", &agentd);
         let outcome =
-            starter.start(CORE, &command).and_then(|script| follow(script, client.language));
+            starter.start(Cores::All, &command).and_then(|script| follow(script, client.language));
         outcomes.push(outcome.with_context(|| format!("the {} client", client.language))?);
     }
     println!("\n{}", page::summary(&outcomes));

@@ -9,9 +9,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use tempfile::TempDir;
 
-use super::script::CORE;
 use super::tools::GATEWAY;
-use crate::bench::gateway::{Running, Starter};
+use crate::bench::gateway::{Cores, Running, Starter};
 
 /// Of the admin API.
 pub(crate) const TOKEN: &str = "admin-token-of-the-clients-0123456789";
@@ -46,7 +45,7 @@ pub(crate) fn start(starter: &Starter, root: &Path, agentd: &Path) -> Result<Gat
     command.args(["gateway", "--config"]).arg(&file).current_dir(folder.path());
     // The configuration of the user who runs this must not be read.
     command.env("HOME", folder.path());
-    let mut process = starter.start(CORE, &command)?;
+    let mut process = starter.start(Cores::All, &command)?;
     let (url, _) = process
         .line(START_PATIENCE, |line| Some(line.strip_prefix("listening on ")?.trim().to_owned()))
         .with_context(|| format!("`{} gateway --config {}`", agentd.display(), file.display()))?;

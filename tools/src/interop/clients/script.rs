@@ -7,8 +7,6 @@ use anyhow::Result;
 use super::outcome::{Line, Outcome};
 use crate::bench::gateway::Running;
 
-/// Where servers and clients run; they wait for each other most of the time.
-pub(super) const CORE: usize = 0;
 /// Longer than any check waits for anything, the making of a new Debian included.
 const PATIENCE: Duration = Duration::from_secs(900);
 

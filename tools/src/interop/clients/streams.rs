@@ -11,9 +11,9 @@ use serde_json::{Map, Value, json};
 use super::outcome::Outcome;
 use super::page;
 use super::recorded::{self, Recorded};
-use super::script::{CORE, follow};
+use super::script::follow;
 use super::tools::{Client, STREAMS};
-use crate::bench::gateway::Starter;
+use crate::bench::gateway::{Cores, Starter};
 use crate::bench::model_server::ModelServer;
 use xtask::checkout::{agentd, target};
 use xtask::steps::{Program, SCOPE};
@@ -48,7 +48,7 @@ pub(super) fn run(root: &Path, clients: &[Client]) -> Result<Vec<Outcome>> {
         let mut command = client.command();
         command.env("CASES", given.path());
         let outcome =
-            starter.start(CORE, &command).and_then(|script| follow(script, client.language));
+            starter.start(Cores::All, &command).and_then(|script| follow(script, client.language));
         outcomes.push(outcome.with_context(|| format!("the {} client", client.language))?);
     }
     println!("\n{}", page::summary(&outcomes));
