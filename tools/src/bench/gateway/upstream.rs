@@ -336,6 +336,28 @@ mod tests {
     }
 
     #[test]
+    fn an_offered_rate_is_not_exceeded_and_late_answers_count_from_when_they_were_due() {
+        let address = started(Pace { delay_us: 50_000, piece_us: 1000 });
+        let load = Load {
+            address,
+            request: request("/v1/chat/completions", address, Some("key"), "{}"),
+            connections: 4,
+            offered: Some(100.0),
+            warm_up: Duration::ZERO,
+            time: Duration::from_millis(500),
+            to_first_byte: false,
+        };
+        let measured = load::run(&load).unwrap();
+        // Four connections carry at most 80 a second.
+        assert!(measured.rate > 0.0 && measured.rate <= 80.0, "{measured:?}");
+        // The last of half a second waits for a connection.
+        assert!(measured.longest > 60_000.0, "{measured:?}");
+        let load = Load { offered: Some(20.0), ..load };
+        let measured = load::run(&load).unwrap();
+        assert!(measured.rate > 0.0 && measured.rate <= 22.0, "{measured:?}");
+    }
+
+    #[test]
     fn a_bad_answer_ends_the_load() {
         let address = started(Pace { delay_us: 0, piece_us: 0 });
         let request = request("/v1/other", address, None, "{}");
