@@ -30,7 +30,7 @@ use gateway_policy::settings::{LimitsUrl, Settings, StoreUrl};
 use gateway_store::database::Database;
 use gateway_store::directory::{self, Directory};
 use gateway_store::journal::Journal;
-use gateway_store::ledger::Ledger;
+use gateway_store::ledger::{self, Ledger};
 use gateway_store::records::audit::Act;
 use gateway_store::records::{facts, organizations, spend};
 
@@ -121,7 +121,7 @@ impl From<http_client::NetworkError> for OpenError {
 
 impl Gateway {
     /// Opens the parts that `settings` names. `folder` holds the state of the limits and the journal of open
-    /// requests if the store is not a file.
+    /// requests if the store is not a file, and the settings name no folder for them.
     ///
     /// # Errors
     /// One line that names what cannot be opened.
@@ -134,6 +134,9 @@ impl Gateway {
         if let StoreUrl::Sqlite(path) = &settings.store
             && let Some(folder) = path.parent()
         {
+            make_private(folder)?;
+        }
+        if let Some(folder) = &settings.state_folder {
             make_private(folder)?;
         }
         let database = Arc::new(Database::open(&settings.store).await?);
@@ -190,6 +193,7 @@ impl Gateway {
             ids,
             alert_sender: OnceLock::new(),
             calibration: Default::default(),
+            is_draining: Default::default(),
             is_cutting: Default::default(),
         });
         batch::start(&gateway);
@@ -357,7 +361,9 @@ async fn open_limits(
             Ok(Limits::Memory(memory?))
         }
         LimitsUrl::Redis { url, lease, durable } => {
-            let first_start = facts::note(database, IN_USE, url, seconds(clock.now())).await?;
+            let is_noted = facts::note(database, IN_USE, url, seconds(clock.now())).await?;
+            // A new store of the limits for usage that exists, as after a backup was restored, has lost what it counted.
+            let first_start = is_noted && ledger::is_empty(database).await?;
             let options = RedisOptions {
                 url: url.clone(),
                 lease: *lease,
@@ -369,7 +375,7 @@ async fn open_limits(
                 Ok(redis) => Ok(Limits::Redis(redis)),
                 Err(error) => {
                     // Else the next start would take an empty store for one that has lost its data.
-                    if first_start {
+                    if is_noted {
                         facts::forget(database, IN_USE, url).await?;
                     }
                     Err(error.into())
@@ -381,9 +387,10 @@ async fn open_limits(
 
 /// The path of this node's own files, up to their extension.
 fn place_of(settings: &Settings, folder: &Path) -> PathBuf {
-    match &settings.store {
-        StoreUrl::Sqlite(path) => path.clone(),
-        StoreUrl::Postgres(_) => folder.join("gateway.db"),
+    match (&settings.state_folder, &settings.store) {
+        (Some(folder), _) => folder.join("gateway.db"),
+        (None, StoreUrl::Sqlite(path)) => path.clone(),
+        (None, StoreUrl::Postgres(_)) => folder.join("gateway.db"),
     }
 }
 

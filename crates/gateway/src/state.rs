@@ -71,6 +71,8 @@ pub struct Gateway {
     pub(crate) ids: Ids,
     /// The tokens of each model's text.
     pub(crate) calibration: Calibration,
+    /// True once a shutdown has begun.
+    pub(crate) is_draining: AtomicBool,
     /// True once open requests are cut off by a shutdown.
     pub(crate) is_cutting: AtomicBool,
 }

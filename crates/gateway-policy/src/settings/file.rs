@@ -9,6 +9,7 @@ use serde::Deserialize;
 #[serde(deny_unknown_fields, default)]
 pub(super) struct File {
     pub(super) listen: Option<String>,
+    pub(super) state_folder: Option<PathBuf>,
     pub(super) admin: Admin,
     pub(super) store: Store,
     pub(super) limits: Limits,
@@ -35,12 +36,14 @@ pub(super) struct Admin {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Store {
     pub(super) url: Option<String>,
+    pub(super) url_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Limits {
     pub(super) url: Option<String>,
+    pub(super) url_file: Option<PathBuf>,
     pub(super) lease_ms: Option<u64>,
     pub(super) durable: bool,
 }
@@ -52,6 +55,8 @@ pub(super) struct Server {
     pub(super) body_timeout_ms: Option<u64>,
     pub(super) header_timeout_ms: Option<u64>,
     pub(super) drain_seconds: Option<u64>,
+    pub(super) drain_delay_seconds: Option<u64>,
+    pub(super) drain_idle_seconds: Option<u64>,
     pub(super) background_expiry_seconds: Option<u64>,
     #[serde(default)]
     pub(super) pass_through: Vec<String>,

@@ -117,6 +117,35 @@ fn an_empty_file_answers_from_the_offline_model() {
 }
 
 #[test]
+fn urls_with_passwords_may_come_from_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let around = LoadContext { environment: &|_| None, folder: folder.path(), offline: OFFLINE };
+    let read = |text: &str| {
+        let settings = Settings::read(text, Path::new("g.toml"), around);
+        settings.map_err(|error| error.to_string())
+    };
+    let text =
+        "state_folder = \"state\"\n[store]\nurl_file = \"store\"\n[limits]\nurl_file = \"limits\"";
+    let missing = read(text).unwrap_err();
+    assert!(missing.starts_with("g.toml:3: store.url_file: "), "{missing}");
+    std::fs::write(folder.path().join("store"), "postgres://user:secret@host/name\n").unwrap();
+    std::fs::write(folder.path().join("limits"), "rediss://:secret@host\n").unwrap();
+    let settings = read(text).unwrap();
+    assert_eq!(settings.store, StoreUrl::Postgres("postgres://user:secret@host/name".into()));
+    let LimitsUrl::Redis { url, .. } = settings.limits else { panic!("{:?}", settings.limits) };
+    assert_eq!(url, "rediss://:secret@host");
+    assert_eq!(settings.state_folder, Some(folder.path().join("state")));
+    std::fs::write(folder.path().join("limits"), "http://:secret@host").unwrap();
+    let wrong = read(text).unwrap_err();
+    assert!(
+        wrong.contains("limits.url_file: must be memory:") && !wrong.contains("secret"),
+        "{wrong}"
+    );
+    let both = read("[store]\nurl = \"sqlite://a\"\nurl_file = \"store\"").unwrap_err();
+    assert_eq!(both, "g.toml:3: store.url_file: there is `url`, too; remove one of them");
+}
+
+#[test]
 fn the_first_upstream_serves_requests_without_a_model() {
     let settings =
         read("[upstreams.z]\nbase_url='http://z/v1'\n[upstreams.a]\nbase_url='http://a/v1'")

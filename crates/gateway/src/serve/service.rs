@@ -1,6 +1,7 @@
 //! One request: routing, the parts that all responses share, and metrics.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderName, HeaderValue};
@@ -205,6 +206,9 @@ fn traced(gateway: &Gateway, head: &request::Parts, began: ratelimit::Micros) ->
 
 async fn ready(gateway: &Gateway) -> Response<AnswerBody> {
     let unavailable = StatusCode::SERVICE_UNAVAILABLE;
+    if gateway.is_draining.load(Ordering::Relaxed) {
+        return text(unavailable, "this node is stopping\n");
+    }
     let problem = gateway.limits.problem();
     let problem = problem.as_ref().map(ratelimit::Error::summary);
     if !gateway.limits.is_available() {
