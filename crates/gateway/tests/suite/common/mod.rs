@@ -7,5 +7,7 @@ pub(crate) mod fixture;
 pub(crate) mod gateway;
 pub(crate) mod mortal;
 pub(crate) mod node;
+// Shared with the tests of the program, some of whose servers are not needed here.
+#[allow(dead_code)]
 pub(crate) mod servers;
 pub(crate) mod upstream;
