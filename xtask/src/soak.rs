@@ -13,6 +13,7 @@ const STEPS: &[Step] = &[
     Step { name: "kills", when: InTurn, check: kills },
     Step { name: "cuts and schemas", when: InTurn, check: cuts_and_schemas },
     Step { name: "endings", when: InTurn, check: endings },
+    Step { name: "restarts", when: InTurn, check: restarts },
 ];
 
 pub(crate) fn run(root: &Path) -> ExitCode {
@@ -92,4 +93,11 @@ fn cuts_and_schemas(root: &Path) -> Outcome {
 fn endings(root: &Path) -> Outcome {
     let options = ["test", "-p", "gateway", "--test", "suite", "--", "histories::", "--nocapture"];
     Program::cargo(root, &options).env("AGENTD_ENDINGS", "5000").run_tests(steps::libtest)
+}
+
+/// Two gateways with nginx in front of them, and one on a socket of systemd, each restarted 50 times under load
+/// (`crates/cli/tests/suite/gateway_nodes.rs`).
+fn restarts(root: &Path) -> Outcome {
+    let options = ["test", "-p", "cli", "--test", "suite", "--", "gateway_nodes::", "--nocapture"];
+    Program::cargo(root, &options).env("AGENTD_GATEWAY_RESTARTS", "50").run_tests(steps::libtest)
 }

@@ -25,6 +25,8 @@ use crate::{Error, ErrorKind};
 
 /// Connections per node.
 const CONNECTIONS: usize = 8;
+/// Attempts to connect at the start, each as long as [`CONNECT`].
+const START_ATTEMPTS: usize = 6;
 /// The oldest version, as `server_version_num`.
 const LEAST_VERSION: i64 = 120_000;
 /// Most concurrent reports: the other connections stay available for quick calls.
@@ -68,7 +70,7 @@ impl Postgres {
             .map_err(|error| Error::new(ErrorKind::Failed).caused_by(error))?;
         let (waiting, reports) = (Semaphore::new(MAX_WAITING), Semaphore::new(REPORTS));
         let postgres = Self { pool, waiting, reports };
-        let mut client = postgres.client().await?;
+        let mut client = postgres.first_client().await?;
         check_server(&client).await?;
         migrations::postgres(&mut client).await?;
         Ok(postgres)
@@ -118,8 +120,23 @@ impl Postgres {
     async fn client(&self) -> Result<Object, Error> {
         self.pool.get().await.map_err(|error| match error {
             PoolError::Backend(error) => Failure::from(error).into(),
+            PoolError::Timeout(_) => {
+                Error::unavailable(format!("no connection within {} ms", CONNECT.as_millis()))
+            }
             other => Error::new(ErrorKind::Unavailable).caused_by(other),
         })
+    }
+
+    /// A slow server gets more time at the start, when no request waits for it.
+    async fn first_client(&self) -> Result<Object, Error> {
+        for _ in 1..START_ATTEMPTS {
+            match self.pool.get().await {
+                Ok(client) => return Ok(client),
+                Err(PoolError::Timeout(_)) => {}
+                Err(_) => break,
+            }
+        }
+        self.client().await
     }
 }
 
@@ -138,7 +155,7 @@ async fn check_server(client: &Object) -> Result<(), Error> {
     }
 }
 
-/// What is wrong with a server, and what to do.
+/// The fault of a server that cannot be used, and the next step.
 fn refusal(
     number: i64,
     version: &str,

@@ -78,7 +78,7 @@ pub async fn serve(
     Ok(Ending::Cut)
 }
 
-/// What all connections share.
+/// The state that all connections share.
 struct Server {
     gateway: Arc<Gateway>,
     pages: Pages,
