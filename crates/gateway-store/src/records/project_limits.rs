@@ -72,7 +72,7 @@ pub async fn set(
 }
 
 /// The limits of one model in the audit log.
-fn image(project: &str, model: &str) -> Image {
+pub(super) fn image(project: &str, model: &str) -> Image {
     let sql = "SELECT requests_minute, requests_day, tokens_minute, images_minute, audio_minutes_minute, \
                audio_megabytes_minute, batch_tokens_day FROM project_limits WHERE project = $1 AND model = $2";
     let columns = &[

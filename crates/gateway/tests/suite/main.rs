@@ -12,6 +12,7 @@ mod contract;
 mod dashboard;
 #[cfg(unix)]
 mod dashboard_browser;
+mod dashboard_forms;
 mod figures;
 mod files;
 mod histories;

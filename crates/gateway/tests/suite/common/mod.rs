@@ -5,6 +5,7 @@ pub(crate) mod batching;
 pub(crate) mod both_stores;
 pub(crate) mod fixture;
 pub(crate) mod gateway;
+pub(crate) mod html_form;
 pub(crate) mod mortal;
 pub(crate) mod node;
 pub(crate) mod servers;
