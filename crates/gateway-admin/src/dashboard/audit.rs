@@ -269,13 +269,19 @@ fn act(item: &Value) -> Markup {
     let object = item[kind]["id"].as_str();
     let actor = &item["actor"];
     let is_session = actor["type"] == "session";
+    let by = match (is_session, actor["api_key"]["id"].as_str()) {
+        (true, _) => Some("the dashboard"),
+        // What its first start makes, by no request.
+        (false, Some("gateway")) => None,
+        (false, _) => Some("the API"),
+    };
     let place = if is_session { &actor["session"] } else { actor };
     html! {
         h2 { (kind) }
         dl.facts {
             (fact("Time", Some(&moment(item["effective_at"].as_i64().unwrap_or(0)))))
             (fact("Actor", Some(actor["api_key"]["id"].as_str().unwrap_or("unknown"))))
-            (fact("By", Some(if is_session { "the dashboard" } else { "the API" })))
+            (fact("By", by))
             (fact("Object", object))
             (fact("Project", item["project"]["id"].as_str()))
             (fact("Address", place["ip_address"].as_str()))

@@ -207,7 +207,7 @@ pub(super) fn last_used(key: &Key) -> String {
     key.last_used_at.map_or_else(|| "never".to_owned(), moment)
 }
 
-/// Whether a key is accepted, and until when.
+/// The state of a key: accepted, and until when, or expired.
 pub(super) fn state(key: &Key, now: Micros) -> Markup {
     html! {
         @match key.expires_at {

@@ -150,6 +150,8 @@ pub(super) struct Image {
     sql: &'static str,
     values: Vec<Value>,
     columns: &'static [(&'static str, Form)],
+    /// The row that is locked first, so that rows which do not exist yet are not added at once.
+    parent: Option<Statement>,
 }
 
 /// The form in which a column is stored.
@@ -171,7 +173,12 @@ impl Image {
         values: impl Into<Vec<Value>>,
         columns: &'static [(&'static str, Form)],
     ) -> Self {
-        Self { sql, values: values.into(), columns }
+        Self { sql, values: values.into(), columns, parent: None }
+    }
+
+    /// Adds the query of the row that the image's row belongs to.
+    pub(super) fn of_parent(self, parent: Statement) -> Self {
+        Self { parent: Some(parent), ..self }
     }
 
     fn query(&self) -> Statement {
@@ -221,18 +228,23 @@ pub(super) async fn commit(
     let at = act.seconds();
     let Conditions { once, expected } = act.conditions.clone();
     let mut statements: Vec<Statement> = Vec::with_capacity(changes.len() + 7);
-    statements.extend(event.before.as_ref().map(|image| image.query().locking()));
+    if let Some(image) = &event.before {
+        statements.extend(image.parent.clone().map(Statement::locking));
+        statements.push(image.query().locking());
+    }
+    // Without an image it is not read.
+    let before = statements.len().saturating_sub(1);
     let is_repeated = once.map(|text| push(&mut statements, conditions::once(&text, at)));
     let is_changed = event.before.clone().zip(expected).map(|(image, expected)| {
         let read = move |results: &[StatementResult]| {
-            Version::of_values(image.read(results.first()).as_deref())
+            Version::of_values(image.read(results.get(before)).as_deref())
         };
         push(&mut statements, conditions::is_expected(expected, read))
     });
     statements.extend(changes);
     let after = statements.len();
     statements.extend(event.after.as_ref().map(Image::query));
-    statements.push(insert(act, event, after));
+    statements.push(insert(act, event, (before, after)));
     statements.extend(announced.iter().flat_map(|change| announce(change, at)));
     let Err(error) = database.transact(statements).await else { return Ok(Some(())) };
     match error.kind() {
@@ -283,15 +295,14 @@ const INSERT: &str = "INSERT INTO audit_logs (id, at, organization, project, kin
      user_agent, value_before, value_after) VALUES ($1, $2, \
      COALESCE($3, (SELECT organization FROM projects WHERE id = $4), ''), $4, $5, $6, $7, $8, $9, $10, $11, $12)";
 
-/// The statement that adds the row. The image before is the first result, that after the one at
-/// `after`.
-fn insert(act: Act, event: Event<'_>, after: usize) -> Statement {
+/// The statement that adds the row. The images are the results at `before` and `after`.
+fn insert(act: Act, event: Event<'_>, (before, after): (usize, usize)) -> Statement {
     let Event { kind, organization, project, object, before: old, after: new } = event;
     let organization: Option<Box<str>> = organization.map(Into::into);
     let (project, object): (Option<Box<str>>, Box<str>) = (project.map(Into::into), object.into());
     Statement::computed(INSERT, move |results| {
         let images = [
-            old.as_ref().and_then(|image| image.read(results.first())).into(),
+            old.as_ref().and_then(|image| image.read(results.get(before))).into(),
             new.as_ref().and_then(|image| image.read(results.get(after))).into(),
         ];
         row(&act, kind, organization.as_deref(), project.as_deref(), &object, images)

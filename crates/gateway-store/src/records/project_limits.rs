@@ -84,7 +84,8 @@ pub(super) fn image(project: &str, model: &str) -> Image {
         ("max_audio_megabytes_per_1_minute", Form::Plain),
         ("batch_1_day_max_input_tokens", Form::Plain),
     ];
-    Image::new(sql, [project.into(), model.into()], columns)
+    let parent = Statement::new("SELECT id FROM projects WHERE id = $1", [project.into()]);
+    Image::new(sql, [project.into(), model.into()], columns).of_parent(parent)
 }
 
 fn read(row: &Row) -> Result<ProjectLimits, Error> {

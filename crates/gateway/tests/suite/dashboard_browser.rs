@@ -27,6 +27,21 @@ fn tab_to(browser: &mut Browser, name: &str) {
     panic!("no {name:?} among {seen:?}");
 }
 
+/// Waits until the page has given the focus to an element `e` that meets a condition.
+fn wait_for_focus(browser: &mut Browser, condition: &str) {
+    let focused = format!(
+        "new Promise((resolve) => {{
+            const look = () => {{
+                const e = document.activeElement;
+                if ({condition}) resolve(true);
+            }};
+            document.addEventListener('focusin', look);
+            look();
+        }})"
+    );
+    assert_eq!(browser.evaluate(&focused), true);
+}
+
 fn sign_in(browser: &mut Browser, fixture: &Fixture) {
     browser.open(&format!("http://{}/dashboard", fixture.address));
     tab_to(browser, "Admin token or admin key");
@@ -79,19 +94,21 @@ async fn a_key_is_created_and_revoked_with_the_keyboard_alone() {
     browser.open(&format!("http://{}{project}", fixture.address));
     tab_to(&mut browser, "New key");
     browser.follow(|browser| browser.press("Enter"));
-    let focus = "document.activeElement.id";
-    assert_eq!(browser.evaluate(focus), "field-name", "the first field has the focus");
+    // The first field has the focus.
+    wait_for_focus(&mut browser, "e.id === 'field-name'");
     // The browser itself asks for a needed field; the gateway does where a name is of spaces.
     browser.type_text(" ");
     browser.follow(|browser| browser.press("Enter"));
     browser.wait_for("#field-name-error", "1 to 256 characters");
-    assert_eq!(browser.evaluate(focus), "field-name", "the wrong field has the focus");
+    // The wrong field has the focus.
+    wait_for_focus(&mut browser, "e.id === 'field-name'");
     let described = "document.activeElement.getAttribute('aria-describedby')";
     assert_eq!(browser.evaluate(described), "field-name-hint field-name-error");
     browser.type_text("by keyboard");
     tab_to(&mut browser, "Create key");
     browser.follow(|browser| browser.press("Enter"));
-    assert_eq!(browser.evaluate(focus), "secret", "the new key has the focus");
+    // The new key has the focus.
+    wait_for_focus(&mut browser, "e.id === 'secret'");
     let key = browser.evaluate("document.activeElement.value");
     let key = key.as_str().unwrap().to_owned();
     assert!(fixture.gateway.directory().caller(&key).await.is_ok());
@@ -107,8 +124,8 @@ async fn a_key_is_created_and_revoked_with_the_keyboard_alone() {
     tab_to(&mut browser, "Revoke key");
     browser.follow(|browser| browser.press("Enter"));
     assert_eq!(browser.evaluate("location.pathname"), project.as_str());
-    let notice = "document.activeElement.textContent";
-    assert_eq!(browser.evaluate(notice), "The key is revoked. Requests with it are refused.");
+    let text = "The key is revoked. Requests with it are refused.";
+    wait_for_focus(&mut browser, &format!("e.textContent === '{text}'"));
     assert!(fixture.gateway.directory().caller(&key).await.is_err());
     browser.check_errors();
 }

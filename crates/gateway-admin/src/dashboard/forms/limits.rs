@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::super::api::Call;
 use super::super::notice::Notice;
 use super::super::page::Failure;
-use super::super::text::query_value;
+use super::super::text::{count, query_value};
 use super::edit::{Done, Edit};
 use super::entered::Entered;
 use super::form::{Control, Errors, Field, Form};
@@ -96,7 +96,7 @@ impl Edit for Update {
 impl Update {
     fn field(&self, dimension: &Dimension) -> Field {
         let most = match (dimension.get)(&self.most) {
-            Some(most) => format!("At most {most}, the organization's limit."),
+            Some(most) => format!("At most {}, the organization's limit.", count(most)),
             None => "The organization has no such limit.".to_owned(),
         };
         let own = (dimension.get)(&self.own).map(|own| own.to_string()).unwrap_or_default();

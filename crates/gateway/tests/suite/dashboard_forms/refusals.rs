@@ -260,9 +260,10 @@ async fn an_admin_key_changes_its_own_organization_only(node: &Node) {
     assert_eq!(status, 200, "{foreign}");
     let everything = Visitor::new(node, TOKEN).await;
     let own = Visitor::new(node, key["value"].as_str().unwrap()).await;
-    let others = |path: String| {
-        path.replace("org-default", &other)
-            .replace(&objects.project, foreign["id"].as_str().unwrap())
+    let others = |path: &str| {
+        let project = foreign["id"].as_str().unwrap();
+        let path = path.replace("org-default", &other).replace(&objects.project, project);
+        path.replace(&objects.ending, project)
     };
     let before = rows(node).await;
     let mut done = 0;
@@ -277,7 +278,7 @@ async fn an_admin_key_changes_its_own_organization_only(node: &Node) {
             continue;
         }
         // Nothing tells whether another organization has such a record.
-        let foreign = others(path.clone());
+        let foreign = others(&path);
         let (hidden, unknown) =
             (own.get(&foreign).await, own.get(&foreign.replace(&other, "org-unknown")).await);
         assert_eq!((hidden.status, unknown.status), (404, 404), "{route}");

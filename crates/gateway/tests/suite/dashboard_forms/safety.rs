@@ -13,6 +13,7 @@ on_both_stores!(
     each_form_leaves_one_row_and_is_done_once,
     forms_that_are_sent_twice_at_once_are_done_once,
     a_form_over_somebody_else_s_change_is_not_saved,
+    forms_of_two_readers_at_once_are_saved_once,
     forms_need_the_token_of_their_reader,
     no_page_changes_anything,
     a_form_of_which_no_answer_arrived_can_be_sent_again,
@@ -117,6 +118,25 @@ async fn a_form_over_somebody_else_s_change_is_not_saved(node: &Node) {
     assert_eq!((again.get("name"), again.get("form")), ("mine", form.get("form")));
     assert!(mine.submit(&again).await.is_done());
     assert_eq!(node.ask(&format!("GET {api}"), Value::Null).await["name"], "mine");
+}
+
+async fn forms_of_two_readers_at_once_are_saved_once(node: &Node) {
+    let objects = Objects::new(node).await;
+    let (mine, theirs) = (Visitor::new(node, TOKEN).await, Visitor::new(node, TOKEN).await);
+    for route in forms().into_iter().filter(|route| !route.ends_with("/new")) {
+        let models =
+            if route.ends_with("{model}") { &["big", "small", "other-1"][..] } else { &["big"] };
+        for model in models {
+            let path = objects.address(&route.replace("{model}", model));
+            let values = filled(&route).0;
+            let (one, other) = (mine.fill(&path, &values).await, theirs.fill(&path, &values).await);
+            let before = rows(node).await;
+            let (one, other) = tokio::join!(mine.submit(&one), theirs.submit(&other));
+            let done = [&one, &other].iter().filter(|answer| answer.is_done()).count();
+            let answers = format!("{path}: {} {}", one.status, other.status);
+            assert_eq!((done, rows(node).await), (1, before + 1), "{answers}");
+        }
+    }
 }
 
 async fn forms_need_the_token_of_their_reader(node: &Node) {
