@@ -168,7 +168,7 @@ impl KeyList {
                     a href={ (project) "/keys/" (query_value(&key.id)) } { (key.name) }
                     code.id { (key.id) }
                 }
-                td { code { (key.redacted) } }
+                td.nowrap { code { (key.redacted) } }
                 @if !self.of_project { td { a href=(project) { (found.project) } } }
                 td { @if let Some(owner) = &found.owner { (owner) } @else { "the project" } }
                 td { (date(key.created_at)) }

@@ -7,7 +7,7 @@ use crate::Error;
 use crate::database::{Database, Row, Statement, Value};
 
 /// Keys per transaction when missing texts are added.
-const TOGETHER: u64 = 500;
+const TOGETHER: u64 = 100;
 
 /// The keys to search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,30 +45,38 @@ pub async fn search(
     let cursor = page.before.as_deref().or(page.after.as_deref()).unwrap_or(edge);
     let mut values: Vec<Value> =
         vec![keys.organization.into(), cursor.into(), (u64::from(page.limit) + 1).into()];
-    let mut condition = format!("organization = $1 AND id {sign} $2");
+    let mut condition = format!("k.id {sign} $2");
     if let Some(project) = keys.project {
         values.push(project.into());
-        condition += &format!(" AND project = ${}", values.len());
+        condition += " AND k.project = $4";
     }
+    let mut matching = format!(
+        "SELECT id FROM (SELECT k.id FROM keys k WHERE k.organization = $1 AND {condition}"
+    );
     if !keys.text.is_empty() {
         // SQLite lowers ASCII only: other capitals of an owner's name match as they are written.
         values.push(contains(&keys.text.to_lowercase()).into());
         values.push(contains(keys.text).into());
         let (lower, given) = (values.len() - 1, values.len());
-        condition += &format!(
-            " AND (search_text LIKE ${lower} ESCAPE '!' OR service_account IN (\
-             SELECT id FROM service_accounts WHERE (LOWER(name) LIKE ${lower} ESCAPE '!' \
-             OR name LIKE ${given} ESCAPE '!' OR id LIKE ${lower} ESCAPE '!') \
-             AND project IN (SELECT id FROM projects WHERE organization = $1)))"
+        // Two queries, of which each has an index: with `OR`, PostgreSQL reads the keys of all
+        // organizations. SQLite keeps the order of a cross join.
+        matching += &format!(
+            " AND k.search_text LIKE ${lower} ESCAPE '!' ORDER BY k.id {order} LIMIT $3) of_text \
+             UNION SELECT id FROM (SELECT k.id FROM service_accounts a CROSS JOIN keys k \
+             WHERE k.service_account = a.id AND {condition} \
+             AND a.project IN (SELECT id FROM projects WHERE organization = $1) \
+             AND (LOWER(a.name) LIKE ${lower} ESCAPE '!' OR a.name LIKE ${given} ESCAPE '!' \
+             OR a.id LIKE ${lower} ESCAPE '!') ORDER BY k.id {order} LIMIT $3) of_owner"
         );
+    } else {
+        matching += &format!(" ORDER BY k.id {order} LIMIT $3) of_all");
     }
     let sql = format!(
         "SELECT k.id, k.project, k.service_account, k.name, k.redacted, k.created_at, k.expires_at, \
          k.last_used_at, k.hash, k.model_permissions, p.name, a.name FROM keys k \
          JOIN projects p ON p.id = k.project \
          LEFT JOIN service_accounts a ON a.id = k.service_account AND a.project = k.project \
-         WHERE k.id IN (SELECT id FROM keys WHERE {condition} ORDER BY id {order} LIMIT $3) \
-         ORDER BY k.id {order}"
+         WHERE k.id IN ({matching}) ORDER BY k.id {order} LIMIT $3"
     );
     let mut rows = database.query(Statement::composed(sql, values)).await?;
     let has_more = rows.len() > page.limit as usize;
@@ -93,12 +101,13 @@ pub(super) fn text(name: &str, id: &str, redacted: &str) -> String {
 /// # Errors
 /// See [`Error`]. Earlier transactions of the call stay committed.
 pub async fn complete(database: &Database) -> Result<(), Error> {
+    let mut after: Box<str> = "".into();
     loop {
-        let sql = "SELECT id, name, redacted FROM keys WHERE search_text IS NULL LIMIT $1";
-        let rows = database.query(Statement::new(sql, [TOGETHER.into()])).await?;
-        if rows.is_empty() {
-            return Ok(());
-        }
+        let sql = "SELECT id, name, redacted FROM keys WHERE search_text IS NULL AND id > $1 \
+                   ORDER BY id LIMIT $2";
+        let rows = database.query(Statement::new(sql, [(&after).into(), TOGETHER.into()])).await?;
+        let Some(last) = rows.last() else { return Ok(()) };
+        after = last.text(0)?;
         let update = |row: &Row| {
             let id = row.text(0)?;
             let text = text(&row.text(1)?, &id, &row.text(2)?);

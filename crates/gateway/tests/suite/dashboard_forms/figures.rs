@@ -34,11 +34,12 @@ async fn measure(node: &Node, name: &str) {
     for _ in 0..PROJECTS {
         projects.push(node.project().await);
     }
-    fill(&node.database, &projects).await;
-    gateway_store::records::key_search::complete(&node.database).await.unwrap();
+    let bytes = if name == "SQLite" { "BLOB" } else { "BYTEA" };
+    fill(&node.database, &projects, bytes).await;
     let visitor = Visitor::new(node, TOKEN).await;
     let all = "/dashboard/organizations/org-default/keys".to_owned();
     let one = format!("/dashboard/organizations/org-default/projects/{}", projects[0]);
+    let mut missed = Vec::new();
     for (path, text, rows) in [
         (&all, "", 50),
         (&all, "server 099999", 1),
@@ -61,27 +62,28 @@ async fn measure(node: &Node, name: &str) {
         }
         times.sort();
         println!("{name}: {text:?}: fastest {:?}, median {:?}", times[0], times[RUNS / 2]);
-        assert!(times[0] <= MOST, "{name}: {text:?} took {times:?}");
+        if times[0] > MOST {
+            missed.push(format!("{text:?}: {:?}", times[0]));
+        }
     }
+    assert!(missed.is_empty(), "{name}: slower than {MOST:?}: {missed:?}");
 }
 
-/// Adds keys as a node of an earlier version does, without their search texts.
-async fn fill(database: &Database, projects: &[String]) {
-    let sql = "INSERT INTO keys (hash, id, project, name, redacted, created_at) \
-               VALUES ($1, $2, $3, $4, $5, 0)";
-    let numbers: Vec<usize> = (0..KEYS).collect();
-    for part in numbers.chunks(1000) {
-        let insert = |number: &usize| {
-            let hash = format!("{number:032}");
-            let values: [Value; 5] = [
-                hash.as_bytes().into(),
-                format!("key_{number:016}").into(),
-                (&*projects[number % projects.len()]).into(),
-                format!("Server {number:06} of a team").into(),
-                format!("sk-proj-********z{number}").into(),
-            ];
-            Statement::new(sql, values)
-        };
-        database.transact(part.iter().map(insert).collect()).await.unwrap();
+/// Adds keys to the projects in turn. `bytes` is the type of the hash.
+async fn fill(database: &Database, projects: &[String], bytes: &str) {
+    for (at, project) in projects.iter().enumerate() {
+        let sql = format!(
+            "INSERT INTO keys (hash, id, project, organization, name, redacted, search_text, created_at) \
+             WITH RECURSIVE n(i) AS \
+             (SELECT CAST($2 AS BIGINT) UNION ALL SELECT i + {PROJECTS} FROM n WHERE i + {PROJECTS} < {KEYS}), \
+             k(i, id, name, redacted) AS (SELECT i, 'key_' || SUBSTR(CAST(10000000000000000 + i AS TEXT), 2), \
+             'Server ' || SUBSTR(CAST(1000000 + i AS TEXT), 2) || ' of a team', \
+             'sk-proj-********z' || CAST(i AS TEXT) FROM n) \
+             SELECT CAST('hash ' || CAST(i AS TEXT) AS {bytes}), id, $1, 'org-default', name, redacted, \
+             LOWER(name || '\n' || id || '\n' || redacted), 0 FROM k"
+        );
+        let values: Vec<Value> = vec![(&**project).into(), at.into()];
+        database.transact(vec![Statement::composed(sql, values)]).await.unwrap();
     }
+    database.transact(vec![Statement::new("ANALYZE keys", [])]).await.unwrap();
 }
