@@ -47,6 +47,8 @@ pub enum Pass {
     Usual,
     /// A request that tries a backend whose breaker is open.
     Trial,
+    /// The same before its time, because no backend was available.
+    Early,
 }
 
 impl Breaker {
@@ -60,11 +62,18 @@ impl Breaker {
         }
     }
 
-    /// Begins a request. On an open breaker it is a trial, also before its time: then no backend was available.
+    /// Begins a request. On an open breaker it is a trial. Before its time, when no backend was available, it may close
+    /// the breaker, but says nothing new when it fails: else a moment in which all backends fail would put each of them
+    /// aside for as long as possible.
     pub fn begin(&mut self, now: Micros) -> Pass {
-        let Some(until) = self.until else { return Pass::Usual };
-        self.until = Some(until.max(now.saturating_add(TRIAL)));
-        Pass::Trial
+        match self.until {
+            None => Pass::Usual,
+            Some(until) if now < until => Pass::Early,
+            Some(_) => {
+                self.until = Some(now.saturating_add(TRIAL));
+                Pass::Trial
+            }
+        }
     }
 
     /// The backend answered. Answers to requests from before it was opened do not close it. Returns whether it was
@@ -76,7 +85,7 @@ impl Breaker {
                 self.failures = 0;
                 false
             }
-            Pass::Trial => {
+            Pass::Trial | Pass::Early => {
                 let was_open = self.until.is_some();
                 *self = Self { failed_probes: self.failed_probes, ..Self::default() };
                 was_open
@@ -87,14 +96,14 @@ impl Breaker {
     /// The backend failed a request. Returns for how long it is opened, if it is opened now.
     pub fn fail(&mut self, pass: Pass, now: Micros) -> Option<Duration> {
         match (pass, self.until) {
-            // It was opened in the meantime.
-            (Pass::Usual, Some(_)) => None,
+            // It was opened in the meantime, or is open anyway.
+            (Pass::Usual | Pass::Early, Some(_)) => None,
             (Pass::Usual, None) => {
                 self.failures = self.failures.saturating_add(1);
                 (self.failures >= FAILURES).then(|| self.open(now))
             }
             // Another trial has closed it; this failure is the first one since.
-            (Pass::Trial, None) => {
+            (Pass::Trial | Pass::Early, None) => {
                 self.failures = self.failures.saturating_add(1);
                 None
             }
@@ -183,6 +192,26 @@ mod tests {
         breaker.fail(Pass::Usual, now);
         breaker.fail(Pass::Usual, now);
         assert_eq!(breaker.fail(Pass::Usual, now), Some(Duration::from_secs(1)));
+    }
+
+    /// While no backend is available, each request tries one: however many fail, the next trial comes when it was due.
+    #[test]
+    fn requests_before_its_time_close_it_and_do_not_prolong_it() {
+        let mut breaker = Breaker::default();
+        for _ in 0..FAILURES {
+            breaker.fail(Pass::Usual, 0);
+        }
+        for at in 1..100 {
+            let pass = breaker.begin(at);
+            assert_eq!((pass, breaker.fail(pass, at)), (Pass::Early, None));
+        }
+        assert_eq!(breaker.health(100), Health::Away(SECOND));
+        let pass = breaker.begin(100);
+        breaker.abandon(pass, 100);
+        assert_eq!(breaker.health(100), Health::Away(SECOND));
+        let pass = breaker.begin(100);
+        assert!(breaker.succeed(pass));
+        assert_eq!(breaker.health(100), Health::Ready);
     }
 
     #[test]
