@@ -40,6 +40,15 @@ pub(super) fn resolve(
     calls: [Option<u64>; TOOLS.len()],
 ) -> Result<Catalog, Fault> {
     let names = names(models)?;
+    for (name, model) in models {
+        let (Some(_), Some(successor)) = (&model.shutdown_date, &model.successor) else { continue };
+        let message = match names.get(successor.as_str()) {
+            Some(other) if *other != name => continue,
+            Some(_) => "is the model itself".to_owned(),
+            None => format!("there is no model or alias `{successor}`"),
+        };
+        return Err(Fault::new(&["models", name, "successor"], message));
+    }
     let mut limits = limits_by_bucket(tiers, models, &names)?;
     let mut catalog = Catalog::default();
     for (number, (name, model)) in (1..).zip(models) {
@@ -185,6 +194,15 @@ fn resolve_model(
         ));
     }
     let key = |last| ["models", name, last];
+    let upstream_model = model.upstream_model.as_deref().unwrap_or(name);
+    if upstream_model.is_empty() {
+        let empty = if name.is_empty() {
+            Fault::new(&["models", name], "has an empty name")
+        } else {
+            Fault::new(&key("upstream_model"), "is empty")
+        };
+        return Err(empty);
+    }
     let max_output_tokens = model.max_output_tokens.unwrap_or(MAX_OUTPUT_TOKENS);
     if !(1..=MOST).contains(&max_output_tokens) {
         return Err(Fault::new(&key("max_output_tokens"), format!("must be 1 to {MOST}")));
@@ -198,7 +216,7 @@ fn resolve_model(
         name: name.into(),
         aliases: model.aliases.iter().map(|alias| alias.as_str().into()).collect(),
         upstream,
-        upstream_model: model.upstream_model.as_deref().unwrap_or(name).into(),
+        upstream_model: upstream_model.into(),
         shared_limit: model.shared_limit.as_deref().map(Into::into),
         long_context_tokens: model.long_context_tokens,
         max_output_tokens,

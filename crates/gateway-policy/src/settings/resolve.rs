@@ -100,11 +100,22 @@ fn resolve(file: File, first: Option<&str>, around: LoadContext<'_>) -> Result<S
     let admin_token = token_file
         .map(|path| secret_file::token(&around.folder.join(path), &["admin", "token_file"]));
     let (admin_token, warning) = admin_token.transpose()?.unzip();
+    let listen = file.listen.unwrap_or_else(|| "127.0.0.1:8080".to_owned());
+    check_listen(&listen)?;
     let (metrics, metrics_warning) = super::Metrics::resolve(&file.metrics, around.folder)?;
+    if metrics.listen.is_some_and(|address| listen.parse() == Ok(address) && address.port() != 0) {
+        let message = "is the address of `listen`; give the metrics a port of their own";
+        return Err(Fault::new(&["metrics", "listen"], message));
+    }
+    let otlp_endpoint = file.telemetry.otlp_endpoint;
+    if otlp_endpoint.as_deref().is_some_and(|url| !is_http(url)) {
+        let message = "must look like http://host:4318";
+        return Err(Fault::new(&["telemetry", "otlp_endpoint"], message));
+    }
     let (webhook, webhook_warnings) = super::Webhook::resolve(&file.alerts, around.folder)?;
     warnings.extend(warning.flatten().into_iter().chain(metrics_warning).chain(webhook_warnings));
     Ok(Settings {
-        listen: file.listen.unwrap_or_else(|| "127.0.0.1:8080".to_owned()),
+        listen,
         admin_token,
         warnings,
         webhook,
@@ -121,7 +132,7 @@ fn resolve(file: File, first: Option<&str>, around: LoadContext<'_>) -> Result<S
         tiers: models::tiers(&file.tiers)?,
         regions: file.regions.prefixes.iter().map(|prefix| prefix.to_lowercase().into()).collect(),
         moderation_model: moderation_model.map(Into::into),
-        otlp_endpoint: file.telemetry.otlp_endpoint,
+        otlp_endpoint,
         version: VERSIONS.fetch_add(1, Ordering::Relaxed),
     })
 }
@@ -135,6 +146,27 @@ pub(super) fn upstream_named(
     found.cloned().ok_or_else(|| {
         Fault::new(key, format!("there is no upstream `{name}`; add [upstreams.{name}]"))
     })
+}
+
+/// Checks the form of an address; whether it is free shows at the start.
+fn check_listen(listen: &str) -> Result<(), Fault> {
+    let is_address = listen.rsplit_once(':').is_some_and(|(host, port)| {
+        !host.is_empty() && !host.contains('/') && port.parse::<u16>().is_ok()
+    });
+    match is_address || listen == "systemd://" {
+        true => Ok(()),
+        false => {
+            let message = format!(
+                "`{listen}` must be an address and a port, such as 127.0.0.1:8080, or systemd://"
+            );
+            Err(Fault::new(&["listen"], message))
+        }
+    }
+}
+
+fn is_http(url: &str) -> bool {
+    let host = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
+    host.is_some_and(|host| !host.is_empty() && !host.starts_with('/'))
 }
 
 fn store_url(url: Option<&str>, folder: &Path) -> Result<StoreUrl, Fault> {

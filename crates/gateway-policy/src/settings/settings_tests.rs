@@ -40,7 +40,7 @@ aliases = ["big"]
 shared_limit = "big-family"
 long_context_tokens = 128000
 shutdown_date = "2027-02-26"
-successor = "bigger"
+successor = "big-2026-01-01"
 price = { input = 1.25, cached_input = 0.125, output = 10.0 }
 [models."big-2026-01-01"]
 upstream = "other"
@@ -173,6 +173,28 @@ fn errors_name_the_line_and_the_key() {
     check("[tiers.1.limits.nothing]\nrpm = 1", "1: tiers.1.limits.nothing: there is no model");
     check("[models.a]\nshutdown_date = '2027-02-30'", "2: models.a.shutdown_date: ");
     check("[models.a]\nsuccessor = 'b'", "2: models.a.successor: requires a shutdown_date");
+    for (successor, mistake) in
+        [("b", "there is no model or alias `b`"), ("x", "is the model itself")]
+    {
+        let text = format!(
+            "[models.a]\naliases = ['x']\nshutdown_date = '2027-02-26'\nsuccessor = '{successor}'"
+        );
+        check(&text, &format!("4: models.a.successor: {mistake}"));
+    }
+    check("[models.'']", "models.\"\": has an empty name");
+    check("[models.a]\nupstream_model = ''", "2: models.a.upstream_model: is empty");
+    for wrong in ["127.0.0.1", "127.0.0.1:70000", ":8080", "", "unix:///tmp/s", "http://a:80"] {
+        let expected = format!("1: listen: `{wrong}` must be an address and a port");
+        check(&format!("listen = '{wrong}'"), &expected);
+    }
+    check(
+        "listen = '127.0.0.1:9100'\n[metrics]\nlisten = '127.0.0.1:9100'",
+        "3: metrics.listen: is the address of `listen`",
+    );
+    for wrong in ["x", "grpc://a:4317", "http://"] {
+        let text = format!("[telemetry]\notlp_endpoint = '{wrong}'");
+        check(&text, "2: telemetry.otlp_endpoint: must look like http://host:4318");
+    }
     check(
         "[models.a]\nprice = { input = -1.0 }",
         "2: models.a.price.input: -1 is not a valid price",
