@@ -217,12 +217,12 @@ impl Account {
         let (gateway, facts) = (&self.gateway, &self.facts);
         gateway.metrics.open.dec();
         self.measure(&gateway.metrics.duration);
-        let terms = facts.terms(match end.counts_text() {
+        let terms = facts.terms(match end.counts_text(facts.model.max_reported_tokens) {
             true => gateway.calibration.ratio(&facts.model.name),
             false => Ratio::default(),
         });
         let bill = Bill::new(&terms, &end);
-        if let Some(outcome) = end.whole() {
+        if let Some(outcome) = end.whole().filter(|_| !bill.usage_invalid) {
             gateway.calibration.learn(&facts.model.name, outcome);
         }
         let now = gateway.clock.now();

@@ -73,16 +73,30 @@ impl End {
         Self::broken(Ended::Killed, String::new(), seen)
     }
 
-    /// Returns whether text that no usage counts is charged.
-    pub(crate) fn counts_text(&self) -> bool {
+    /// Returns whether text that no usage counts is charged, where larger numbers than `most_reported` are not believed.
+    pub(crate) fn counts_text(&self, most_reported: u64) -> bool {
+        let believed = |usage: &Usage| is_believed(usage, most_reported);
         self.outcome.as_ref().is_some_and(|outcome| {
-            outcome.usage.is_none() || outcome.usage_invalid || outcome.eighths_after_usage > 0
+            !outcome.usage.as_ref().is_some_and(believed) || uncounted_eighths(outcome) > 0
         })
     }
 
     /// The observations of a complete answer.
     pub(crate) fn whole(&self) -> Option<&Outcome> {
         self.outcome.as_ref().filter(|_| self.ended == Ended::Complete)
+    }
+}
+
+fn is_believed(usage: &Usage, most: u64) -> bool {
+    u64::from(usage.input_tokens.max(usage.output_tokens)) <= most
+}
+
+/// Estimated output that the usage does not count, in eighths of a token: what came after it, or all where it says that
+/// there was none.
+fn uncounted_eighths(outcome: &Outcome) -> u64 {
+    match outcome.usage {
+        Some(usage) if usage.output_tokens == 0 => outcome.output_eighths,
+        _ => outcome.eighths_after_usage,
     }
 }
 
@@ -122,9 +136,7 @@ impl Terms {
     /// estimate, and its output counts as reserved.
     pub(crate) fn bound(&self, usage: &Usage) -> u64 {
         let reserved = self.demand.cost;
-        let is_believed =
-            u64::from(usage.input_tokens.max(usage.output_tokens)) <= self.most_reported;
-        let is_known = is_believed && !usage.lacks_input;
+        let is_known = is_believed(usage, self.most_reported) && !usage.lacks_input;
         match &self.price {
             Some(price) if is_known => {
                 let known = quantities(usage, &self.asked);
@@ -174,9 +186,7 @@ impl Bill {
     pub(crate) fn new(terms: &Terms, end: &End) -> Self {
         let Some(outcome) = &end.outcome else { return Self::default() };
         let is_whole = end.ended == Ended::Complete;
-        let reported = outcome.usage.filter(|usage| {
-            u64::from(usage.input_tokens.max(usage.output_tokens)) <= terms.most_reported
-        });
+        let reported = outcome.usage.filter(|usage| is_believed(usage, terms.most_reported));
         let mut used = match &reported {
             Some(usage) => Quantities {
                 input: match usage.lacks_input {
@@ -185,7 +195,7 @@ impl Bill {
                 },
                 // Some servers report the usage so far with each event, or first the input alone.
                 output: u64::from(usage.output_tokens)
-                    + terms.ratio.tokens(outcome.eighths_after_usage),
+                    + terms.ratio.tokens(uncounted_eighths(outcome)),
                 ..quantities(usage, &terms.asked)
             },
             None => {
@@ -217,7 +227,8 @@ impl Bill {
         };
         let cost =
             terms.price.as_ref().map_or(0, |price| price.cost_of(&used, &terms.asked, &tells));
-        let usage_invalid = outcome.usage_invalid || reported != outcome.usage;
+        let is_denied = uncounted_eighths(outcome) > outcome.eighths_after_usage;
+        let usage_invalid = outcome.usage_invalid || reported != outcome.usage || is_denied;
         Self { used, cost, usage_invalid }
     }
 

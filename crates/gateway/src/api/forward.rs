@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::owned::not_found;
 use super::relay::{self, Relayed};
+use super::request_body::form_error;
 use super::{Answered, Exchange, ResolvedModel};
 use crate::answer::{AnswerBody, Watch};
 use crate::backends::{Preference, Query};
@@ -22,7 +23,7 @@ use crate::later::{self, Follow, Source};
 use crate::object_owners::ObjectKind;
 use crate::router::{self, Api};
 use crate::upstream::{self, OutBody, too_large};
-use gateway_body::{Edits, Kind, scan};
+use gateway_body::{Edits, Form, FormIds, Kind, boundary, scan};
 use gateway_policy::announce::DEPRECATION;
 use gateway_policy::error::ApiError;
 use gateway_policy::model_access;
@@ -216,7 +217,7 @@ async fn checked<'a>(
 ) -> Result<(Touched<'a>, OutBody), ApiError> {
     let mut touched = touched(exchange, api, segments).await?;
     let (named, body) = match given {
-        Given::Client(incoming) => body(exchange, head, incoming, resolved).await?,
+        Given::Client(incoming) => body(exchange, (head, segments), incoming, resolved).await?,
         Given::Ready(body) => (None, body),
     };
     if let Some(upstream) = &touched.upstream {
@@ -301,11 +302,11 @@ fn at_upstream(exchange: &Exchange, model: &Arc<Model>, name: &str) -> Arc<Model
     }
 }
 
-/// Reads a body for the objects that it refers to, whatever its content type; only forms pass
+/// Reads a body for the objects that it refers to, whatever its content type; only the parts of an upload pass
 /// unread. If it names a known model, the request draws on that model. Returns the place of the first object too.
 async fn body(
     exchange: &mut Exchange,
-    head: &request::Parts,
+    (head, segments): (&request::Parts, &[&str]),
     mut incoming: Incoming,
     resolved: &mut ResolvedModel,
 ) -> Result<(Option<ObjectOwner>, OutBody), ApiError> {
@@ -314,8 +315,11 @@ async fn body(
         return Ok((None, OutBody::empty()));
     }
     let content_type = head.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let content_type = content_type.unwrap_or("application/json").trim().to_ascii_lowercase();
-    if content_type.starts_with("multipart/form-data") {
+    let given_type = content_type.unwrap_or("application/json");
+    let content_type = given_type.trim().to_ascii_lowercase();
+    let is_form = content_type.starts_with("multipart/form-data");
+    // A part is bytes of a file, however large, and refers to nothing.
+    if is_form && matches!(segments, ["uploads", _, "parts"]) {
         if incoming.size_hint().lower() > server.max_body_bytes {
             return Err(too_large());
         }
@@ -329,8 +333,15 @@ async fn body(
     if body.is_empty() {
         return Ok((None, OutBody::empty()));
     }
+    if is_form {
+        return form(exchange, given_type, body, resolved).await;
+    }
     let scanned = match scan(&body, Kind::Other) {
         Ok(scanned) => scanned,
+        Err(_) if content_type.starts_with("application/x-www-form-urlencoded") => {
+            let place = exchange.place_of(FormIds::of_urlencoded(&body)).await?;
+            return Ok((place, OutBody::whole(body)));
+        }
         Err(_) if !may_be_json(&body, &content_type) => return Ok((None, OutBody::whole(body))),
         Err(invalid) => return Err(ApiError::bad_request(invalid.code(), invalid.to_string())),
     };
@@ -352,6 +363,35 @@ async fn body(
         && called != *model.upstream_model
     {
         edits.set_text(name, &model.upstream_model);
+    }
+    let body = match edits.is_empty() {
+        true => OutBody::whole(body),
+        false => OutBody::Pieces(edits.apply(&body).pieces.into()),
+    };
+    Ok((place, body))
+}
+
+/// The same for a form.
+async fn form(
+    exchange: &mut Exchange,
+    content_type: &str,
+    body: Bytes,
+    resolved: &mut ResolvedModel,
+) -> Result<(Option<ObjectOwner>, OutBody), ApiError> {
+    let boundary = boundary(content_type).map_err(|error| form_error(&error))?;
+    let form = Form::read(&body, boundary.unwrap_or_default());
+    let form = form.map_err(|error| form_error(&error))?;
+    let place = exchange.place_of(form.ids).await?;
+    let mut edits = Edits::new();
+    if let Some(called) = &form.model
+        && exchange.settings.catalog.find(&called.text).is_some()
+    {
+        *resolved = exchange.resolve_model(&called.text)?;
+        edits.set_raw(called.span, &resolved.model.upstream_model);
+    }
+    let dropped = &resolved.model.upstream.drop_members;
+    for (_, span) in form.parts.iter().filter(|(name, _)| dropped.contains(name)) {
+        edits.remove(*span);
     }
     let body = match edits.is_empty() {
         true => OutBody::whole(body),

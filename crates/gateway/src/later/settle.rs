@@ -39,7 +39,7 @@ pub(super) async fn settle(
     if !gateway.spend.settle_later(answer, &entry).await? {
         return Ok(());
     }
-    if let Some(outcome) = end.whole() {
+    if let Some(outcome) = end.whole().filter(|_| !bill.usage_invalid) {
         gateway.calibration.learn(&answer.model, outcome);
     }
     settlement::count(&gateway.metrics, &entry, &bill);
