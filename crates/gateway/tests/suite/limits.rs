@@ -187,7 +187,12 @@ pub(crate) async fn two(
     [one(&text, 1).await, one(&text, 2).await]
 }
 
-fn shared(redis: &Redis, postgres: &Postgres, upstream: &Upstream, rest: &str) -> String {
+pub(crate) fn shared(
+    redis: &Redis,
+    postgres: &Postgres,
+    upstream: &Upstream,
+    rest: &str,
+) -> String {
     let (store, limits) = (postgres.url(), redis.url());
     let stores = format!("[store]\nurl = \"{store}\"\n[limits]\nurl = \"{limits}\"\n");
     config(upstream, &format!("{rest}{stores}"))
