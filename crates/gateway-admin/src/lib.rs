@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub use admin::authority::is_secret;
 use axum::Router;
 use hyper::Method;
-pub use services::{Peer, Services};
+pub use services::{OverHttps, Peer, Services};
 pub use sign_ins::{SignIns, Surface};
 
 /// The administration API and the dashboard. This router receives all requests for

@@ -17,6 +17,7 @@ mod price_check;
 mod resolve;
 mod resolve_upstreams;
 mod secret_file;
+mod trusted_proxies;
 mod upstreams;
 mod wire;
 
@@ -34,6 +35,7 @@ use hyper::Uri;
 use hyper::header::HeaderValue;
 pub use metrics::Metrics;
 pub use pass_through::PassThrough;
+pub use trusted_proxies::{Client, TrustedProxies};
 pub use upstreams::{Backend, BackendNetwork, HealthCheck, KeySource, Upstream};
 pub use wire::{DropMembers, KeyHeader};
 
@@ -56,6 +58,8 @@ pub struct Settings {
     pub server: Server,
     /// Paths that are open although their cost is not known.
     pub pass_through: Vec<PassThrough>,
+    /// The proxies that name the client of a request.
+    pub trusted_proxies: TrustedProxies,
     /// Settings of batches.
     pub batches: Batches,
     /// The receiver of spend alerts.

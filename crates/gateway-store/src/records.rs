@@ -38,13 +38,17 @@ use gateway_policy::dates::{month, seconds};
 /// The default organization, which exists from the first start.
 pub const DEFAULT_ORGANIZATION: &str = "org-default";
 
-/// Deletes old rows: responses, expired files, the marks of alerts of earlier months, and the numbers of ledger writers that ended a week
+/// The end of a lease or a wait that is further ahead of now than this was written by a clock that was wrong, and does
+/// not count: all leases and waits are shorter, and the nodes' clocks differ by less.
+pub(crate) const FAR_AHEAD: Micros = 3_600_000_000;
+
+/// Deletes old rows: responses, expired files, the marks of alerts of other months, and the numbers of ledger writers that ended a week
 /// ago. Deletes few rows per call; call it about once a minute, on any node.
 ///
 /// # Errors
 /// See [`Error`].
 pub async fn prune(database: &Database, now: Micros) -> Result<(), Error> {
-    outbox::prune(database, month(now).saturating_sub(1)).await?;
+    outbox::prune(database, month(now)).await?;
     let now = seconds(now);
     responses::prune(database, now).await?;
     files::prune(database, now).await?;

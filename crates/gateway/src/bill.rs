@@ -6,9 +6,9 @@
 
 use std::sync::Arc;
 
-use gateway_body::{Outcome, Usage};
+use gateway_body::{Outcome, Progress, Usage};
 use gateway_policy::plan::{Consumed, Demand};
-use gateway_policy::price::{Asked, Price, Quantities, Reported, TOOLS};
+use gateway_policy::price::{Asked, Price, Quantities, Reported, Sells, TOOLS};
 use gateway_store::ledger::Ended;
 
 use crate::calibration::Ratio;
@@ -58,7 +58,8 @@ impl End {
         };
         let outcome = outcome.filter(|outcome| {
             let has_text = outcome.output_eighths > 0 || outcome.data_entries > Some(0);
-            ended != Ended::ErrorReported || has_text || outcome.usage.is_some()
+            let is_told = outcome.usage.is_some() || outcome.trained_tokens > Some(0);
+            ended != Ended::ErrorReported || has_text || is_told
         });
         Self { ended, status: status_of(ended), outcome, cause: Some(cause.to_owned()) }
     }
@@ -173,6 +174,9 @@ pub(crate) struct Bill {
 impl Bill {
     pub(crate) fn new(terms: &Terms, end: &End) -> Self {
         let Some(outcome) = &end.outcome else { return Self::default() };
+        if terms.asked.sells == Sells::Training {
+            return Self::of_training(terms, outcome);
+        }
         let is_whole = end.ended == Ended::Complete;
         let reported = outcome.usage.filter(|usage| {
             u64::from(usage.input_tokens.max(usage.output_tokens)) <= terms.most_reported
@@ -218,6 +222,21 @@ impl Bill {
         let cost =
             terms.price.as_ref().map_or(0, |price| price.cost_of(&used, &terms.asked, &tells));
         let usage_invalid = outcome.usage_invalid || reported != outcome.usage;
+        Self { used, cost, usage_invalid }
+    }
+
+    /// The charge for a fine-tuning job: what it has trained. A job that did not succeed has trained what it tells, and one
+    /// that tells nothing is charged by its bound.
+    fn of_training(terms: &Terms, outcome: &Outcome) -> Self {
+        use Progress::{Cancelled, Expired, Failed};
+        let has_stopped = matches!(outcome.progress, Some(Cancelled | Expired | Failed));
+        let told = outcome.trained_tokens.or(has_stopped.then_some(0));
+        let most = terms.asked.trained_tokens;
+        let used = Quantities { trained: within(told, most), ..Quantities::default() };
+        let price = terms.price.as_ref();
+        let cost =
+            price.map_or(0, |price| price.cost_of(&used, &terms.asked, &Reported::default()));
+        let usage_invalid = outcome.usage_invalid || told.is_some_and(|told| told > most);
         Self { used, cost, usage_invalid }
     }
 

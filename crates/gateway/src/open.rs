@@ -25,7 +25,7 @@ use crate::state::{Gateway, Ids};
 use crate::trace_export;
 use crate::upstream::{self, SecretMask};
 use gateway_policy::dates::seconds;
-use gateway_policy::environment::{Clock, Environment};
+use gateway_policy::environment::{Clock, Environment, ExpiryClock, Step};
 use gateway_policy::settings::{LimitsUrl, Settings, StoreUrl};
 use gateway_store::database::Database;
 use gateway_store::directory::{self, Directory};
@@ -185,6 +185,7 @@ impl Gateway {
             sign_ins: metrics.sign_ins(),
             metrics,
             metrics_address,
+            expiry: ExpiryClock::new(Arc::clone(&clock)),
             clock,
             random,
             ids,
@@ -194,7 +195,8 @@ impl Gateway {
         });
         batch::start(&gateway);
         later::start(&gateway);
-        tokio::spawn(backends::watch(Arc::downgrade(&gateway.backends)));
+        let changed = gateway.backends.changed();
+        tokio::spawn(backends::watch(Arc::downgrade(&gateway.backends), changed));
         if let Some(listener) = metrics_listener {
             tokio::spawn(metrics_page::serve(listener, Arc::downgrade(&gateway)));
         }
@@ -240,6 +242,7 @@ impl Gateway {
             return;
         }
         self.settings.store(Arc::new(settings));
+        self.spend.raised().notify_one();
         tracing::info!("the configuration was reloaded");
     }
 
@@ -287,6 +290,7 @@ async fn sync(gateway: std::sync::Weak<Gateway>) {
     loop {
         tokio::time::sleep(SYNC).await;
         let Some(gateway) = gateway.upgrade() else { return };
+        report_step(&gateway);
         let (limits, journal) = (Arc::clone(&gateway.limits), gateway.ledger.journal().cloned());
         drop(gateway);
         let written = tokio::task::spawn_blocking(move || {
@@ -305,6 +309,25 @@ async fn sync(gateway: std::sync::Weak<Gateway>) {
             }
             Ok(Ok(())) => failed = false,
             _ => {}
+        }
+    }
+}
+
+/// Logs a step of the system's clock.
+fn report_step(gateway: &Gateway) {
+    gateway.expiry.now();
+    let Some(Step { by, is_doubted }) = gateway.expiry.take_step() else { return };
+    let seconds = by.unsigned_abs() / 1_000_000;
+    let direction = if by < 0 { "back" } else { "forward" };
+    match is_doubted {
+        true => tracing::warn!(
+            "the system's clock was set {direction} by {seconds} s: dates follow it, but for a day nothing is deleted \
+             or given up because of it; set it right if it is wrong"
+        ),
+        false => {
+            tracing::warn!(
+                "the system's clock was set {direction} by {seconds} s: dates follow it"
+            );
         }
     }
 }
@@ -353,7 +376,7 @@ async fn open_limits(
         LimitsUrl::Off => Ok(Limits::Off),
         LimitsUrl::Memory => {
             let path = place_of(settings, folder).with_extension("limits");
-            let memory = Memory::open(&path, clock.now());
+            let memory = Memory::open(&path, clock.steady());
             Ok(Limits::Memory(memory?))
         }
         LimitsUrl::Redis { url, lease, durable } => {

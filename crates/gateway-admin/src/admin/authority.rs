@@ -93,7 +93,7 @@ impl Authority {
         let address = parts.extensions.get().map(|Peer(address)| *address);
         let now = context.clock.now();
         let refuse = |code: &'static str, message: &'static str| {
-            context.sign_ins.failed(Surface::Administration, code, address, now);
+            context.sign_ins.failed(Surface::Administration, code, address, context.clock.steady());
             ApiError::unauthorized("invalid_api_key", message)
         };
         let header = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());

@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, COOKIE, USER_AGENT};
 use hyper::http::request::Parts;
-use ratelimit::Micros;
+use ratelimit::SteadyTime;
 use serde_json::json;
 
 use super::context::Context;
@@ -96,7 +96,7 @@ pub(super) async fn check(
     client: &Client,
 ) -> Result<Option<Credential>, Failure> {
     let services = &context.services;
-    let (now, from) = (services.clock.now(), client.attempts_from());
+    let (now, from) = (services.clock.steady(), client.attempts_from());
     if let Err(seconds) = context.attempts.begin(from, now) {
         services.sign_ins.failed(Surface::Dashboard, TOO_MANY, client.address, now);
         return Err(Failure::TooManyAttempts { seconds });
@@ -105,7 +105,7 @@ pub(super) async fn check(
         context.attempts.succeeded(from, now);
         return Ok(Some(Credential::Token));
     }
-    let opened = admin_keys::open(&services.database, secret, now).await;
+    let opened = admin_keys::open(&services.database, secret, services.clock.now()).await;
     match &opened {
         Ok(None) => client.failed(services, now).await,
         _ => context.attempts.succeeded(from, now),
@@ -164,7 +164,7 @@ impl Client {
     }
 
     /// Counts, logs and records that a secret was wrong.
-    async fn failed(&self, services: &Services, now: Micros) {
+    async fn failed(&self, services: &Services, now: SteadyTime) {
         services.sign_ins.failed(Surface::Dashboard, WRONG, self.address, now);
         if !services.sign_ins.takes_row(now) {
             return;

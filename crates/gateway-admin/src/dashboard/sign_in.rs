@@ -7,6 +7,7 @@ use axum::http::{HeaderMap, Uri};
 use axum::response::{AppendHeaders, Html, IntoResponse, Redirect, Response};
 use hyper::StatusCode;
 use hyper::header::{HOST, HeaderName, ORIGIN, SET_COOKIE};
+use hyper::http::request::Parts;
 use maud::html;
 use serde::Deserialize;
 
@@ -14,6 +15,7 @@ use super::access::{self, COOKIE_NAME, Client};
 use super::context::{Context, Shared};
 use super::page::{self, Failure, Frame, QueryResult};
 use super::session::{LIFETIME, Session};
+use crate::OverHttps;
 use gateway_policy::dates::seconds;
 
 /// Newer browsers state the origin of a request in this header.
@@ -49,7 +51,7 @@ pub(super) async fn sign_in(State(context): Shared, request: Request) -> Result<
     let (parts, body) = request.into_parts();
     is_own(&parts.headers)?;
     let client = Client::of(&parts);
-    let is_https = is_https(&parts.headers);
+    let is_https = is_https(&parts);
     let filled = read(&context, Request::from_parts(parts, body)).await?;
     let Some(credential) = access::check(&context, filled.secret.trim(), &client).await? else {
         return Ok((StatusCode::FORBIDDEN, show(&filled.next, true)).into_response());
@@ -74,9 +76,9 @@ pub(super) async fn sign_out(
     if let Some(session) = access::session(&context, headers, &token).await? {
         let client = Client::of(&parts);
         client.note(&context.services, "logout.succeeded", &session.credential).await?;
-        context.signed_out.end(&session, seconds(context.services.clock.now()));
+        context.signed_out.end(&session);
     }
-    let cookie = cookie("", 0, is_https(headers));
+    let cookie = cookie("", 0, is_https(&parts));
     let target = Redirect::to("/dashboard/sign-in");
     Ok((AppendHeaders([(SET_COOKIE, cookie)]), target).into_response())
 }
@@ -140,10 +142,12 @@ fn is_own(headers: &HeaderMap) -> Result<(), Failure> {
     is_own.then_some(()).ok_or(Failure::OtherSite)
 }
 
-/// Returns whether the browser shows an `https:` page of ours: its cookie is then restricted to
-/// https.
-fn is_https(headers: &HeaderMap) -> bool {
-    headers.get(ORIGIN).is_some_and(|origin| origin.as_bytes().starts_with(b"https://"))
+/// Returns whether the browser shows an `https:` page of ours, or a trusted proxy says so: its cookie is then restricted
+/// to https.
+fn is_https(parts: &Parts) -> bool {
+    let origin = parts.headers.get(ORIGIN);
+    let is_page = origin.is_some_and(|origin| origin.as_bytes().starts_with(b"https://"));
+    is_page || parts.extensions.get::<OverHttps>().is_some()
 }
 
 fn cookie(value: &str, seconds: i64, is_https: bool) -> String {

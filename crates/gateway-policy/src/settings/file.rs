@@ -55,6 +55,8 @@ pub(super) struct Server {
     pub(super) background_expiry_seconds: Option<u64>,
     #[serde(default)]
     pub(super) pass_through: Vec<String>,
+    #[serde(default)]
+    pub(super) trusted_proxies: Vec<String>,
 }
 
 /// Members of [`Backend`] are those of its only backend, or apply to all that do not have them.
@@ -79,6 +81,7 @@ pub(super) struct Upstream {
     pub(super) idle_timeout_ms: Option<u64>,
     pub(super) connect_timeout_ms: Option<u64>,
     pub(super) retry_unanswered: Option<bool>,
+    pub(super) first_byte_timeout_ms: Option<u64>,
     pub(super) backends: Option<Vec<Backend>>,
 }
 
@@ -102,6 +105,7 @@ pub(super) struct Backend {
     pub(super) proxy: Option<String>,
     pub(super) health_path: Option<String>,
     pub(super) health_interval_ms: Option<u64>,
+    pub(super) first_byte_timeout_ms: Option<u64>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -114,6 +118,8 @@ pub(super) struct Model {
     pub(super) long_context_tokens: Option<u64>,
     pub(super) max_output_tokens: Option<u64>,
     pub(super) max_reported_tokens: Option<u64>,
+    pub(super) max_trained_tokens: Option<u64>,
+    pub(super) first_byte_timeout_ms: Option<u64>,
     pub(super) shutdown_date: Option<String>,
     pub(super) deprecation_date: Option<String>,
     pub(super) successor: Option<String>,

@@ -102,6 +102,9 @@ fn resolve(file: File, first: Option<&str>, around: LoadContext<'_>) -> Result<S
     let (admin_token, warning) = admin_token.transpose()?.unzip();
     let (metrics, metrics_warning) = super::Metrics::resolve(&file.metrics, around.folder)?;
     let (webhook, webhook_warnings) = super::Webhook::resolve(&file.alerts, around.folder)?;
+    let (trusted_proxies, proxies_warning) =
+        super::TrustedProxies::resolve(&file.server.trusted_proxies)?;
+    warnings.extend(proxies_warning);
     warnings.extend(warning.flatten().into_iter().chain(metrics_warning).chain(webhook_warnings));
     Ok(Settings {
         listen: file.listen.unwrap_or_else(|| "127.0.0.1:8080".to_owned()),
@@ -113,6 +116,7 @@ fn resolve(file: File, first: Option<&str>, around: LoadContext<'_>) -> Result<S
         limits: limits_url(&file.limits)?,
         server: server(&file.server)?,
         pass_through: super::pass_through::resolve(&file.server.pass_through)?,
+        trusted_proxies,
         batches: super::Batches::resolve(&file.batches)?,
         upstreams,
         default_upstream,

@@ -181,6 +181,19 @@ fn errors_name_the_line_and_the_key() {
         "[admin]\ntoken_file = '/nonexistent'",
         "2: admin.token_file: /nonexistent: No such file",
     );
+    check(
+        "[server]\ntrusted_proxies = ['proxy.example']",
+        "2: server.trusted_proxies: `proxy.example` is neither an address nor a range",
+    );
+    check(
+        "[models.a]\nprice = { input = 1.0, training = 3.0 }",
+        "models.a.max_trained_tokens: is missing, though `training` has a price",
+    );
+    check("[models.a]\nmax_trained_tokens = 0", "2: models.a.max_trained_tokens: must be 1 to");
+    check(
+        "[models.a]\nfirst_byte_timeout_ms = 600000",
+        "2: models.a.first_byte_timeout_ms: must be at least 1 and less than the timeout_ms",
+    );
     check("[server]\nmax_body_bytes = 0", "2: server.max_body_bytes: must be 1 to");
     for seconds in ["0", "59", "2592001"] {
         let text = format!("[server]\nbackground_expiry_seconds = {seconds}");

@@ -16,6 +16,8 @@ use gateway_policy::tenants::ModelPermissions;
 
 const COLUMNS: &str = "id, project, service_account, name, redacted, created_at, expires_at, last_used_at, hash, \
      model_permissions";
+/// Seconds. A last use that is further ahead was written by a clock that was wrong.
+const AHEAD: i64 = 3600;
 /// Keys per transaction when last uses are written.
 const TOUCHED: usize = 500;
 
@@ -289,8 +291,8 @@ pub async fn touch(database: &Database, used: &[(Box<str>, i64)]) -> Result<(), 
         let update = |(id, at): &(Box<str>, i64)| {
             Statement::new(
                 "UPDATE keys SET last_used_at = $1 \
-                 WHERE id = $2 AND COALESCE(last_used_at, 0) < $1",
-                [Value::from(*at), id.into()],
+                 WHERE id = $2 AND (COALESCE(last_used_at, 0) < $1 OR last_used_at > $3)",
+                [Value::from(*at), id.into(), (at + AHEAD).into()],
             )
         };
         database.transact(part.iter().map(update).collect()).await?;

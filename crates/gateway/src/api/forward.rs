@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::owned::not_found;
 use super::relay::{self, Relayed};
+use super::training;
 use super::{Answered, Exchange, ResolvedModel};
 use crate::answer::{AnswerBody, Watch};
 use crate::backends::{Preference, Query};
@@ -127,14 +128,18 @@ pub(super) async fn pass(
             return Err(error);
         }
     };
-    // A response that the project created belongs to it, whichever models it may use now.
-    if !matches!(api, Api::Response(_)) {
-        model_access::check(&exchange.caller, &resolved.model, &resolved.name)?;
-    }
+    let job = match permitted(exchange, api, &resolved, (&head.method, &path, &segments)) {
+        Ok(job) => job,
+        Err(error) => {
+            exchange.show_limits(&resolved).await;
+            return Err(error);
+        }
+    };
     if let Api::Ingest(store) = api {
         resolved.plan = resolved.plan.with_ingestion(store).into();
     }
-    let demand = Demand { tokens: 1, ..Demand::default() };
+    let cost = job.as_ref().map_or(0, |job| job.cost);
+    let demand = Demand { tokens: 1, cost, ..Demand::default() };
     let endpoint = match segments.first() {
         Some(&"vector_stores") => Endpoint::VectorStores,
         _ => Endpoint::Other,
@@ -142,7 +147,11 @@ pub(super) async fn pass(
     if api == Api::Remix {
         remix_is_deprecated(exchange);
     }
-    let account = exchange.reserve(&resolved, demand, endpoint, 1).await?;
+    let mut account = exchange.reserve(&resolved, demand, endpoint, 1).await?;
+    let is_charged = job.is_some();
+    if let Some(job) = job {
+        job.describe(&mut account, exchange.data_region());
+    }
     let forward = Forward {
         query: Query {
             upstream: &resolved.model.upstream,
@@ -159,6 +168,7 @@ pub(super) async fn pass(
             Method::GET | Method::HEAD => Repeat::Unanswered,
             _ => Repeat::Unsent,
         },
+        first_byte_timeout: resolved.model.first_byte_timeout,
     };
     let follows = followed(api, &head.method, &segments);
     let last_look = match (follows, &head.method) {
@@ -190,10 +200,33 @@ pub(super) async fn pass(
     // Whatever reports a usage has used it.
     let changes = matches!(head.method, Method::POST | Method::PUT | Method::PATCH);
     let watch = match relayed.reader() {
-        Some(reader) if changes || is_unlisted => Watch::Usage(reader),
+        Some(reader) if changes || is_unlisted || is_charged => Watch::Usage(reader),
         _ => Watch::Nothing,
     };
     Ok(relayed.into_response(watch, on_object_id))
+}
+
+/// Checks that the caller may use the model. Returns the fine-tuning job that the request creates, if it is charged.
+fn permitted(
+    exchange: &Exchange,
+    api: Api<'_>,
+    resolved: &ResolvedModel,
+    (method, path, segments): (&Method, &str, &[&str]),
+) -> Result<Option<training::Job>, ApiError> {
+    // A response that the project created belongs to it, whichever models it may use now.
+    if !matches!(api, Api::Response(_)) {
+        model_access::check(&exchange.caller, &resolved.model, &resolved.name)?;
+    }
+    match creates_job(method, segments) {
+        true => training::job(exchange, resolved, path),
+        false => Ok(None),
+    }
+}
+
+/// Returns whether a request creates a fine-tuning job.
+fn creates_job(method: &Method, segments: &[&str]) -> bool {
+    let reads = matches!(*method, Method::GET | Method::HEAD);
+    !reads && matches!(segments, ["fine_tuning", "jobs"])
 }
 
 /// The id of an answer that comes later, if the response may show its end.
@@ -201,6 +234,8 @@ fn followed<'a>(api: Api<'_>, method: &Method, segments: &[&'a str]) -> Option<&
     match (api, method, segments) {
         (Api::Response(_), &Method::GET | &Method::DELETE, ["responses", id]) => Some(id),
         (Api::Response(_), &Method::POST, ["responses", id, "cancel"]) => Some(id),
+        (Api::PassThrough, &Method::GET, ["fine_tuning", "jobs", id])
+        | (Api::PassThrough, &Method::POST, ["fine_tuning", "jobs", id, "cancel"]) => Some(id),
         (Api::PassThrough, &Method::GET | &Method::DELETE, ["videos", id]) => Some(id),
         _ => None,
     }

@@ -132,6 +132,7 @@ async fn relayed(
         headers,
         body: content,
         repeat: repeat(generation.kind, asked, &resolved.model.upstream),
+        first_byte_timeout: resolved.model.first_byte_timeout,
     };
     Ok((relay::send(exchange, &forward, account).await?, removes_usage))
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gateway_policy::backends::Pass;
-use ratelimit::Micros;
+use ratelimit::SteadyTime;
 
 use super::live::LiveBackend;
 
@@ -20,7 +20,7 @@ impl Lease {
         live: &Arc<LiveBackend>,
         model: &str,
         is_forced: bool,
-        now: Micros,
+        now: SteadyTime,
     ) -> Option<Self> {
         let pass = live.begin(is_forced, now)?;
         Some(Self { live: Arc::clone(live), model: model.into(), pass, is_judged: false })

@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use hyper::Request;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -64,9 +65,8 @@ pub async fn serve(
         };
         match accepted {
             Ok((stream, address)) => {
-                let slot = slots.take(address.ip());
-                let pages = pages.for_client(address.ip());
-                let connection = connection(&gateway, stream, pages, slot);
+                let slot = slots.take(address.ip().to_canonical());
+                let connection = connection(&gateway, stream, pages.clone(), slot);
                 let connection = graceful.watch(connection);
                 let mut is_cut = is_cut.clone();
                 tokio::spawn(async move {
@@ -112,11 +112,18 @@ fn connection(
     let gateway = Arc::clone(gateway);
     let open_requests = OpenRequests::default();
     let stream = IdleTimeout::new(stream, open_requests.clone(), header_timeout);
-    let answer = service_fn(move |request| {
+    let answer = service_fn(move |request: Request<Incoming>| {
         let open_request = open_requests.begin();
-        let answer = service::answer(Arc::clone(&gateway), pages.clone(), request, slot.number());
+        let settings = gateway.settings.load();
+        let client = settings.trusted_proxies.client(slot.address(), request.headers());
+        // A connection of a proxy serves many clients, each of which has slots of its own.
+        let own = (client.address != slot.address()).then(|| slot.of(client.address));
+        let number = own.as_ref().unwrap_or(&slot).number();
+        let pages = pages.for_client(client);
+        let answer = service::answer(Arc::clone(&gateway), pages, request, number);
         async move {
-            let answer = answer.await.map(|body| Held { body, _open_request: open_request });
+            let answer = answer.await;
+            let answer = answer.map(|body| Held { body, _open_request: open_request, _slot: own });
             Ok::<_, std::convert::Infallible>(answer)
         }
     });
@@ -126,10 +133,11 @@ fn connection(
     http1::Builder::new().serve_connection(TokioIo::new(stream), answer)
 }
 
-/// A response body that holds its request open.
+/// A response body that holds its request open, and the slot of its client.
 struct Held {
     body: AnswerBody,
     _open_request: OpenRequest,
+    _slot: Option<Slot>,
 }
 
 impl Body for Held {

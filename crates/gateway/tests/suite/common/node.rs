@@ -58,6 +58,10 @@ impl Clock for TestSources {
     fn now(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
+
+    fn steady(&self) -> ratelimit::SteadyTime {
+        ratelimit::SteadyTime::from_micros(self.0.load(Ordering::Relaxed))
+    }
 }
 
 impl Random for TestSources {

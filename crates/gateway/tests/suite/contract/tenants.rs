@@ -187,7 +187,8 @@ async fn making() -> (TestGateway, Upstream) {
         }
     })
     .await;
-    (TestGateway::start(&config(&upstream, BIG)).await, upstream)
+    let open = "[server]\npass_through = [\"/v1/fine_tuning/jobs\"]\n";
+    (TestGateway::start(&config(&upstream, &format!("{BIG}{open}"))).await, upstream)
 }
 
 #[tokio::test]
