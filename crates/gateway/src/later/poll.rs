@@ -141,9 +141,9 @@ async fn ask(gateway: Arc<Gateway>, answer: LaterAnswer) {
     let stored = match ending {
         Ok(ending) => settle(&gateway, &answer, ending).await,
         Err(seen) => {
-            // The expiry may be in the past, for a clock that was just set forward.
-            let last = answer.expires_at.max(now.saturating_add(CLAIM));
-            let at = next(&gateway, answer.polls.saturating_add(1), now).min(last);
+            let next = next(&gateway, answer.polls.saturating_add(1), now);
+            // The expiry is in the past for a clock that was just set forward.
+            let at = if answer.expires_at > now { next.min(answer.expires_at) } else { next };
             later_answers::postpone(&gateway.database, &answer, at, seen).await
         }
     };
