@@ -114,7 +114,7 @@ pub fn approval(thread: &Id, turn: &Id, item: &Id, ask: Ask, at: Millis) -> Appr
             item_id,
             started_at_ms: at,
             reason: reason.map(|reason| visible::text(&reason).into_owned()),
-            grant_root: grant_root.map(|folder| visible::path(&folder).to_string()),
+            grant_root: grant_root.map(|folder| visible::path(&folder)),
         }),
         Ask::ServerTool { reason, target, arguments, can_remember } => {
             let asked = server_tool::Asked {
