@@ -32,6 +32,7 @@ const STEPS: &[Step] = &[
     Step { name: "book", when: InTurn, check: crate::book::check },
     Step { name: "telemetry", when: InTurn, check: telemetry::check },
     Step { name: "packages", when: InTurn, check: packages::check },
+    Step { name: "deployments", when: InTurn, check: clients::check_deployments },
 ];
 
 /// Run only by name: one compiles the program again, for another target, two download hundreds of packages or two

@@ -13,6 +13,10 @@ const STEPS: &[Step] = &[
     Step { name: "kills", when: InTurn, check: kills },
     Step { name: "cuts and schemas", when: InTurn, check: cuts_and_schemas },
     Step { name: "endings", when: InTurn, check: endings },
+    Step { name: "restarts", when: InTurn, check: restarts },
+    Step { name: "two teams", when: InTurn, check: two_teams },
+    Step { name: "failover", when: InTurn, check: failover },
+    Step { name: "redis", when: InTurn, check: redis },
 ];
 
 pub(crate) fn run(root: &Path) -> ExitCode {
@@ -92,4 +96,32 @@ fn cuts_and_schemas(root: &Path) -> Outcome {
 fn endings(root: &Path) -> Outcome {
     let options = ["test", "-p", "gateway", "--test", "suite", "--", "histories::", "--nocapture"];
     Program::cargo(root, &options).env("AGENTD_ENDINGS", "5000").run_tests(steps::libtest)
+}
+
+/// Two gateways with nginx in front of them, and one on a socket of systemd, each restarted 50 times under load
+/// (`crates/cli/tests/suite/gateway_nodes.rs`).
+fn restarts(root: &Path) -> Outcome {
+    let options = ["test", "-p", "cli", "--test", "suite", "--", "gateway_nodes::", "--nocapture"];
+    Program::cargo(root, &options).env("AGENTD_GATEWAY_RESTARTS", "50").run_tests(steps::libtest)
+}
+
+/// One team that is refused for every reason, and another one that sends two requests a second for five minutes
+/// (`crates/gateway/tests/suite/isolation.rs`).
+fn two_teams(root: &Path) -> Outcome {
+    let options = ["test", "-p", "gateway", "--test", "suite", "--", "isolation::", "--nocapture"];
+    Program::cargo(root, &options).env("AGENTD_TWO_TEAMS_SECONDS", "300").run_tests(steps::libtest)
+}
+
+/// Twenty kills of a backend under load (`crates/gateway/tests/suite/failover.rs`).
+fn failover(root: &Path) -> Outcome {
+    let options = ["test", "-p", "gateway", "--test", "suite", "--", "failover::", "--nocapture"];
+    Program::cargo(root, &options).env("AGENTD_FAILOVERS", "20").run_tests(steps::libtest)
+}
+
+/// Ten restarts of Redis with its data and ten without, under load
+/// (`crates/gateway/tests/suite/redis_restarts.rs`).
+fn redis(root: &Path) -> Outcome {
+    let tests = "redis_restarts::";
+    let options = ["test", "-p", "gateway", "--test", "suite", "--", tests, "--nocapture"];
+    Program::cargo(root, &options).env("AGENTD_REDIS_RESTARTS", "10").run_tests(steps::libtest)
 }

@@ -38,6 +38,7 @@ mod pending;
 mod permissions;
 mod plugin;
 mod portable;
+mod project_access;
 mod provider;
 mod renamed;
 mod requirements;

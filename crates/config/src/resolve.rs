@@ -302,7 +302,7 @@ pub fn resolve_usable(
     environment: &Environment<'_>,
 ) -> Result<(Resolved, Vec<Error>), Error> {
     let layers: Vec<&Layer> = stack.enabled().collect();
-    let Merged { mut root, profile, undefined } = merge_layers(&layers);
+    let Merged { mut root, profile, undefined } = merge_layers(&layers, &stack.access);
     #[cfg(debug_assertions)]
     crate::ignored_key::remove(&mut root, environment);
     let cx = environment.read_context();
@@ -328,11 +328,9 @@ pub(crate) struct Merged {
 }
 
 /// Merges layers, the later over the earlier, and the selected profile between files and overrides.
-pub(crate) fn merge_layers(layers: &[&Layer]) -> Merged {
-    let mut merged = Table::new();
-    for layer in layers {
-        merge(&mut merged, &layer.root);
-    }
+/// `access` is the user's entry for the project, above the user's other values.
+pub(crate) fn merge_layers(layers: &[&Layer], access: &Table) -> Merged {
+    let merged = merge_in_order(layers, access);
     let profile = match merged.get("profile").map(|node| &node.value) {
         Some(Value::Text(name)) => name.clone(),
         _ => return Merged { root: merged, profile: None, undefined: None },
@@ -341,17 +339,25 @@ pub(crate) fn merge_layers(layers: &[&Layer]) -> Merged {
         Ok(selected) => selected,
         Err(error) => return Merged { root: merged, profile: None, undefined: Some(error) },
     };
-    let mut root = Table::new();
     let (files, given): (Vec<&Layer>, Vec<&Layer>) =
         layers.iter().partition(|layer| layer.name.is_below_profile());
-    for layer in files {
-        merge(&mut root, &layer.root);
-    }
+    let mut root = merge_in_order(&files, access);
     merge(&mut root, selected);
     for layer in given {
         merge(&mut root, &layer.root);
     }
     Merged { root, profile: Some(profile), undefined: None }
+}
+
+fn merge_in_order(layers: &[&Layer], access: &Table) -> Table {
+    let is_own =
+        |layer: &&Layer| matches!(layer.name, LayerName::System { .. } | LayerName::User { .. });
+    let (own, above) = layers.split_at(layers.partition_point(is_own));
+    let mut root = Table::new();
+    own.iter().for_each(|layer| merge(&mut root, &layer.root));
+    merge(&mut root, access);
+    above.iter().for_each(|layer| merge(&mut root, &layer.root));
+    root
 }
 
 fn profile_table<'t>(merged: &'t Table, name: &str) -> Result<&'t Table, Error> {

@@ -7,15 +7,15 @@ use std::sync::Arc;
 use crate::environment::Environment;
 use crate::error::{Error, Strictness, Warning, WarningKind};
 use crate::file_cache::FileCache;
-use crate::kind::{ReadContext, Setting};
+use crate::kind::Setting;
 use crate::layer::Layer;
 use crate::layer_name::LayerName;
 use crate::origin::Origin;
+use crate::project_access::ProjectEntries;
 use crate::requirements::{Requirements, requirement_files};
 use crate::resolve::{Merged, merge_layers};
-use crate::table::{Project, TrustLevel};
-use crate::trust::{Trust, folders, project_root};
-use crate::value::{Table, Value};
+use crate::trust::{folders, project_root};
+use crate::value::Table;
 
 /// The folder of a project's configuration.
 pub const PROJECT_FOLDER: &str = ".agent";
@@ -72,6 +72,9 @@ pub struct Stack {
     pub project_folders: Vec<PathBuf>,
     /// See [`crate::Config::trusted_folders`].
     pub trusted_folders: Vec<PathBuf>,
+    /// Values above the user's own file: those of the user's entry for the project
+    /// (`projects.<path>.access`).
+    pub(crate) access: Table,
     /// Warnings about the layers and about trust.
     pub warnings: Vec<Warning>,
 }
@@ -124,7 +127,7 @@ impl Stack {
             .collect();
         let mut warnings = Vec::new();
         let all: Vec<&Layer> = own.iter().chain(&added).map(|layer| &*layer.layer).collect();
-        let Merged { root: base, undefined, .. } = merge_layers(&all);
+        let Merged { root: base, undefined, .. } = merge_layers(&all, &Table::new());
         errors.extend(undefined);
         let found = project_layers(files, &base, overrides.projects, environment, &mut warnings)?;
         let role = role_layer(files, overrides.role)?;
@@ -163,6 +166,7 @@ impl Stack {
             rule_folders: found.rule_folders,
             project_folders: found.project_folders,
             trusted_folders: found.trusted_folders,
+            access: found.access,
             warnings,
         };
         Ok((stack, errors))
@@ -240,6 +244,7 @@ struct ProjectLayers {
     rule_folders: Vec<PathBuf>,
     project_folders: Vec<PathBuf>,
     trusted_folders: Vec<PathBuf>,
+    access: Table,
 }
 
 /// Parts of a project's own folder, besides its configuration and rules, that count only when it is trusted.
@@ -260,7 +265,7 @@ fn project_layers(
         None => vec![".git".to_owned()],
     };
     let root = project_root(environment.cwd, &markers);
-    let trust = trust(base, &cx)?;
+    let ProjectEntries { trust, access } = ProjectEntries::read(base, &cx)?;
     let mut layers = Vec::new();
     let mut rule_folders = vec![environment.home.join(RULES_FOLDER)];
     let mut project_folders = Vec::new();
@@ -307,20 +312,16 @@ fn project_layers(
     }
     let trusted = trust.is_trusted_for(environment.cwd, &root);
     let trusted_folders = trust.folders();
-    Ok(ProjectLayers { layers, trusted, root, rule_folders, project_folders, trusted_folders })
-}
-
-fn trust(base: &Table, cx: &ReadContext<'_>) -> Result<Trust, Error> {
-    let Some(Value::Table(projects)) = base.get("projects").map(|node| &node.value) else {
-        return Ok(Trust::new(std::iter::empty(), None));
-    };
-    let mut levels: Vec<(&str, TrustLevel)> = Vec::new();
-    for (path, node) in projects {
-        if let Some(level) = Project::read(node, cx)?.trust_level {
-            levels.push((path, level));
-        }
-    }
-    Ok(Trust::new(levels.into_iter(), cx.user_home.as_deref()))
+    let access = access.nearest(environment.cwd, &root).map(|it| it.values()).unwrap_or_default();
+    Ok(ProjectLayers {
+        layers,
+        trusted,
+        root,
+        rule_folders,
+        project_folders,
+        trusted_folders,
+        access,
+    })
 }
 
 fn same_folder(one: &Path, other: &Path) -> bool {

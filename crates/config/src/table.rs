@@ -38,5 +38,5 @@ pub use sandbox::{
 };
 pub use tools::{
     AgentRole, Agents, App, ContextSize, HookState, Hooks, Location, McpServer, PluginSwitch, Port,
-    Project, ToolApproval, TrustLevel, WebSearch, WebSearchSettings, WebSearchTool,
+    Project, ProjectAccess, ToolApproval, TrustLevel, WebSearch, WebSearchSettings, WebSearchTool,
 };

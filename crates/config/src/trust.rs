@@ -2,6 +2,7 @@
 //! files; never runs git and never writes.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::path::{Path, PathBuf};
 
 use crate::table::TrustLevel;
@@ -33,33 +34,72 @@ pub(crate) fn folders(root: &Path, cwd: &Path) -> Vec<PathBuf> {
     folders
 }
 
-/// The trust levels that the user assigned to folders.
-pub(crate) struct Trust {
+/// Values that the user assigned to folders.
+#[derive(Debug)]
+pub(crate) struct FolderEntries<T> {
     /// By canonical path if the folder exists, else as written.
-    entries: BTreeMap<PathBuf, TrustLevel>,
+    entries: BTreeMap<PathBuf, T>,
 }
 
-impl Trust {
-    /// `levels` are the entries of `projects` by path; `~/` expands to `user_home`.
+impl<T> FolderEntries<T> {
+    /// `values` are those of the entries of `projects` by path; `~/` expands to `user_home`. Of two
+    /// spellings of one folder, the entry that `is_stricter` than the other applies.
     pub(crate) fn new<'l>(
-        levels: impl Iterator<Item = (&'l str, TrustLevel)>,
+        values: impl Iterator<Item = (&'l str, T)>,
         user_home: Option<&Path>,
+        is_stricter: impl Fn(&T, &T) -> bool,
     ) -> Self {
         let mut entries = BTreeMap::new();
-        for (text, level) in levels {
+        for (text, value) in values {
             let path = match (text.strip_prefix("~/"), text, user_home) {
                 (Some(rest), _, Some(home)) => home.join(rest),
                 (None, "~", Some(home)) => home.to_owned(),
                 _ => PathBuf::from(text),
             };
             let path = std::fs::canonicalize(&path).unwrap_or(path);
-            // Of two spellings of one folder, the stricter entry applies.
-            let entry = entries.entry(path).or_insert(level);
-            if level == TrustLevel::Untrusted {
-                *entry = level;
+            match entries.entry(path) {
+                Entry::Vacant(free) => drop(free.insert(value)),
+                Entry::Occupied(mut taken) if is_stricter(&value, taken.get()) => {
+                    taken.insert(value);
+                }
+                Entry::Occupied(_) => {}
             }
         }
         Self { entries }
+    }
+
+    /// The nearest entry from `cwd` up to `root`. A worktree without an entry has that of its repository.
+    pub(crate) fn nearest(&self, cwd: &Path, root: &Path) -> Option<&T> {
+        if self.entries.is_empty() {
+            return None;
+        }
+        let (cwd, root) = (real_path(cwd), real_path(root));
+        folders(&root, &cwd)
+            .iter()
+            .rev()
+            .find_map(|folder| self.entries.get(folder))
+            .or_else(|| self.of_main_repository(&root))
+    }
+
+    fn of_main_repository(&self, worktree: &Path) -> Option<&T> {
+        if self.entries.is_empty() {
+            return None;
+        }
+        main_repository(worktree).and_then(|main| self.entries.get(&main))
+    }
+}
+
+/// The trust levels that the user assigned to folders.
+pub(crate) struct Trust(FolderEntries<TrustLevel>);
+
+impl Trust {
+    /// See [`FolderEntries::new`].
+    pub(crate) fn new<'l>(
+        levels: impl Iterator<Item = (&'l str, TrustLevel)>,
+        user_home: Option<&Path>,
+    ) -> Self {
+        let is_stricter = |level: &TrustLevel, _: &TrustLevel| *level == TrustLevel::Untrusted;
+        Self(FolderEntries::new(levels, user_home, is_stricter))
     }
 
     /// Returns whether the `.agent` folder of `folder`, which is `root` or lies in it, is used:
@@ -69,43 +109,27 @@ impl Trust {
     /// files in all of them, which would configure the next thread there. The sandbox protects only
     /// the `.agent` folders of trusted folders.
     pub(crate) fn is_trusted(&self, folder: &Path, root: &Path) -> bool {
-        if self.entries.is_empty() {
+        if self.0.entries.is_empty() {
             return false;
         }
         let real = real_path(folder);
-        let level = self.entries.get(&real).copied().or_else(|| {
+        let level = self.0.entries.get(&real).or_else(|| {
             let is_root = folder == root;
-            is_root.then(|| self.level_of_main_repository(&real)).flatten()
+            is_root.then(|| self.0.of_main_repository(&real)).flatten()
         });
-        level == Some(TrustLevel::Trusted)
+        level == Some(&TrustLevel::Trusted)
     }
 
     /// Returns whether the user trusts `cwd`, a folder of the project in `root`: the nearest entry
     /// from `cwd` up to `root` applies. A worktree without an entry has that of its repository.
     pub(crate) fn is_trusted_for(&self, cwd: &Path, root: &Path) -> bool {
-        if self.entries.is_empty() {
-            return false;
-        }
-        let (cwd, root) = (real_path(cwd), real_path(root));
-        let level = folders(&root, &cwd)
-            .iter()
-            .rev()
-            .find_map(|folder| self.entries.get(folder).copied())
-            .or_else(|| self.level_of_main_repository(&root));
-        level == Some(TrustLevel::Trusted)
+        self.0.nearest(cwd, root) == Some(&TrustLevel::Trusted)
     }
 
     /// The folders that the user trusts.
     pub(crate) fn folders(&self) -> Vec<PathBuf> {
-        let trusted = self.entries.iter().filter(|(_, level)| **level == TrustLevel::Trusted);
+        let trusted = self.0.entries.iter().filter(|(_, level)| **level == TrustLevel::Trusted);
         trusted.map(|(folder, _)| folder.clone()).collect()
-    }
-
-    fn level_of_main_repository(&self, worktree: &Path) -> Option<TrustLevel> {
-        if self.entries.is_empty() {
-            return None;
-        }
-        main_repository(worktree).and_then(|main| self.entries.get(&main).copied())
     }
 }
 

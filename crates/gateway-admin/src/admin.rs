@@ -14,8 +14,7 @@ mod model_permissions;
 mod organizations;
 mod output;
 mod projects;
-mod rate_limits;
-mod routes;
+pub(crate) mod rate_limits;
 mod service_accounts;
 mod spend;
 mod usage;
@@ -26,11 +25,13 @@ use authority::Authority;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use hyper::{Method, StatusCode};
-use routes::Routes;
 
 use gateway_policy::error::ApiError;
 
 use crate::Services;
+use crate::routes::Routes;
+
+type ApiRoutes = Routes<Arc<Services>>;
 
 /// Largest body, in bytes.
 const MAX_BODY: usize = 256 << 10;
@@ -51,13 +52,13 @@ pub(crate) fn routes() -> Vec<(Method, String)> {
     all().listed
 }
 
-fn all() -> Routes {
+fn all() -> ApiRoutes {
     [organizations_routes, projects_routes, keys_routes, money_routes, audit_routes]
         .into_iter()
-        .fold(Routes::default(), |routes, add| add(routes))
+        .fold(Routes::new(), |routes, add| add(routes))
 }
 
-fn organizations_routes(routes: Routes) -> Routes {
+fn organizations_routes(routes: ApiRoutes) -> ApiRoutes {
     let one = "/v1/organizations/{id}";
     let payments = "/v1/organizations/{id}/payments";
     let retention = "/v1/organization/data_retention";
@@ -78,7 +79,7 @@ fn organizations_routes(routes: Routes) -> Routes {
         .delete("/v1/organization/admin_api_keys/{id}", admin_keys::revoke)
 }
 
-fn projects_routes(routes: Routes) -> Routes {
+fn projects_routes(routes: ApiRoutes) -> ApiRoutes {
     let all = "/v1/organization/projects";
     let one = "/v1/organization/projects/{p}";
     let permissions = "/v1/organization/projects/{p}/model_permissions";
@@ -95,7 +96,7 @@ fn projects_routes(routes: Routes) -> Routes {
         .post("/v1/organization/projects/{p}/rate_limits/{id}", rate_limits::update)
 }
 
-fn keys_routes(routes: Routes) -> Routes {
+fn keys_routes(routes: ApiRoutes) -> ApiRoutes {
     let keys = "/v1/organization/projects/{p}/api_keys";
     let key = "/v1/organization/projects/{p}/api_keys/{id}";
     let permissions = "/v1/organization/projects/{p}/api_keys/{id}/model_permissions";
@@ -122,7 +123,7 @@ fn keys_routes(routes: Routes) -> Routes {
         )
 }
 
-fn money_routes(routes: Routes) -> Routes {
+fn money_routes(routes: ApiRoutes) -> ApiRoutes {
     let mut routes = routes
         .get("/v1/organization/usage/export", export::export)
         .get("/v1/organization/usage/{page}", usage::usage)
@@ -144,7 +145,7 @@ fn money_routes(routes: Routes) -> Routes {
     routes
 }
 
-fn audit_routes(routes: Routes) -> Routes {
+fn audit_routes(routes: ApiRoutes) -> ApiRoutes {
     routes
         .get("/v1/organization/audit_logs", audit_logs::list)
         .get("/v1/organization/audit_logs/export", audit_logs::export)

@@ -60,3 +60,7 @@ impl Services {
 /// The address of a request's client, among the extensions of the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer(pub IpAddr);
+
+/// Marks a request whose client uses https, as a trusted proxy says, among the extensions of the request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OverHttps;

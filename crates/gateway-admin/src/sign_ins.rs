@@ -6,7 +6,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 
-use ratelimit::{Bucket, Limit, MINUTE, Micros};
+use ratelimit::{Bucket, Limit, MINUTE, SteadyTime};
 
 /// Most lines of the log per minute.
 const LINES: Limit = Limit { amount: 60, window: MINUTE };
@@ -68,7 +68,7 @@ impl SignIns {
         surface: Surface,
         reason: &'static str,
         address: Option<IpAddr>,
-        now: Micros,
+        now: SteadyTime,
     ) {
         (self.count)(surface, reason);
         let Some(left_out) = self.line(now) else { return };
@@ -78,13 +78,13 @@ impl SignIns {
     }
 
     /// Returns whether the audit log may get a row about a failure.
-    pub(crate) fn takes_row(&self, now: Micros) -> bool {
+    pub(crate) fn takes_row(&self, now: SteadyTime) -> bool {
         let mut bounds = self.bounds.lock().unwrap_or_else(PoisonError::into_inner);
         takes(&mut bounds.rows, ROWS, now)
     }
 
     /// The number of failures without a line since the last one, if there may be a line now.
-    fn line(&self, now: Micros) -> Option<u64> {
+    fn line(&self, now: SteadyTime) -> Option<u64> {
         let mut bounds = self.bounds.lock().unwrap_or_else(PoisonError::into_inner);
         if takes(&mut bounds.lines, LINES, now) {
             return Some(std::mem::take(&mut bounds.left_out));
@@ -94,8 +94,8 @@ impl SignIns {
     }
 }
 
-fn takes(bucket: &mut Bucket, limit: Limit, now: Micros) -> bool {
-    bucket.advance(limit, now);
+fn takes(bucket: &mut Bucket, limit: Limit, now: SteadyTime) -> bool {
+    bucket.advance(limit, now.micros());
     let fits = bucket.fits(limit, 1);
     if fits {
         bucket.take(limit, 1);
@@ -123,14 +123,14 @@ mod tests {
         let sign_ins = SignIns::new(move |_, _| {
             count.fetch_add(1, Ordering::Relaxed);
         });
-        let now = 1_700_000_000_000_000;
+        let now = SteadyTime::from_micros(1_700_000_000_000_000);
         for _ in 0..500 {
             sign_ins.failed(Surface::Api, "invalid_api_key", None, now);
         }
         assert_eq!(counted.load(Ordering::Relaxed), 500);
         assert_eq!(sign_ins.line(now), None);
-        assert_eq!(sign_ins.line(now + MINUTE), Some(441));
-        assert_eq!(sign_ins.line(now + MINUTE), Some(0));
+        assert_eq!(sign_ins.line(now.after(MINUTE)), Some(441));
+        assert_eq!(sign_ins.line(now.after(MINUTE)), Some(0));
         let rows = (0..100).filter(|_| sign_ins.takes_row(now)).count();
         assert_eq!(rows, 10);
     }

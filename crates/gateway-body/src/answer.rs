@@ -32,6 +32,8 @@ pub struct Outcome {
     pub data_entries: Option<u64>,
     /// Duration of audio or video in milliseconds, from `duration`, `seconds` or the seconds in `usage`.
     pub duration_ms: Option<u64>,
+    /// Tokens that a fine-tuning job has trained.
+    pub trained_tokens: Option<u64>,
     /// The service tier that it tells.
     pub service_tier: Option<Box<str>>,
     /// The size of images or of a video that it tells.
@@ -171,6 +173,7 @@ impl Reader {
             eighths_after_usage: known.eighths_after_usage,
             data_entries: known.data_entries,
             duration_ms: known.duration_ms,
+            trained_tokens: known.trained_tokens,
             service_tier: known.service_tier.clone(),
             size: known.size.clone(),
             quality: known.quality.clone(),
@@ -319,6 +322,7 @@ impl Reader {
         outcome.progress = seen.progress.or(outcome.progress);
         outcome.output_eighths += text;
         outcome.duration_ms = seen.duration_ms.or(outcome.duration_ms);
+        outcome.trained_tokens = seen.trained_tokens.or(outcome.trained_tokens);
         outcome.service_tier = seen.service_tier.or(outcome.service_tier.take());
         outcome.size = seen.size.or(outcome.size.take());
         outcome.quality = seen.quality.or(outcome.quality.take());

@@ -94,7 +94,7 @@ impl<'a> Scan<'a> {
         let mut first = true;
         while let Some(key) = cursor.next_key(&mut first)? {
             match (&*cursor.decoded(key), cursor.peek()) {
-                (b"previous_message_id", Some(b'"')) => self.file(cursor)?,
+                (b"previous_message_id", Some(b'"')) => self.next_file(cursor)?,
                 _ => self.skip(cursor)?,
             }
         }

@@ -4,9 +4,10 @@
 
 use memchr::memmem;
 
+use super::form_ids::FormIds;
 use super::json::Span;
 use super::scan::seconds;
-use super::wav;
+use super::wav::{self, Duration};
 
 /// Most parts of a form.
 const MAX_PARTS: usize = 256;
@@ -29,7 +30,7 @@ pub struct FieldText {
     pub text: String,
 }
 
-/// A part with a file name.
+/// A part with a file name, or with the name `file`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilePart {
     /// The field, as in `file` and `image[]`.
@@ -37,15 +38,9 @@ pub struct FilePart {
     /// The range of its content in the body.
     pub span: Span,
     /// Its duration as audio, in milliseconds: from a WAV header, bounded by the actual length, or
-    /// else its length at 16,000 bytes per second; at least one second.
+    /// else its length at 16,000 bytes per second; at least one second. Of compressed audio in a WAV file, the larger
+    /// of both.
     pub duration_ms: u64,
-}
-
-impl Form {
-    /// Returns whether the file is an image: fields such as `image`, `image[]` and `mask`.
-    pub fn is_image(&self) -> bool {
-        self.files.iter().any(|file| file.name.starts_with("image"))
-    }
 }
 
 impl FilePart {
@@ -78,6 +73,8 @@ pub struct Form {
     pub seconds: Option<u32>,
     /// Length of `prompt`, in Unicode scalar values.
     pub prompt_chars: u64,
+    /// Ids in other text fields.
+    pub ids: FormIds,
     /// The files, in order.
     pub files: Vec<FilePart>,
     /// The name and the range of each part, with the boundary before it.
@@ -205,13 +202,21 @@ impl Form {
                 None => Ok(()),
             };
         }
-        if head.is_file() {
+        // Some servers take this field as a file even where it has no file name.
+        if head.is_file() || head.name == "file" {
             if head.name == "file" && self.files.iter().any(|file| file.name == "file") {
                 return Err(FormError::Duplicate { name: "file" });
             }
             let guess = (content.len() as u64 * 1000).div_ceil(BYTES_PER_SECOND);
-            let duration_ms = wav::duration_ms(content).unwrap_or(guess).max(SHORTEST_MS);
+            let duration_ms = match wav::duration(content) {
+                Some(Duration::Exact(length)) => length,
+                Some(Duration::Claimed(length)) => length.max(guess),
+                None => guess,
+            };
+            let duration_ms = duration_ms.max(SHORTEST_MS);
             self.files.push(FilePart { name: head.name, span, duration_ms });
+        } else {
+            self.ids.add(&head.name, content);
         }
         Ok(())
     }

@@ -39,6 +39,27 @@ fn progress_is_the_last_status_of_the_answer() {
 }
 
 #[test]
+fn a_job_tells_what_it_has_trained() {
+    for (told, expected, is_invalid) in [
+        (json!(0), Some(0), false),
+        (json!(5_000_000_000_u64), Some(5_000_000_000), false),
+        (json!(null), None, false),
+        (json!(-1), None, true),
+        (json!(1.5), None, true),
+        (json!(1e30), None, true),
+        (json!("1000"), None, true),
+        (json!({ "tokens": 5 }), None, false),
+    ] {
+        let job = json!({ "id": "ftjob-1", "status": "succeeded", "trained_tokens": told });
+        let seen = json_outcome(&job);
+        assert_eq!((seen.trained_tokens, seen.usage_invalid), (expected, is_invalid), "{told}");
+        // Elsewhere it is no such number.
+        let other = json!({ "id": "x", "metadata": { "trained_tokens": told } });
+        assert_eq!(json_outcome(&other).trained_tokens, None);
+    }
+}
+
+#[test]
 fn progress_of_a_stream_is_that_of_its_last_event() {
     use Progress::{Cancelled, Completed, Failed, Incomplete, Open};
     let created =

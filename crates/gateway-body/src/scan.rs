@@ -85,6 +85,7 @@ impl<'a> Scan<'a> {
                 self.other_models(known, cursor)?;
             }
             name if self.kind.is_messages() => self.member_of_messages(name, cursor)?,
+            b"prompt" if self.kind == Kind::Completions => self.prompts(cursor)?,
             b"input" | b"instructions" | b"prompt" => self.count(cursor, Counted::Text)?,
             b"messages" => self.count(cursor, Counted::Messages)?,
             b"max_output_tokens" => self.limit(cursor, 0)?,
@@ -250,6 +251,22 @@ impl<'a> Scan<'a> {
         };
         if !is_empty {
             self.found.other_models = Some(name);
+        }
+        Ok(())
+    }
+
+    /// The prompt of completions: a text or a list of token ids, or a list of either.
+    fn prompts(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Malformed> {
+        if cursor.peek() != Some(b'[') {
+            return self.count(cursor, Counted::Text);
+        }
+        cursor.open()?;
+        let mut first = true;
+        while cursor.next_element(&mut first)? {
+            if matches!(cursor.peek(), Some(b'"' | b'[')) {
+                self.found.prompts = self.found.prompts.saturating_add(1);
+            }
+            self.count(cursor, Counted::Text)?;
         }
         Ok(())
     }

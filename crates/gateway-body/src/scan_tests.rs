@@ -113,7 +113,9 @@ fn fields_are_found() {
     assert!(scanned.stream && scanned.stream_options.wants_usage);
     let max = MaxTokens { param: "max_completion_tokens", tokens: 70 };
     assert_eq!(scanned.max_tokens(), Some(max));
-    assert_eq!(scanned.greatest_max_tokens(), Some(90));
+    let followed = [Kind::Responses, Kind::Chat, Kind::Completions, Kind::Other];
+    let bounds = followed.map(|kind| scanned.output_bound(kind));
+    assert_eq!(bounds, [None, Some(90), Some(90), Some(90)], "responses ignore both");
     assert_eq!(scanned.n, Some(2));
     assert_eq!(scanned.service_tier.unwrap().read(body), "priority");
     assert_eq!(scanned.prompt_cache_retention, None);

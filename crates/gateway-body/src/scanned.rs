@@ -52,6 +52,17 @@ impl Kind {
         matches!(self, Kind::Messages | Kind::MessageTokens)
     }
 
+    /// The output limits, of `max_output_tokens`, `max_completion_tokens` and `max_tokens`, that servers of this kind
+    /// follow: they ignore the others.
+    fn follows(self) -> [bool; 3] {
+        match self {
+            Kind::Responses | Kind::Compact => [true, false, false],
+            Kind::Chat => [false, true, true],
+            Kind::Completions | Kind::Messages => [false, false, true],
+            _ => [true; 3],
+        }
+    }
+
     /// Returns whether numbers in `input` and `prompt` are token ids.
     pub(super) fn has_token_ids(self) -> bool {
         matches!(self, Kind::Embeddings | Kind::Completions)
@@ -226,6 +237,8 @@ pub struct Scanned {
     pub n: Option<u32>,
     /// `best_of` of completions, from 1 to 1000: the number generated, of which `n` are returned.
     pub best_of: Option<u32>,
+    /// Prompts of completions: each is answered on its own, with `n` choices.
+    pub prompts: u32,
     /// `background`.
     pub background: Background,
     /// `output_format`.
@@ -243,8 +256,8 @@ pub struct Scanned {
     /// `stream_options`.
     pub stream_options: StreamOptions,
     /// Ids that the body refers to: `file_id`, `input_file_id`, `training_file`, `validation_file`
-    /// and the entries of `file_ids` and `vector_store_ids`, at any depth except in `metadata`,
-    /// `parameters` and `schema`; `conversation`, and `previous_message_id` of `thread`. At most 2000.
+    /// and the entries of `file_ids` and `vector_store_ids`, and the `id` next to a `type` of `file_id`, at any depth
+    /// except in `metadata`, `parameters` and `schema`; `conversation`, and `previous_message_id` of `thread`. At most 2000.
     pub file_ids: Vec<Text>,
     /// Ids of containers and videos that the body refers to, likewise: `container` and `video`, as a string or with a
     /// member `id`, `container_id` and `video_id`. The server makes some containers itself. At most 2000.
@@ -264,9 +277,15 @@ impl Scanned {
         MAX_TOKENS.iter().zip(&self.limits).find_map(of)
     }
 
-    /// The largest of the three: an upstream may follow any of them.
-    pub fn greatest_max_tokens(&self) -> Option<u32> {
-        self.limits.iter().flatten().max().copied()
+    /// The most output tokens of one answer, for a request of that kind: the largest of the three, if there is one that
+    /// its servers follow. A limit that they ignore limits nothing.
+    pub fn output_bound(&self, kind: Kind) -> Option<u32> {
+        let is_bound = kind
+            .follows()
+            .iter()
+            .zip(&self.limits)
+            .any(|(follows, limit)| *follows && limit.is_some());
+        self.limits.iter().flatten().max().copied().filter(|_| is_bound)
     }
 }
 

@@ -3,6 +3,7 @@
 
 use super::json::{Cursor, Malformed};
 use super::scan::{MAX_FILES, Scan, text_of};
+use super::scanned::Text;
 
 /// Characters counted per token id.
 const TOKEN_CHARS: u64 = 4;
@@ -112,6 +113,8 @@ impl<'a> Scan<'a> {
     fn object(&mut self, cursor: &mut Cursor<'a>, counted: Counted) -> Result<(), Malformed> {
         cursor.open()?;
         let mut first = true;
+        // The source of an evaluation: `{"type": "file_id", "id": …}`.
+        let (mut is_file, mut id) = (false, None);
         while let Some(key) = cursor.next_key(&mut first)? {
             let name = cursor.decoded(key);
             self.found.has_audio |= counted == Counted::Text && *name == *b"input_audio";
@@ -119,9 +122,19 @@ impl<'a> Scan<'a> {
                 self.found.chars += cursor.scalars(key);
             }
             let refers = !matches!(counted, Counted::Nothing | Counted::All);
-            if !refers || !self.is_file(&name, cursor)? {
-                self.count(cursor, counted.member(&name))?;
+            let part = counted.member(&name);
+            match (&*name, cursor.peek()) {
+                (b"type", Some(b'"')) if part == Counted::Files => {
+                    let kind = cursor.string()?;
+                    is_file = &*cursor.decoded(kind) == b"file_id";
+                }
+                (b"id", Some(b'"')) if part == Counted::Files => id = Some(cursor.string()?),
+                _ if refers && self.is_file(&name, cursor)? => {}
+                _ => self.count(cursor, part)?,
             }
+        }
+        if let (true, Some(id)) = (is_file, id) {
+            self.file(text_of(id));
         }
         Ok(())
     }
@@ -137,7 +150,7 @@ impl<'a> Scan<'a> {
                 if cursor.peek() != Some(b'"') {
                     return Ok(false);
                 }
-                self.file(cursor)?;
+                self.next_file(cursor)?;
                 Ok(true)
             }
             b"file_ids" | b"vector_store_ids" if cursor.peek() == Some(b'[') => {
@@ -145,7 +158,7 @@ impl<'a> Scan<'a> {
                 let mut first = true;
                 while cursor.next_element(&mut first)? {
                     match cursor.peek() {
-                        Some(b'"') => self.file(cursor)?,
+                        Some(b'"') => self.next_file(cursor)?,
                         _ => self.skip(cursor)?,
                     }
                 }
@@ -194,26 +207,30 @@ impl<'a> Scan<'a> {
     /// Collects the id of a conversation: a string, or the member `id` of an object.
     pub(super) fn conversation(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Malformed> {
         match cursor.peek() {
-            Some(b'"') => return self.file(cursor),
+            Some(b'"') => return self.next_file(cursor),
             Some(b'{') => cursor.open()?,
             _ => return self.skip(cursor),
         }
         let mut first = true;
         while let Some(key) = cursor.next_key(&mut first)? {
             match (&*cursor.decoded(key), cursor.peek()) {
-                (b"id", Some(b'"')) => self.file(cursor)?,
+                (b"id", Some(b'"')) => self.next_file(cursor)?,
                 _ => self.skip(cursor)?,
             }
         }
         Ok(())
     }
 
-    pub(super) fn file(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Malformed> {
+    pub(super) fn next_file(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Malformed> {
         let text = text_of(cursor.string()?);
+        self.file(text);
+        Ok(())
+    }
+
+    fn file(&mut self, text: Text) {
         // One more than the maximum shows that there are too many.
         if self.found.file_ids.len() <= MAX_FILES {
             self.found.file_ids.push(text);
         }
-        Ok(())
     }
 }

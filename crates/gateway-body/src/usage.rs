@@ -204,6 +204,13 @@ fn integer(token: &[u8]) -> Option<u32> {
     text.parse().ok().filter(|number| *number < BELIEVED)
 }
 
+/// A number of tokens, of any plausible size.
+pub(super) fn whole_number(token: &[u8]) -> Option<u64> {
+    let digits = !token.is_empty() && token.iter().all(u8::is_ascii_digit);
+    let text = std::str::from_utf8(token).ok().filter(|_| digits)?;
+    text.parse().ok()
+}
+
 /// Converts seconds, possibly with a fraction, to milliseconds, rounded up; `None` from 10⁹ ms on.
 pub(super) fn milliseconds(token: &[u8]) -> Option<u64> {
     let seconds: f64 = std::str::from_utf8(token).ok()?.parse().ok()?;

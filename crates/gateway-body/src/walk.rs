@@ -6,7 +6,7 @@ use memchr::memchr2;
 use super::estimate::eighths;
 use super::progress::Progress;
 use super::scanned::SERVER_TOOLS;
-use super::usage::{Draft, milliseconds};
+use super::usage::{Draft, milliseconds, whole_number};
 use super::watched::{Container, Field, Reported, field};
 use super::words;
 
@@ -38,6 +38,7 @@ pub(super) struct Seen {
     pub(super) data_entries: Option<u64>,
     pub(super) choices: Option<u64>,
     pub(super) duration_ms: Option<u64>,
+    pub(super) trained_tokens: Option<u64>,
     pub(super) service_tier: Option<Box<str>>,
     pub(super) size: Option<Box<str>>,
     pub(super) quality: Option<Box<str>>,
@@ -320,7 +321,7 @@ impl Walk {
                     Some(Container::Root | Container::Iteration) => Use::Keep,
                     _ => Use::Pass,
                 },
-                Field::Duration | Field::Number(_) | Field::Status => Use::Keep,
+                Field::Duration | Field::Number(_) | Field::Status | Field::Trained => Use::Keep,
                 Field::Reported(_) | Field::Item => Use::Keep,
                 Field::Delta | Field::Text => Use::Count,
                 Field::Into(Container::Output | Container::Arguments) => Use::Count,
@@ -473,6 +474,7 @@ impl Walk {
             Field::Duration => self.duration(),
             // A number in quotes is invalid.
             Field::Number(_) => self.draft().invalid = true,
+            Field::Trained => self.seen.usage_invalid = true,
             _ => {}
         }
     }
@@ -511,6 +513,10 @@ impl Walk {
                 self.token = token;
             }
             Field::Duration => self.duration(),
+            Field::Trained => match whole_number(&self.token) {
+                Some(trained) if !self.too_long => self.seen.trained_tokens = Some(trained),
+                _ => self.seen.usage_invalid |= self.token != b"null",
+            },
             Field::Into(Container::Usage) if self.token != b"null" => {
                 self.seen.has_usage = true;
                 self.seen.usage_invalid = true;

@@ -56,6 +56,8 @@ pub(super) enum Field {
     /// Why the model stopped.
     Finish,
     Duration,
+    /// The tokens that a fine-tuning job has trained.
+    Trained,
     Text,
     Number(Count),
     Into(Container),
@@ -81,6 +83,7 @@ pub(super) fn field(container: Option<Container>, key: &[u8], whole: bool) -> Fi
             b"item" | b"content_block" | b"candidates" if !whole => Into(Container::Output),
             _ if at == Container::Response => Unwatched,
             b"seconds" => Duration,
+            b"trained_tokens" => Field::Trained,
             b"size" => Field::Reported(Reported::Size),
             b"quality" => Field::Reported(Reported::Quality),
             b"data" => Into(Container::Data),

@@ -4,9 +4,18 @@
 /// extensible header.
 const LINEAR: [u16; 3] = [1, 3, 0xFFFE];
 
-/// Duration of the file in milliseconds, rounded up; `None` when it is not a WAV file, or its
+/// The duration of a file, in milliseconds, rounded up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Duration {
+    /// The other fields of the header confirm it.
+    Exact(u64),
+    /// The header states a byte rate that nothing confirms, and that decoders of compressed audio ignore.
+    Claimed(u64),
+}
+
+/// Duration of the file; `None` when it is not a WAV file, or its
 /// fields contradict each other. The length in the header is bounded by the actual length.
-pub(super) fn duration_ms(file: &[u8]) -> Option<u64> {
+pub(super) fn duration(file: &[u8]) -> Option<Duration> {
     let mut rest = match file {
         [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'A', b'V', b'E', rest @ ..] => rest,
         _ => return None,
@@ -21,7 +30,12 @@ pub(super) fn duration_ms(file: &[u8]) -> Option<u64> {
             b"data" => {
                 // A stream of unknown length has the largest length in its header, or 0.
                 let length = if said == 0 { body.len() } else { length };
-                return Some((length as u64 * 1000).div_ceil(rate?));
+                let (rate, is_exact) = rate?;
+                let duration = (length as u64 * 1000).div_ceil(rate);
+                return Some(match is_exact {
+                    true => Duration::Exact(duration),
+                    false => Duration::Claimed(duration),
+                });
             }
             _ => {}
         }
@@ -30,15 +44,17 @@ pub(super) fn duration_ms(file: &[u8]) -> Option<u64> {
     }
 }
 
-fn bytes_per_second(format: &[u8]) -> Option<u64> {
+/// The byte rate, and whether the other fields confirm it.
+fn bytes_per_second(format: &[u8]) -> Option<(u64, bool)> {
     let kind = u16::try_from(number(format, 0, 2)?).ok()?;
     let rate = number(format, 8, 4)?;
     let consistent = || -> Option<bool> {
         let frame = number(format, 2, 2)? * number(format, 14, 2)?.div_ceil(8);
         Some(rate == number(format, 4, 4)? * frame)
     };
-    let good = rate > 0 && (!LINEAR.contains(&kind) || consistent()?);
-    good.then_some(rate)
+    let is_linear = LINEAR.contains(&kind);
+    let good = rate > 0 && (!is_linear || consistent()?);
+    good.then_some((rate, is_linear))
 }
 
 fn number(bytes: &[u8], at: usize, length: usize) -> Option<u64> {

@@ -69,6 +69,8 @@ pub struct Price {
     pub audio_minute: Option<MicroDollars>,
     /// Of each second of video. They replace the price of output tokens.
     pub videos: Vec<UnitPrice>,
+    /// Of each token that a fine-tuning job trains, in millionths of a micro-dollar.
+    pub training: Option<u64>,
     /// Of each call of a tool of the server, by [`TOOLS`].
     pub calls: [Option<MicroDollars>; TOOLS.len()],
 }
@@ -102,6 +104,8 @@ pub struct Quantities {
     pub audio_milliseconds: u64,
     /// Video made, in milliseconds.
     pub video_milliseconds: u64,
+    /// Tokens that a fine-tuning job has trained, which no limit of tokens counts.
+    pub trained: u64,
 }
 
 impl Quantities {
@@ -248,6 +252,7 @@ impl Price {
             images: bound.images,
             audio_milliseconds: bound.audio_milliseconds,
             video_milliseconds: bound.video_milliseconds,
+            trained: bound.trained,
             ..*known
         };
         let still = self.billed(&still, asked);
@@ -320,8 +325,9 @@ impl Price {
             units::price(&self.videos, asked, reported).filter(|_| asked.sells == Sells::Video);
         // A price per second is sixty of those per minute.
         let video = product(used.video_milliseconds, video.unwrap_or(0)).saturating_mul(60);
+        let trained = product(used.trained, self.training.unwrap_or(0));
         let parts = [
-            tokens.saturating_mul(MINUTE),
+            tokens.saturating_add(trained).saturating_mul(MINUTE),
             audio.saturating_add(video).saturating_mul(MILLION),
             whole.saturating_mul(MILLION * MINUTE),
         ];
@@ -359,6 +365,7 @@ impl Price {
             }
             Sells::Images => (has_units(&self.images), "image"),
             Sells::Video => (has_units(&self.videos), "video_second"),
+            Sells::Training => (self.training.is_some(), "training"),
         };
         (!is_there).then(|| key.to_owned())
     }

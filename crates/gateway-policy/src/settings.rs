@@ -17,6 +17,8 @@ mod price_check;
 mod resolve;
 mod resolve_upstreams;
 mod secret_file;
+mod stores;
+mod trusted_proxies;
 mod upstreams;
 mod wire;
 
@@ -34,6 +36,7 @@ use hyper::Uri;
 use hyper::header::HeaderValue;
 pub use metrics::Metrics;
 pub use pass_through::PassThrough;
+pub use trusted_proxies::{Client, TrustedProxies};
 pub use upstreams::{Backend, BackendNetwork, HealthCheck, KeySource, Upstream};
 pub use wire::{DropMembers, KeyHeader};
 
@@ -52,10 +55,14 @@ pub struct Settings {
     pub store: StoreUrl,
     /// The store of the limits' counters.
     pub limits: LimitsUrl,
+    /// The folder of this node's own files; without it, that of the store's file or of the configuration.
+    pub state_folder: Option<PathBuf>,
     /// Bounds on clients.
     pub server: Server,
     /// Paths that are open although their cost is not known.
     pub pass_through: Vec<PassThrough>,
+    /// The proxies that name the client of a request.
+    pub trusted_proxies: TrustedProxies,
     /// Settings of batches.
     pub batches: Batches,
     /// The receiver of spend alerts.
@@ -135,6 +142,10 @@ pub struct Server {
     pub header_timeout: Duration,
     /// Time limit for open requests at shutdown.
     pub drain: Duration,
+    /// Time at shutdown in which requests are still accepted, although `/readyz` fails.
+    pub drain_delay: Duration,
+    /// Longest time between two requests of a connection at shutdown.
+    pub drain_idle: Duration,
     /// Time from a request in the background until its answer is settled, even if its end was not seen.
     pub background_expiry: Duration,
 }

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use ratelimit::Micros;
+use ratelimit::{Micros, SteadyTime};
 use shard::Shard;
 use slots::{KeySlot, Slots};
 use tokio::sync::OnceCell;
@@ -25,7 +25,7 @@ use crate::Error;
 use crate::database::Database;
 use crate::records::{key_text, keys};
 use gateway_policy::dates::seconds;
-use gateway_policy::environment::Clock;
+use gateway_policy::environment::{Clock, ExpiryClock};
 use gateway_policy::tenants::Caller;
 
 /// Default number of cached keys: some 60 MB.
@@ -44,9 +44,11 @@ const SHARDS: usize = 64;
 pub struct Directory {
     database: Arc<Database>,
     clock: Arc<dyn Clock>,
+    /// For the deletion of what has expired.
+    expiry: ExpiryClock,
     shards: Box<[Mutex<Shard>]>,
     slots: Mutex<Slots>,
-    unknown: Mutex<HashMap<[u8; 32], Micros>>,
+    unknown: Mutex<HashMap<[u8; 32], SteadyTime>>,
     loading: Mutex<HashMap<[u8; 32], Arc<Loading>>>,
     /// The number of the last applied change. Locked while changes are applied, so that slots are
     /// reloaded in the order of changes.
@@ -71,6 +73,7 @@ impl Directory {
         let shard = |_| Mutex::new(Shard::new(capacity.div_ceil(SHARDS).max(1)));
         let directory = Arc::new(Self {
             database,
+            expiry: ExpiryClock::new(Arc::clone(&clock)),
             clock,
             shards: (0..SHARDS).map(shard).collect(),
             slots: Mutex::default(),
@@ -173,7 +176,7 @@ impl Directory {
     /// Runs the upkeep of every minute: persists last uses and prunes old rows.
     async fn keep_up(&self) -> Result<(), Error> {
         self.write_last_used().await?;
-        crate::records::prune(&self.database, self.clock.now()).await
+        crate::records::prune(&self.database, self.expiry.now()).await
     }
 
     fn cached_hash(&self, hash: &[u8; 32], now: Micros) -> Option<Result<Arc<Caller>, Error>> {
@@ -186,17 +189,17 @@ impl Directory {
     }
 
     fn is_unknown(&self, hash: &[u8; 32]) -> bool {
-        lock(&self.unknown).get(hash).is_some_and(|until| self.clock.now() < *until)
+        lock(&self.unknown).get(hash).is_some_and(|until| self.clock.steady() < *until)
     }
 
     fn remember_unknown(&self, hash: [u8; 32]) {
-        let now = self.clock.now();
+        let now = self.clock.steady();
         let mut unknown = lock(&self.unknown);
         if unknown.len() >= UNKNOWN.1 {
             unknown.retain(|_, until| now < *until);
         }
         if unknown.len() < UNKNOWN.1 {
-            unknown.insert(hash, now + UNKNOWN.0);
+            unknown.insert(hash, now.after(UNKNOWN.0));
         }
     }
 }

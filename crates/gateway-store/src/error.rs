@@ -26,6 +26,10 @@ pub enum ErrorKind {
         /// Its index in the transaction.
         statement: usize,
     },
+    /// The same act was committed before.
+    Repeated,
+    /// The record is no longer as the act expects it; nothing was changed.
+    Changed,
     /// The row exists already, or a row that it refers to is missing.
     Conflict,
     /// The journal of open requests cannot be used.
@@ -68,6 +72,14 @@ impl Error {
 
     pub(crate) fn unmet(statement: usize) -> Self {
         Self::new(ErrorKind::Unmet { statement })
+    }
+
+    pub(crate) fn repeated() -> Self {
+        Self::new(ErrorKind::Repeated)
+    }
+
+    pub(crate) fn changed() -> Self {
+        Self::new(ErrorKind::Changed)
     }
 
     pub(crate) fn newer_schema(found: i64, known: i64) -> Self {
@@ -120,6 +132,8 @@ impl fmt::Display for Error {
                 f,
                 "statement {statement} of a transaction did not affect the expected rows"
             )?,
+            ErrorKind::Repeated => f.write_str("the same act was committed before")?,
+            ErrorKind::Changed => f.write_str("the record was changed in the meantime")?,
             ErrorKind::Conflict => f.write_str("the store rejects a row")?,
             ErrorKind::Journal => f.write_str("the journal of open requests cannot be used")?,
             ErrorKind::Failed => f.write_str("the store reports an error")?,

@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 pub use entry::{Ended, Endpoint, Entry};
-pub use export::{Cursor, Exported, export};
+pub use export::{Cursor, Exported, export, is_empty};
 use queue::Queue;
 pub use queue::{MAX_FOLDED, MAX_ROWS};
 pub use settling::Settling;

@@ -9,9 +9,11 @@ pub mod batch_lines;
 pub mod batch_queue;
 pub mod batches;
 pub mod changes;
+pub mod conditions;
 pub mod facts;
 pub mod files;
 pub mod ids;
+pub mod key_search;
 pub mod key_text;
 pub mod keys;
 pub mod later_answers;
@@ -26,6 +28,7 @@ pub mod projects;
 pub mod responses;
 pub mod service_accounts;
 pub mod spend;
+pub mod versions;
 
 pub use page::{Listed, Page};
 
@@ -38,19 +41,25 @@ use gateway_policy::dates::{month, seconds};
 /// The default organization, which exists from the first start.
 pub const DEFAULT_ORGANIZATION: &str = "org-default";
 
-/// Deletes old rows: responses, expired files, the marks of alerts of earlier months, and the numbers of ledger writers that ended a week
-/// ago. Deletes few rows per call; call it about once a minute, on any node.
+/// The end of a lease or a wait that is further ahead of now than this was written by a clock that was wrong, and does
+/// not count: all leases and waits are shorter, and the nodes' clocks differ by less.
+pub(crate) const FAR_AHEAD: Micros = 3_600_000_000;
+
+/// Deletes old rows: responses, expired files, the marks of alerts of earlier months, acts that cannot be repeated, and the numbers of
+/// ledger writers that ended a week ago. Deletes few rows per call; call it about once a minute, on any node. Also adds the search
+/// texts of keys that lack one.
 ///
 /// # Errors
 /// See [`Error`].
 pub async fn prune(database: &Database, now: Micros) -> Result<(), Error> {
-    outbox::prune(database, month(now).saturating_sub(1)).await?;
+    outbox::prune(database, month(now)).await?;
     let now = seconds(now);
     responses::prune(database, now).await?;
     files::prune(database, now).await?;
     let sql = "DELETE FROM ledger_writers WHERE at < $1";
     let delete = Statement::new(sql, [(now - 7 * 86_400).into()]);
-    database.transact(vec![delete]).await.map(drop)
+    database.transact(vec![delete, conditions::prune(now)]).await?;
+    key_search::complete(database).await
 }
 
 /// Turns the error "the statement affected no row" into `None`.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
-use ratelimit::RequestId;
+use ratelimit::{Micros, RequestId, SteadyTime};
 
 use crate::bill::{Bill, End, Terms};
 use crate::calibration::Ratio;
@@ -56,7 +56,9 @@ pub(crate) struct Facts {
     /// Output tokens that are charged, without a usage, for output that does not show in the answer's text.
     pub(crate) unseen_output: u64,
     /// When the request was received.
-    pub(crate) received: ratelimit::Micros,
+    pub(crate) received: Micros,
+    /// The same moment on the monotonic clock.
+    pub(crate) began: SteadyTime,
     /// Set if the answer may come later than the response.
     pub(crate) later: Option<ComesLater>,
     /// Its price, that of the moment of its admission.
@@ -88,7 +90,9 @@ pub(crate) struct Traced {
     /// `POST /v1/responses`.
     pub(crate) name: String,
     /// When it was received.
-    pub(crate) began: ratelimit::Micros,
+    pub(crate) received: Micros,
+    /// The same moment on the monotonic clock.
+    pub(crate) began: SteadyTime,
 }
 
 impl Account {
@@ -146,7 +150,7 @@ impl Account {
         if self.facts.batch {
             return;
         }
-        let took = self.gateway.clock.now().saturating_sub(self.facts.received);
+        let took = self.gateway.clock.steady().since(self.facts.began);
         let model = self.facts.model.name.to_string();
         let seconds = Duration::from_micros(took).as_secs_f64();
         of.get_or_create(&OfModel { model }).observe(seconds);
@@ -169,7 +173,7 @@ impl Account {
         }
         let (gateway, facts) = (&self.gateway, &self.facts);
         let to = facts.plan.cost_alone(&facts.demand, bound);
-        let (organization, now) = (&*facts.caller.organization.id, gateway.clock.now());
+        let (organization, now) = (&*facts.caller.organization.id, gateway.clock.steady());
         gateway.limits.shrink(organization, facts.request, &to, now);
     }
 
@@ -191,7 +195,7 @@ impl Account {
         let request = self.request.take();
         let (gateway, facts) = (&self.gateway, &mut self.facts);
         gateway.metrics.open.dec();
-        let now = gateway.clock.now();
+        let now = gateway.clock.steady();
         let kept = vec![None; facts.plan.meters(&facts.demand).count()];
         gateway.limits.settle(&facts.caller.organization.id, facts.request, &kept, now);
         request.into_iter().for_each(OpenRequest::free);
@@ -217,25 +221,25 @@ impl Account {
         let (gateway, facts) = (&self.gateway, &self.facts);
         gateway.metrics.open.dec();
         self.measure(&gateway.metrics.duration);
-        let terms = facts.terms(match end.counts_text() {
+        let terms = facts.terms(match end.counts_text(facts.model.max_reported_tokens) {
             true => gateway.calibration.ratio(&facts.model.name),
             false => Ratio::default(),
         });
         let bill = Bill::new(&terms, &end);
-        if let Some(outcome) = end.whole() {
+        if let Some(outcome) = end.whole().filter(|_| !bill.usage_invalid) {
             gateway.calibration.learn(&facts.model.name, outcome);
         }
-        let now = gateway.clock.now();
+        let (date, now) = (gateway.clock.now(), gateway.clock.steady());
         let settlement = facts.plan.settlement(&facts.demand, &bill.consumed());
         let organization = &*facts.caller.organization.id;
-        let entry = facts.origin().entry(&end, &bill, now);
+        let entry = facts.origin().entry(&end, &bill, date);
         // First, so that no reservation that is settled seems open in the journal.
         request.end(&entry);
         gateway.limits.settle(organization, facts.request, &settlement, now);
         settlement::count(&gateway.metrics, &entry, &bill);
         settlement::log(&entry, &facts.model.upstream.name, &end);
         if let Some(traced) = &facts.trace {
-            gateway.traces.record(traced.span(&entry));
+            gateway.traces.record(traced.span(&entry, now));
         }
         gateway.spend.settled(&facts.caller, entry.cost);
         gateway.ledger.settle(entry, request);
@@ -254,27 +258,33 @@ impl Drop for Account {
 impl Traced {
     /// The span of a request whose usage is unknown, or that never had an account.
     #[must_use]
-    pub(crate) fn without_usage(self, status: u16, ended: ratelimit::Micros) -> traces::Span {
-        let Self { context, name, began } = self;
+    pub(crate) fn without_usage(self, status: u16, now: SteadyTime) -> traces::Span {
+        let ended = self.ended(now);
+        let Self { context, name, received, .. } = self;
         traces::Span {
             context,
             name,
             is_upstream: false,
-            began,
+            began: received,
             ended,
             status,
             attributes: Vec::new(),
         }
     }
 
-    fn span(&self, entry: &Entry) -> traces::Span {
+    /// The date of its end: as long after its beginning as it took.
+    fn ended(&self, now: SteadyTime) -> Micros {
+        self.received.saturating_add(now.since(self.began))
+    }
+
+    fn span(&self, entry: &Entry, now: SteadyTime) -> traces::Span {
         let tokens = |count: u64| count.to_string();
         traces::Span {
             context: self.context,
             name: self.name.clone(),
             is_upstream: false,
-            began: self.began,
-            ended: entry.at,
+            began: self.received,
+            ended: self.ended(now),
             status: entry.status,
             attributes: vec![
                 ("request.id", entry.request.to_string()),

@@ -16,8 +16,10 @@ use crate::metrics::{Delivered, Metrics};
 use crate::state::Gateway;
 use crate::webhook;
 
-/// Interval of queries for messages that are due.
-const ROUND: Duration = Duration::from_secs(5);
+/// Longest time between two queries for messages that are due: another node may have left some.
+const ROUND: Duration = Duration::from_secs(60);
+/// The time between two queries while the store is unreachable, or more messages are due than are sent at once.
+const AGAIN: Duration = Duration::from_secs(5);
 /// Most messages that are sent at once.
 const AT_ONCE: u32 = 16;
 /// Longest wait for the webhook.
@@ -32,27 +34,32 @@ pub(crate) async fn send(gateway: Weak<Gateway>, woken: Arc<Notify>) {
     let mut failed = false;
     loop {
         let Some(strong) = gateway.upgrade() else { return };
-        match round(&strong).await {
-            Ok(()) => failed = false,
-            Err(error) if !failed => {
-                failed = true;
-                tracing::warn!("alerts wait for the store: {error}");
+        let wait = match round(&strong).await {
+            Ok(wait) => {
+                failed = false;
+                wait
             }
-            Err(_) => {}
-        }
+            Err(error) => {
+                if !failed {
+                    tracing::warn!("alerts wait for the store: {error}");
+                }
+                failed = true;
+                AGAIN
+            }
+        };
         drop(strong);
         // Whichever comes first.
-        let _ = tokio::time::timeout(ROUND, woken.notified()).await;
+        let _ = tokio::time::timeout(wait, woken.notified()).await;
     }
 }
 
-/// Sends what is due.
-async fn round(gateway: &Gateway) -> Result<(), gateway_store::Error> {
+/// Sends what is due. Returns the time until the next message is due.
+async fn round(gateway: &Gateway) -> Result<Duration, gateway_store::Error> {
     let now = gateway.clock.now();
     let settings = gateway.settings.load_full();
     let due = outbox::due(&gateway.database, now, AT_ONCE).await?;
     let handled = due.iter().map(|message| async {
-        if now.saturating_sub(message.created_at) >= MAX_AGE {
+        if gateway.expiry.now().saturating_sub(message.created_at) >= MAX_AGE {
             return give_up(gateway, message).await;
         }
         let Some(webhook) = &settings.webhook else { return Ok(()) };
@@ -61,7 +68,15 @@ async fn round(gateway: &Gateway) -> Result<(), gateway_store::Error> {
             None => Ok(()),
         }
     });
-    join_all(handled).await.into_iter().collect()
+    join_all(handled).await.into_iter().collect::<Result<(), _>>()?;
+    // A reload that names one wakes the sender.
+    if settings.webhook.is_none() {
+        return Ok(ROUND);
+    }
+    let next = outbox::next_due(&gateway.database).await?;
+    let now = gateway.clock.now();
+    Ok(next
+        .map_or(ROUND, |next| Duration::from_micros(next.saturating_sub(now)).clamp(AGAIN, ROUND)))
 }
 
 async fn give_up(gateway: &Gateway, message: &Message) -> Result<(), gateway_store::Error> {

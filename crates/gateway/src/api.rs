@@ -12,6 +12,7 @@ mod owned;
 pub(crate) mod refused;
 mod relay;
 mod request_body;
+mod training;
 mod upload;
 mod upstream_files;
 

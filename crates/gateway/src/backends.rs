@@ -17,6 +17,7 @@ use gateway_policy::backends::{Choice, Order, choose};
 use gateway_policy::environment::{Clock, Random};
 use gateway_policy::settings::{Backend, Settings, Upstream};
 use http_client::NetworkError;
+use tokio::sync::Notify;
 
 use clients::Clients;
 pub(crate) use keys::PickedKey;
@@ -133,7 +134,13 @@ impl Backends {
         let mut by_id: HashMap<_, _> = before.collect();
         by_id.extend(current.iter().map(|live| (live.id(), Arc::clone(live))));
         self.known.store(Arc::new(Known { current, by_id }));
+        self.shared.changed.notify_one();
         Ok(())
+    }
+
+    /// The signal that there may be other backends, or none.
+    pub(crate) fn changed(&self) -> Arc<Notify> {
+        Arc::clone(&self.shared.changed)
     }
 
     /// The backends of the current configuration.
@@ -180,19 +187,34 @@ impl Backends {
         tokio::time::timeout(PATIENCE, found).await.unwrap_or(Err(NoBackend))
     }
 
-    fn try_lease(&self, query: Query<'_>, tried: &[u64]) -> Found {
-        let backends: Vec<Arc<LiveBackend>> = match query.pinned {
+    /// Returns whether another backend than those in `tried` would take the request now.
+    pub(crate) fn has_other(&self, query: Query<'_>, tried: &[u64]) -> bool {
+        let backends = self.candidates(query, tried);
+        let now = self.clock.steady();
+        let candidates: Vec<_> =
+            backends.iter().map(|live| live.candidate(query.model, now)).collect();
+        matches!(choose(&candidates, Order::First), Choice::Use(_))
+    }
+
+    /// The backends that may serve the request, without those in `tried`.
+    fn candidates(&self, query: Query<'_>, tried: &[u64]) -> Vec<Arc<LiveBackend>> {
+        let is_candidate = |live: &Arc<LiveBackend>| {
+            live.backend().base_in(query.region).is_some() && !tried.contains(&live.id())
+        };
+        let mut backends: Vec<Arc<LiveBackend>> = match query.pinned {
             Some(name) => self.live(query.upstream.backend(name)).into_iter().collect(),
             None => {
                 let all = query.upstream.backends.iter();
                 all.filter_map(|backend| self.live(backend)).collect()
             }
         };
-        let is_candidate = |live: &Arc<LiveBackend>| {
-            live.backend().base_in(query.region).is_some() && !tried.contains(&live.id())
-        };
-        let backends: Vec<_> = backends.into_iter().filter(is_candidate).collect();
-        let now = self.clock.now();
+        backends.retain(is_candidate);
+        backends
+    }
+
+    fn try_lease(&self, query: Query<'_>, tried: &[u64]) -> Found {
+        let backends = self.candidates(query, tried);
+        let now = self.clock.steady();
         // Another request may take the place in between; each round that fails has seen another's success.
         for _ in 0..=MAX_WAITING {
             let candidates: Vec<_> =
@@ -223,6 +245,12 @@ impl Backends {
                 Order::Balanced(u64::from_le_bytes(bytes))
             }
         }
+    }
+}
+
+impl Drop for Backends {
+    fn drop(&mut self) {
+        self.shared.changed.notify_one();
     }
 }
 

@@ -90,12 +90,13 @@ async fn round(
 ) -> Result<(), gateway_store::Error> {
     let database = &gateway.database;
     while running.len() < MAX_BATCHES {
-        let now = gateway.clock.now();
+        let (now, steady) = (gateway.clock.now(), gateway.clock.steady());
         if !batches::waits(database, now).await? {
             break;
         }
         let (owner, until) = (gateway.batches.owner(), now + LEASE);
         let Some(batch) = batches::claim(database, &owner, until, now).await? else { break };
+        let until = steady.after(LEASE);
         let lease = Lease { gateway: Arc::clone(gateway), batch: batch.id, owner, until };
         running.spawn(run::run(lease, phase.clone()));
     }

@@ -6,9 +6,9 @@
 
 use std::sync::Arc;
 
-use gateway_body::{Outcome, Usage};
+use gateway_body::{Outcome, Progress, Usage};
 use gateway_policy::plan::{Consumed, Demand};
-use gateway_policy::price::{Asked, Price, Quantities, Reported, TOOLS};
+use gateway_policy::price::{Asked, Price, Quantities, Reported, Sells, TOOLS};
 use gateway_store::ledger::Ended;
 
 use crate::calibration::Ratio;
@@ -58,7 +58,8 @@ impl End {
         };
         let outcome = outcome.filter(|outcome| {
             let has_text = outcome.output_eighths > 0 || outcome.data_entries > Some(0);
-            ended != Ended::ErrorReported || has_text || outcome.usage.is_some()
+            let is_told = outcome.usage.is_some() || outcome.trained_tokens > Some(0);
+            ended != Ended::ErrorReported || has_text || is_told
         });
         Self { ended, status: status_of(ended), outcome, cause: Some(cause.to_owned()) }
     }
@@ -73,16 +74,30 @@ impl End {
         Self::broken(Ended::Killed, String::new(), seen)
     }
 
-    /// Returns whether text that no usage counts is charged.
-    pub(crate) fn counts_text(&self) -> bool {
+    /// Returns whether text that no usage counts is charged, where larger numbers than `most_reported` are not believed.
+    pub(crate) fn counts_text(&self, most_reported: u64) -> bool {
+        let believed = |usage: &Usage| is_believed(usage, most_reported);
         self.outcome.as_ref().is_some_and(|outcome| {
-            outcome.usage.is_none() || outcome.usage_invalid || outcome.eighths_after_usage > 0
+            !outcome.usage.as_ref().is_some_and(believed) || uncounted_eighths(outcome) > 0
         })
     }
 
     /// The observations of a complete answer.
     pub(crate) fn whole(&self) -> Option<&Outcome> {
         self.outcome.as_ref().filter(|_| self.ended == Ended::Complete)
+    }
+}
+
+fn is_believed(usage: &Usage, most: u64) -> bool {
+    u64::from(usage.input_tokens.max(usage.output_tokens)) <= most
+}
+
+/// Estimated output that the usage does not count, in eighths of a token: what came after it, or all where it says that
+/// there was none.
+fn uncounted_eighths(outcome: &Outcome) -> u64 {
+    match outcome.usage {
+        Some(usage) if usage.output_tokens == 0 => outcome.output_eighths,
+        _ => outcome.eighths_after_usage,
     }
 }
 
@@ -122,9 +137,7 @@ impl Terms {
     /// estimate, and its output counts as reserved.
     pub(crate) fn bound(&self, usage: &Usage) -> u64 {
         let reserved = self.demand.cost;
-        let is_believed =
-            u64::from(usage.input_tokens.max(usage.output_tokens)) <= self.most_reported;
-        let is_known = is_believed && !usage.lacks_input;
+        let is_known = is_believed(usage, self.most_reported) && !usage.lacks_input;
         match &self.price {
             Some(price) if is_known => {
                 let known = quantities(usage, &self.asked);
@@ -173,10 +186,11 @@ pub(crate) struct Bill {
 impl Bill {
     pub(crate) fn new(terms: &Terms, end: &End) -> Self {
         let Some(outcome) = &end.outcome else { return Self::default() };
+        if terms.asked.sells == Sells::Training {
+            return Self::of_training(terms, outcome);
+        }
         let is_whole = end.ended == Ended::Complete;
-        let reported = outcome.usage.filter(|usage| {
-            u64::from(usage.input_tokens.max(usage.output_tokens)) <= terms.most_reported
-        });
+        let reported = outcome.usage.filter(|usage| is_believed(usage, terms.most_reported));
         let mut used = match &reported {
             Some(usage) => Quantities {
                 input: match usage.lacks_input {
@@ -185,7 +199,7 @@ impl Bill {
                 },
                 // Some servers report the usage so far with each event, or first the input alone.
                 output: u64::from(usage.output_tokens)
-                    + terms.ratio.tokens(outcome.eighths_after_usage),
+                    + terms.ratio.tokens(uncounted_eighths(outcome)),
                 ..quantities(usage, &terms.asked)
             },
             None => {
@@ -217,7 +231,23 @@ impl Bill {
         };
         let cost =
             terms.price.as_ref().map_or(0, |price| price.cost_of(&used, &terms.asked, &tells));
-        let usage_invalid = outcome.usage_invalid || reported != outcome.usage;
+        let is_denied = uncounted_eighths(outcome) > outcome.eighths_after_usage;
+        let usage_invalid = outcome.usage_invalid || reported != outcome.usage || is_denied;
+        Self { used, cost, usage_invalid }
+    }
+
+    /// The charge for a fine-tuning job: what it has trained. A job that did not succeed has trained what it tells, and one
+    /// that tells nothing is charged by its bound.
+    fn of_training(terms: &Terms, outcome: &Outcome) -> Self {
+        use Progress::{Cancelled, Expired, Failed};
+        let has_stopped = matches!(outcome.progress, Some(Cancelled | Expired | Failed));
+        let told = outcome.trained_tokens.or(has_stopped.then_some(0));
+        let most = terms.asked.trained_tokens;
+        let used = Quantities { trained: within(told, most), ..Quantities::default() };
+        let price = terms.price.as_ref();
+        let cost =
+            price.map_or(0, |price| price.cost_of(&used, &terms.asked, &Reported::default()));
+        let usage_invalid = outcome.usage_invalid || told.is_some_and(|told| told > most);
         Self { used, cost, usage_invalid }
     }
 

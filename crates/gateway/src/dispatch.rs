@@ -4,7 +4,8 @@
 //! Always safe: the backend could not be reached, or the connection ended before the request was sent; it answered 429,
 //! 503 or 529, which say that it did not begin; it refused our key. Safe for requests that only read and for those that a
 //! model answers ([`Repeat::Unanswered`]): the connection ended without an answer, or a server in between answered 502 or
-//! 504. A silence is never repeated: it has used up the time.
+//! 504, or the backend stayed silent for its
+//! `first_byte_timeout_ms`. Silence until the end of the time is never repeated.
 
 mod errors;
 
@@ -45,6 +46,8 @@ pub(crate) struct Forward<'a> {
     pub(crate) body: Content<'a>,
     /// The attempts that are repeated.
     pub(crate) repeat: Repeat,
+    /// The wait for a first byte after which another backend gets the request, in place of that of the backend.
+    pub(crate) first_byte_timeout: Option<Duration>,
 }
 
 /// The body of a request to an upstream.
@@ -104,11 +107,11 @@ pub(crate) async fn dispatch(
         trace,
         deadline: Instant::now() + forward.query.upstream.timeout,
         forbidden: Vec::new(),
+        tried: Vec::new(),
     };
-    let mut tried = Vec::new();
     let mut last: Option<Refused> = None;
     loop {
-        let Ok(lease) = gateway.backends.lease(forward.query, &tried).await else {
+        let Ok(lease) = gateway.backends.lease(forward.query, &run.tried).await else {
             return Err(last.unwrap_or_else(|| busy(forward)));
         };
         let live = Arc::clone(lease.live());
@@ -119,7 +122,7 @@ pub(crate) async fn dispatch(
             let request = request_id(request);
             tracing::info!(%request, "sent to backend {} instead: {}", live.label(), last.cause);
         }
-        tried.push(live.id());
+        run.tried.push(live.id());
         noted(&live);
         match run.at_backend(lease, body).await {
             Ok(arrived) => {
@@ -149,21 +152,21 @@ pub(crate) async fn attempt(
     if let Some(context) = &context {
         context.inject(&mut outgoing.headers);
     }
-    let began = gateway.clock.now();
+    let (began, since) = (gateway.clock.now(), gateway.clock.steady());
     let sent = upstream::send(live.http(), outgoing, patience).await;
-    let ended = gateway.clock.now();
+    let took = gateway.clock.steady().since(since);
     if let Some(context) = context {
         gateway.traces.record(Span {
             context,
             name: format!("upstream {}", live.label()),
             is_upstream: true,
             began,
-            ended,
+            ended: began.saturating_add(took),
             status: sent.as_ref().map_or(0, |(response, _)| response.status().as_u16()),
             attributes: vec![("upstream", live.label().to_owned())],
         });
     }
-    let took = Duration::from_micros(ended.saturating_sub(began)).as_secs_f64();
+    let took = Duration::from_micros(took).as_secs_f64();
     let backend = live.label().to_owned();
     gateway.metrics.upstream_seconds.get_or_create(&OfBackend { backend }).observe(took);
     sent
@@ -193,6 +196,8 @@ struct Run<'a> {
     deadline: Instant,
     /// Backends that answered 403, which is about their account if another one serves the request.
     forbidden: Vec<Arc<LiveBackend>>,
+    /// The backends that got the request.
+    tried: Vec<u64>,
 }
 
 impl Run<'_> {
@@ -206,7 +211,7 @@ impl Run<'_> {
         let live = Arc::clone(lease.live());
         let mut retention = live.takes_retention();
         let mut refused: Vec<PickedKey> = Vec::new();
-        let mut key = live.keys().pick(&refused, self.gateway.clock.now());
+        let mut key = live.keys().pick(&refused, self.gateway.clock.steady());
         loop {
             let sent = self.attempt(&live, key.as_ref(), body).await;
             let (response, first) = match sent {
@@ -227,7 +232,7 @@ impl Run<'_> {
                     self.refuse_key(&live, &tried).await;
                 }
                 refused.push(tried);
-                let next = live.keys().pick(&refused, self.gateway.clock.now());
+                let next = live.keys().pick(&refused, self.gateway.clock.steady());
                 if let (Some(next), Some(again)) = (next, self.forward.body.next(retention)) {
                     (key, body) = (Some(next), again);
                     continue;
@@ -258,8 +263,22 @@ impl Run<'_> {
             headers: self.forward.headers.clone(),
             body,
         };
-        let patience = self.deadline.saturating_duration_since(Instant::now());
+        let patience = self.patience(live);
         attempt(self.gateway, live, outgoing, patience, self.trace).await
+    }
+
+    /// The wait for the first byte of an answer: until all attempts must have ended, or less if another backend can get
+    /// the request then.
+    fn patience(&self, live: &LiveBackend) -> Duration {
+        let whole = self.deadline.saturating_duration_since(Instant::now());
+        let first_byte = self.forward.first_byte_timeout.or(live.backend().first_byte_timeout);
+        let Some(first_byte) = first_byte.filter(|first_byte| *first_byte < whole) else {
+            return whole;
+        };
+        let is_repeated = self.forward.repeat == Repeat::Unanswered
+            && self.forward.body.is_repeatable()
+            && self.gateway.backends.has_other(self.forward.query, &self.tried);
+        if is_repeated { first_byte } else { whole }
     }
 
     /// No answer came.
@@ -271,7 +290,8 @@ impl Run<'_> {
             Failure::Unreachable(_) => (Some("unreachable"), Next::Another),
             Failure::Unsent(_) => (Some("cut"), Next::Another),
             Failure::Cut(_) => (Some("cut"), self.if_unanswered()),
-            Failure::Silent => (Some("timeout"), Next::Stop),
+            // At the end of the time for all attempts there is no other one.
+            Failure::Silent => (Some("timeout"), self.if_unanswered()),
             Failure::Strange(..) | Failure::Coding(_) => {
                 count_failure(self.gateway, &live, "invalid");
                 (None, Next::Stop)
@@ -351,7 +371,7 @@ impl Run<'_> {
     /// Puts keys aside that a backend refused, when it has accepted another one for the same request.
     fn put_aside(&self, live: &LiveBackend, refused: &[PickedKey]) {
         for key in refused {
-            if let Some(name) = live.keys().put_aside(key, self.gateway.clock.now()) {
+            if let Some(name) = live.keys().put_aside(key, self.gateway.clock.steady()) {
                 let request = request_id(self.request);
                 tracing::warn!(%request, "backend {} refuses the key {name}: it is put aside", live.label());
             }
@@ -379,6 +399,11 @@ impl Content<'_> {
             Self::Fixed(body) => body.again(),
             Self::Edited(edited) => Some(edited(retention)),
         }
+    }
+
+    /// Returns whether it can be sent again after an attempt that has read it.
+    fn is_repeatable(&self) -> bool {
+        !matches!(self, Self::Fixed(OutBody::Stream(_)))
     }
 
     fn adds_retention(&self) -> bool {

@@ -1,6 +1,8 @@
 //! The kinds of answers that come later than their requests: where an upstream shows how far one is. What it shows is read alike
 //! for all kinds, by [`gateway_body::Outcome::progress`] and its usage.
 
+use std::time::Duration;
+
 /// A kind of answer that comes later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LaterKind {
@@ -8,16 +10,19 @@ pub(crate) enum LaterKind {
     Response,
     /// A video, which is charged by the second.
     Video,
+    /// A fine-tuning job, which is charged by the tokens that it has trained.
+    FineTuning,
 }
 
 impl LaterKind {
-    const ALL: [Self; 2] = [Self::Response, Self::Video];
+    const ALL: [Self; 3] = [Self::Response, Self::Video, Self::FineTuning];
 
     /// The stored name.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Response => "response",
             Self::Video => "video",
+            Self::FineTuning => "fine_tuning",
         }
     }
 
@@ -31,6 +36,15 @@ impl LaterKind {
         match self {
             Self::Response => format!("/v1/responses/{id}"),
             Self::Video => format!("/v1/videos/{id}"),
+            Self::FineTuning => format!("/v1/fine_tuning/jobs/{id}"),
+        }
+    }
+
+    /// The time after which its end is no longer awaited, at least: a job waits and runs for days.
+    pub(crate) fn patience(self) -> Duration {
+        match self {
+            Self::Response | Self::Video => Duration::ZERO,
+            Self::FineTuning => Duration::from_hours(30 * 24),
         }
     }
 }

@@ -42,7 +42,7 @@ pub(crate) fn answer<B: From<Bytes>>(
     if let Some(token) = &gateway.settings.load().metrics.token {
         let presented = bearer(headers);
         if !presented.is_some_and(|presented| gateway_admin::is_secret(token, presented)) {
-            let (code, now) = ("invalid_metrics_token", gateway.clock.now());
+            let (code, now) = ("invalid_metrics_token", gateway.clock.steady());
             gateway.sign_ins.failed(Surface::Metrics, code, from, now);
             let message =
                 "The metrics need the token of [metrics] token_file: Authorization: Bearer TOKEN.";
@@ -118,5 +118,7 @@ fn respond(
         let message = "This port serves GET /metrics only.";
         return ApiError::not_found("not_found", message).into_response();
     }
-    answer(&gateway, request.headers(), Some(from)).unwrap_or_else(ApiError::into_response)
+    let client = gateway.settings.load().trusted_proxies.client(from, request.headers());
+    let from = Some(client.address);
+    answer(&gateway, request.headers(), from).unwrap_or_else(ApiError::into_response)
 }

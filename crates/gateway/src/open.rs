@@ -25,12 +25,12 @@ use crate::state::{Gateway, Ids};
 use crate::trace_export;
 use crate::upstream::{self, SecretMask};
 use gateway_policy::dates::seconds;
-use gateway_policy::environment::{Clock, Environment};
+use gateway_policy::environment::{Clock, Environment, ExpiryClock, Step};
 use gateway_policy::settings::{LimitsUrl, Settings, StoreUrl};
 use gateway_store::database::Database;
 use gateway_store::directory::{self, Directory};
 use gateway_store::journal::Journal;
-use gateway_store::ledger::Ledger;
+use gateway_store::ledger::{self, Ledger};
 use gateway_store::records::audit::Act;
 use gateway_store::records::{facts, organizations, spend};
 
@@ -121,7 +121,7 @@ impl From<http_client::NetworkError> for OpenError {
 
 impl Gateway {
     /// Opens the parts that `settings` names. `folder` holds the state of the limits and the journal of open
-    /// requests if the store is not a file.
+    /// requests if the store is not a file, and the settings name no folder for them.
     ///
     /// # Errors
     /// One line that names what cannot be opened.
@@ -134,6 +134,9 @@ impl Gateway {
         if let StoreUrl::Sqlite(path) = &settings.store
             && let Some(folder) = path.parent()
         {
+            make_private(folder)?;
+        }
+        if let Some(folder) = &settings.state_folder {
             make_private(folder)?;
         }
         let database = Arc::new(Database::open(&settings.store).await?);
@@ -185,16 +188,19 @@ impl Gateway {
             sign_ins: metrics.sign_ins(),
             metrics,
             metrics_address,
+            expiry: ExpiryClock::new(Arc::clone(&clock)),
             clock,
             random,
             ids,
             alert_sender: OnceLock::new(),
             calibration: Default::default(),
+            is_draining: Default::default(),
             is_cutting: Default::default(),
         });
         batch::start(&gateway);
         later::start(&gateway);
-        tokio::spawn(backends::watch(Arc::downgrade(&gateway.backends)));
+        let changed = gateway.backends.changed();
+        tokio::spawn(backends::watch(Arc::downgrade(&gateway.backends), changed));
         if let Some(listener) = metrics_listener {
             tokio::spawn(metrics_page::serve(listener, Arc::downgrade(&gateway)));
         }
@@ -240,6 +246,7 @@ impl Gateway {
             return;
         }
         self.settings.store(Arc::new(settings));
+        self.spend.raised().notify_one();
         tracing::info!("the configuration was reloaded");
     }
 
@@ -287,6 +294,7 @@ async fn sync(gateway: std::sync::Weak<Gateway>) {
     loop {
         tokio::time::sleep(SYNC).await;
         let Some(gateway) = gateway.upgrade() else { return };
+        report_step(&gateway);
         let (limits, journal) = (Arc::clone(&gateway.limits), gateway.ledger.journal().cloned());
         drop(gateway);
         let written = tokio::task::spawn_blocking(move || {
@@ -305,6 +313,25 @@ async fn sync(gateway: std::sync::Weak<Gateway>) {
             }
             Ok(Ok(())) => failed = false,
             _ => {}
+        }
+    }
+}
+
+/// Logs a step of the system's clock.
+fn report_step(gateway: &Gateway) {
+    gateway.expiry.now();
+    let Some(Step { by, is_doubted }) = gateway.expiry.take_step() else { return };
+    let seconds = by.unsigned_abs() / 1_000_000;
+    let direction = if by < 0 { "back" } else { "forward" };
+    match is_doubted {
+        true => tracing::warn!(
+            "the system's clock was set {direction} by {seconds} s: dates follow it, but for a day nothing is deleted \
+             or given up because of it; set it right if it is wrong"
+        ),
+        false => {
+            tracing::warn!(
+                "the system's clock was set {direction} by {seconds} s: dates follow it"
+            );
         }
     }
 }
@@ -353,11 +380,13 @@ async fn open_limits(
         LimitsUrl::Off => Ok(Limits::Off),
         LimitsUrl::Memory => {
             let path = place_of(settings, folder).with_extension("limits");
-            let memory = Memory::open(&path, clock.now());
+            let memory = Memory::open(&path, clock.steady());
             Ok(Limits::Memory(memory?))
         }
         LimitsUrl::Redis { url, lease, durable } => {
-            let first_start = facts::note(database, IN_USE, url, seconds(clock.now())).await?;
+            let is_noted = facts::note(database, IN_USE, url, seconds(clock.now())).await?;
+            // A new store of the limits for usage that exists, as after a backup was restored, has lost what it counted.
+            let first_start = is_noted && ledger::is_empty(database).await?;
             let options = RedisOptions {
                 url: url.clone(),
                 lease: *lease,
@@ -369,7 +398,7 @@ async fn open_limits(
                 Ok(redis) => Ok(Limits::Redis(redis)),
                 Err(error) => {
                     // Else the next start would take an empty store for one that has lost its data.
-                    if first_start {
+                    if is_noted {
                         facts::forget(database, IN_USE, url).await?;
                     }
                     Err(error.into())
@@ -381,9 +410,10 @@ async fn open_limits(
 
 /// The path of this node's own files, up to their extension.
 fn place_of(settings: &Settings, folder: &Path) -> PathBuf {
-    match &settings.store {
-        StoreUrl::Sqlite(path) => path.clone(),
-        StoreUrl::Postgres(_) => folder.join("gateway.db"),
+    match (&settings.state_folder, &settings.store) {
+        (Some(folder), _) => folder.join("gateway.db"),
+        (None, StoreUrl::Sqlite(path)) => path.clone(),
+        (None, StoreUrl::Postgres(_)) => folder.join("gateway.db"),
     }
 }
 

@@ -117,7 +117,7 @@ fn correct(limits: &Limits, recovered: Recovered, month: u32, clock: &dyn Clock)
     let bound = Bound::Spend { most: None, month };
     for meter in [ORGANIZATION_SPEND, &meter] {
         let draw = Draw { meter, bound, amount: held, set: 0 };
-        if let Err(error) = limits.correct(&organization, &draw, cost, clock.now()) {
+        if let Err(error) = limits.correct(&organization, &draw, cost, clock.steady()) {
             tracing::warn!(%request, "{organization} keeps what the request had reserved: {error}");
         }
     }

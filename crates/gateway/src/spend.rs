@@ -94,7 +94,7 @@ impl Spend {
 
     /// 503, because the limits cannot be decided. Logs it, at most once a minute.
     pub(crate) fn limits_unavailable(&self, error: &ratelimit::Error) -> ApiError {
-        match self.undecided.count(self.services.clock.now()) {
+        match self.undecided.count(self.services.clock.steady()) {
             None => {}
             Some(0) => tracing::warn!("limits: {error}"),
             Some(more) => {
@@ -178,7 +178,7 @@ impl Spend {
         let bound = Bound::Spend { most: None, month };
         for meter in [ORGANIZATION_SPEND, &spend_meter(project)] {
             let held = Draw { meter, bound, amount: answer.held, set: 0 };
-            let now = self.services.clock.now();
+            let now = self.services.clock.steady();
             if let Err(error) = self.services.limits.correct(organization, &held, entry.cost, now) {
                 tracing::warn!("{organization} keeps what {} had reserved: {error}", answer.id);
             }
@@ -216,7 +216,11 @@ impl Spend {
             [ORGANIZATION_SPEND, &project].map(|meter| Draw { meter, bound, amount: 0, set: 0 });
         let organization = &*caller.organization.id;
         // After an error the next request checks again.
-        let Ok(states) = self.services.limits.look(organization, &draws, now).await else { return };
+        let Ok(states) =
+            self.services.limits.look(organization, &draws, self.services.clock.steady()).await
+        else {
+            return;
+        };
         let scopes = [
             (None, &caller.organization.spend.alerts),
             (Some(&*caller.project.id), &caller.project.spend.alerts),

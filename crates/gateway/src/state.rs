@@ -21,7 +21,7 @@ use crate::traces::Traces;
 use crate::upstream;
 use gateway_admin::SignIns;
 use gateway_body::Outcome;
-use gateway_policy::environment::{Clock, Random};
+use gateway_policy::environment::{Clock, ExpiryClock, Random};
 use gateway_policy::settings::Settings;
 use gateway_store::database::Database;
 use gateway_store::directory::Directory;
@@ -61,6 +61,8 @@ pub struct Gateway {
     pub(crate) metrics_address: Option<SocketAddr>,
     /// Failed sign-ins.
     pub(crate) sign_ins: Arc<SignIns>,
+    /// The clock for what ends or is given up at a date.
+    pub(crate) expiry: ExpiryClock,
     /// The clock.
     pub(crate) clock: Arc<dyn Clock>,
     /// Randomness.
@@ -71,6 +73,8 @@ pub struct Gateway {
     pub(crate) ids: Ids,
     /// The tokens of each model's text.
     pub(crate) calibration: Calibration,
+    /// True once a shutdown has begun.
+    pub(crate) is_draining: AtomicBool,
     /// True once open requests are cut off by a shutdown.
     pub(crate) is_cutting: AtomicBool,
 }

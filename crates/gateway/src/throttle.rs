@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use ratelimit::{MINUTE, Micros};
+use ratelimit::{MINUTE, SteadyTime};
 
 /// The events of one kind.
 #[derive(Debug, Default)]
@@ -11,16 +11,16 @@ pub(crate) struct Throttle(Mutex<Counted>);
 #[derive(Debug, Default)]
 struct Counted {
     /// When the last line was logged.
-    last: Option<Micros>,
+    last: Option<SteadyTime>,
     /// Events since then.
     silent: u64,
 }
 
 impl Throttle {
     /// Counts an event. Returns how many were not logged before it, if it is to be logged.
-    pub(crate) fn count(&self, now: Micros) -> Option<u64> {
+    pub(crate) fn count(&self, now: SteadyTime) -> Option<u64> {
         let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if counted.last.is_some_and(|last| now < last.saturating_add(MINUTE)) {
+        if counted.last.is_some_and(|last| now < last.after(MINUTE)) {
             counted.silent += 1;
             return None;
         }
@@ -42,11 +42,9 @@ mod tests {
             (2 * MINUTE - 1, None),
             (2 * MINUTE, Some(2)),
             (3 * MINUTE, Some(0)),
-            // A clock that was set back.
-            (0, None),
-            (9 * MINUTE, Some(1)),
+            (9 * MINUTE, Some(0)),
         ] {
-            assert_eq!(throttle.count(now), expected, "{now}");
+            assert_eq!(throttle.count(SteadyTime::from_micros(now)), expected, "{now}");
         }
     }
 }

@@ -28,7 +28,7 @@ type BoxBody = UnsyncBoxBody<Bytes, BoxError>;
 #[derive(Clone, Debug)]
 pub struct HttpClient {
     pool: Client<HttpsConnector<Connector>, BoxBody>,
-    /// What the pool was made from.
+    /// The settings of the pool.
     source: Arc<(HttpsConnector<Connector>, PoolOptions)>,
 }
 

@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use ratelimit::{Bound, DAY, Draw, Limit, MINUTE, Memory};
+use ratelimit::{Bound, DAY, Draw, Limit, MINUTE, Memory, SteadyTime};
 
 const METERS: [(&str, u64, u64); 6] = [
     ("org/rpm/big-2026-08-01", 1_000_000_000, MINUTE),
@@ -40,7 +40,7 @@ fn main() {
 }
 
 fn cost(path: &std::path::Path, organizations: usize) {
-    let memory = Memory::open(path, 0).unwrap();
+    let memory = Memory::open(path, SteadyTime::default()).unwrap();
     let draws = draws();
     println!("{organizations} organizations in turn:");
     let organizations: Vec<String> = (0..organizations).map(|n| format!("org-{n:024}")).collect();
@@ -67,7 +67,7 @@ fn cost(path: &std::path::Path, organizations: usize) {
 
 fn many(path: &std::path::Path) {
     let before = resident();
-    let memory = Memory::open(path, 0).unwrap();
+    let memory = Memory::open(path, SteadyTime::default()).unwrap();
     let names: Vec<String> =
         (0..20).map(|n| format!("proj_0123456789abcdef/tpm/big-2026-08-{n:02}")).collect();
     for number in 0..10_000u64 {
@@ -92,7 +92,7 @@ fn many(path: &std::path::Path) {
     drop(memory);
     let before = resident();
     let start = Instant::now();
-    let memory = Memory::open(path, 0).unwrap();
+    let memory = Memory::open(path, SteadyTime::default()).unwrap();
     let took = start.elapsed();
     println!("opened in {took:?}: {} MiB more", resident().saturating_sub(before) / 1024);
     std::hint::black_box(&memory);

@@ -27,6 +27,7 @@ mod meter;
 mod redis;
 mod shard;
 mod state;
+mod steady;
 
 pub use bucket::Bucket;
 pub use decision::{Bound, Decision, Draw, RESERVED_WAIT, Remedy, RequestId, State};
@@ -36,8 +37,9 @@ pub use mapped::{MappedFile, OpenFailure, checksum, open_locked};
 pub use memory::Memory;
 pub use redis::{REQUEST_MEMORY, Redis, RedisOptions};
 pub use state::{check_state, empty_state};
+pub use steady::SteadyTime;
 
-/// A moment or a duration, in microseconds.
+/// A duration, or a moment of the wall clock since 1970-01-01 UTC, in microseconds.
 pub type Micros = u64;
 
 /// A minute.

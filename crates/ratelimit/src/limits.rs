@@ -1,7 +1,7 @@
 //! The limits of a node, over any backend: none, this process's memory, or a store that many nodes
 //! share. It dispatches, and decides nothing itself.
 
-use crate::{Bound, Decision, Draw, Error, Memory, Micros, Redis, RequestId, State};
+use crate::{Bound, Decision, Draw, Error, Memory, Redis, RequestId, State, SteadyTime};
 
 /// The limits of a node. Share it in an `Arc`.
 #[derive(Debug)]
@@ -16,20 +16,22 @@ pub enum Limits {
 }
 
 impl Limits {
-    /// Takes all of `draws`, or none. `now` is this node's clock, in microseconds of Unix time; a
+    /// Takes all of `draws`, or none. `now` is this node's monotonic clock; a
     /// shared store uses its own clock. A request that is reserved and not settled gets the same
     /// decision again. `client` tells apart who waits for a limit: a client that asks again before its time
-    /// gets no longer wait. Waits only for a shared store, at most a second.
+    /// gets no longer wait. Waits only for a shared store, at most a second. Fails with
+    /// [`crate::ErrorKind::Unseeded`], without effect, when a month does not follow the one of its meter: a clock was
+    /// set, and [`Limits::seed`] moves the meter.
     pub async fn reserve(
         &self,
         organization: &str,
         request: (RequestId, u64),
         draws: &[Draw<'_>],
-        now: Micros,
+        now: SteadyTime,
     ) -> Result<Decision, Error> {
         match self {
             Self::Off => Ok(Decision::Admitted(unused(draws))),
-            Self::Memory(memory) => memory.reserve_for(organization, request, draws, now),
+            Self::Memory(memory) => memory.reserve_for(organization, request, draws, now.micros()),
             Self::Redis(redis) => redis.reserve_for(organization, request, draws).await,
         }
     }
@@ -43,11 +45,11 @@ impl Limits {
         organization: &str,
         request: RequestId,
         actual: &[Option<u64>],
-        now: Micros,
+        now: SteadyTime,
     ) -> bool {
         match self {
             Self::Off => true,
-            Self::Memory(memory) => memory.settle(organization, request, actual, now),
+            Self::Memory(memory) => memory.settle(organization, request, actual, now.micros()),
             Self::Redis(redis) => redis.settle(organization, request, actual),
         }
     }
@@ -60,11 +62,11 @@ impl Limits {
         organization: &str,
         request: RequestId,
         to: &[Option<u64>],
-        now: Micros,
+        now: SteadyTime,
     ) -> bool {
         match self {
             Self::Off => true,
-            Self::Memory(memory) => memory.shrink(organization, request, to, now),
+            Self::Memory(memory) => memory.shrink(organization, request, to, now.micros()),
             Self::Redis(redis) => redis.shrink(organization, request, to),
         }
     }
@@ -74,18 +76,19 @@ impl Limits {
         &self,
         organization: &str,
         draws: &[Draw<'_>],
-        now: Micros,
+        now: SteadyTime,
     ) -> Result<Vec<State>, Error> {
         match self {
             Self::Off => Ok(unused(draws)),
-            Self::Memory(memory) => Ok(memory.look(organization, draws, now)),
+            Self::Memory(memory) => Ok(memory.look(organization, draws, now.micros())),
             Self::Redis(redis) => redis.look(organization, draws).await,
         }
     }
 
     /// Raises a [`Bound::Spend`] meter to the ledger's sum of its month, or a rate over at least
     /// [`crate::LONG_WINDOW`] to the use that the ledger knows; never lowers one, and ignores other
-    /// kinds. For use after a loss of the state file or the store.
+    /// kinds. For use after a loss of the state file or the store. A [`Bound::Spend`] meter whose month is neither the
+    /// bound's nor next to it begins with that month again.
     pub async fn seed(
         &self,
         organization: &str,
@@ -128,11 +131,11 @@ impl Limits {
         organization: &str,
         draw: &Draw<'_>,
         actual: u64,
-        now: Micros,
+        now: SteadyTime,
     ) -> Result<(), Error> {
         match self {
             Self::Off => Ok(()),
-            Self::Memory(memory) => memory.correct(organization, draw, actual, now),
+            Self::Memory(memory) => memory.correct(organization, draw, actual, now.micros()),
             Self::Redis(redis) => redis.correct(organization, draw, actual),
         }
     }

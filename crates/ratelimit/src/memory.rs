@@ -18,7 +18,7 @@ use smallvec::SmallVec;
 
 use crate::shard::{Entry, Open, Shard};
 use crate::state::{self, StateFile};
-use crate::{Bound, Decision, Draw, Error, MAX_OPEN, Micros, RequestId, State};
+use crate::{Bound, Decision, Draw, Error, MAX_OPEN, Micros, RequestId, State, SteadyTime};
 
 /// Shards of the table.
 const SHARDS: usize = 64;
@@ -47,7 +47,8 @@ impl Memory {
     /// Opens the state file at `path`, created if missing. Usage from before the last end of the
     /// process is restored, however the process ended. Errors: the file is in use, damaged, or not
     /// a state file; it is never replaced.
-    pub fn open(path: &Path, now: Micros) -> Result<Self, Error> {
+    pub fn open(path: &Path, now: SteadyTime) -> Result<Self, Error> {
+        let now = now.micros();
         let mut memory = Self::default();
         let file = StateFile::open(path, |record, slot| {
             let meter = state::not_ahead(record.meter, now);
@@ -62,7 +63,7 @@ impl Memory {
     }
 
     /// Takes all of `draws` at the time `now`, or none. A request that is reserved and not settled
-    /// gets the same decision again. Errors: a bound of this process is reached.
+    /// gets the same decision again. Errors: a bound of this process is reached, or a meter must be seeded.
     pub fn reserve(
         &self,
         organization: &str,
@@ -90,6 +91,9 @@ impl Memory {
         self.open.fetch_sub(closed, Ordering::Relaxed);
         if self.open.load(Ordering::Relaxed) >= self.most_open {
             return Err(Error::full(format_args!("{} requests are open", self.most_open)));
+        }
+        if draws.iter().any(|draw| self.is_of_another_time(&shard, organization, draw)) {
+            return Err(Error::unseeded());
         }
         let mut places: SmallVec<[usize; 8]> = SmallVec::new();
         for draw in draws {
@@ -243,6 +247,16 @@ impl Memory {
         }
         let entry = Entry::made(&name, draw.bound, self.file.as_ref(), now)?;
         Ok(shard.insert(hash, entry, |name| self.hash(name)))
+    }
+
+    /// Returns whether the draw is on a meter of spend whose month it does not follow.
+    fn is_of_another_time(&self, shard: &Shard, organization: &str, draw: &Draw<'_>) -> bool {
+        if !matches!(draw.bound, Bound::Spend { .. }) {
+            return false;
+        }
+        let name = state::name(organization, draw.meter);
+        let found = shard.find(self.hash(&name), &name);
+        found.is_some_and(|place| shard.meter(place).is_of_another_time(draw.bound))
     }
 
     fn hash(&self, name: &[u8]) -> u64 {

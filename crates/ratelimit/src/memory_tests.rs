@@ -268,6 +268,37 @@ fn a_seed_raises_what_is_settled_and_long_rates() {
     assert_eq!(used(&memory, &draws[..1], 0), [550]);
 }
 
+/// A clock that is set: the months on both sides of a jump have what the ledger knows of them.
+#[test]
+fn a_month_that_does_not_follow_must_be_seeded() {
+    let memory = Memory::default();
+    let ask = |request, amount, month| {
+        memory.reserve("org", request, &[rate("rpm", 1, 1000), spend(amount, 1000, month)], 0)
+    };
+    let is_admitted = |request, amount, month| {
+        matches!(ask(request, amount, month).unwrap(), Decision::Admitted(_))
+    };
+    let seed = |month, spent| {
+        memory.seed("org", "usd", Bound::Spend { most: None, month }, spent).unwrap();
+    };
+    assert!(is_admitted(1, 900, 100));
+    for far in [112, 88, 102, 98] {
+        let error = ask(2, 100, far).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unseeded, "{far}");
+    }
+    assert_eq!(used(&memory, &[rate("rpm", 0, 1000)], 0), [1], "nothing else was drawn");
+    seed(112, 50);
+    assert!(!is_admitted(3, 951, 112) && is_admitted(4, 950, 112));
+    // Back again: the ledger has the 900, and the reservation of before is of no month.
+    assert!(ask(5, 1, 100).is_err());
+    seed(100, 900);
+    assert!(memory.settle("org", 4, &[None, Some(1)], 0));
+    assert!(!is_admitted(6, 101, 100) && is_admitted(7, 100, 100));
+    // A late request of the month before counts in this one, as ever.
+    assert!(!is_admitted(8, 1, 99));
+    assert!(is_admitted(9, 1000, 101));
+}
+
 #[test]
 fn held_slots_are_released() {
     let memory = Memory::default();
@@ -350,7 +381,7 @@ fn open_requests_are_bounded_and_lost_ones_expire() {
 fn unused_organizations_are_removed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("limits.state");
-    let memory = Memory::open(&path, 0).unwrap();
+    let memory = Memory::open(&path, SteadyTime::default()).unwrap();
     for number in 0..100_000u64 {
         let organization = format!("org-{number}");
         let now = number * 10_000;
@@ -410,14 +441,14 @@ proptest! {
 fn what_was_left_as_reserved_is_corrected_later() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("limits");
-    let memory = Memory::open(&path, 0).unwrap();
+    let memory = Memory::open(&path, SteadyTime::default()).unwrap();
     let draws = [rate("tpm", 60, 100), spend(500, 1000, 7)];
     assert!(matches!(reserve(&memory, "org", 1, &draws, 0), Decision::Admitted(_)));
     assert!(memory.settle("org", 1, &[None, None], 0));
     assert_eq!(used(&memory, &draws, 0), [60, 500]);
     drop(memory);
     // Another process sees the end. Neither an earlier month nor a rate gets anything back.
-    let memory = Memory::open(&path, 0).unwrap();
+    let memory = Memory::open(&path, SteadyTime::default()).unwrap();
     for (draw, actual, expected) in [
         (spend(500, 1000, 6), 1, [60, 500]),
         (spend(500, 1000, 7), 30, [60, 30]),

@@ -45,8 +45,8 @@ impl Meter {
                 bucket.advance(*limit, now);
                 *limit = new;
             }
-            // Months only advance: a late request of the previous month counts in the current one,
-            // so that no clock restores spent money.
+            // Requests only advance months: a late one of the previous month counts in the current one,
+            // so that no clock restores spent money. Only `raise` goes back.
             (Self::Spend { month, amount, reserved }, Bound::Spend { month: new, .. }) => {
                 if new > *month {
                     (*month, *amount, *reserved) = (new, 0, 0);
@@ -150,8 +150,23 @@ impl Meter {
         }
     }
 
-    /// Raises what is settled of the bound's month, or the use of a long rate, to at least this amount.
+    /// Returns whether the bound's month is neither that of the meter nor next to it. Then a clock was set: what is spent
+    /// in that month must be known before the meter decides.
+    pub(crate) fn is_of_another_time(&self, bound: Bound) -> bool {
+        match (self, bound) {
+            (Self::Spend { month, .. }, Bound::Spend { month: named, .. }) => {
+                month.abs_diff(named) > 1
+            }
+            _ => false,
+        }
+    }
+
+    /// Raises what is settled of the bound's month, or the use of a long rate, to at least this amount. A meter of another
+    /// time begins with that month again.
     pub(crate) fn raise(&mut self, bound: Bound, at_least: u64) {
+        if self.is_of_another_time(bound) {
+            *self = Self::new(bound);
+        }
         match (self, bound) {
             (Self::Spend { month, amount, reserved }, Bound::Spend { month: named, .. })
                 if *month == named =>

@@ -137,12 +137,13 @@ impl Resolved {
         }
         let decided = self.rule_for(&real);
         if decided.as_ref().is_some_and(|(_, access)| *access != Access::Write) {
-            return Err(outside_writable_roots(path));
+            return Err(not_writable(path, "the permission profile does not let it be written"));
         }
         let roots: Vec<PathBuf> = self.writable_folders();
         let inside = |root: &&PathBuf| real.starts_with(root);
         if !roots.iter().any(|root| inside(&root)) {
-            return Err(outside_writable_roots(path));
+            let sandbox = if roots.is_empty() { "read-only" } else { "workspace-write" };
+            return Err(not_writable(path, &format!("sandbox: {sandbox}")));
         }
         let protected_paths = self.protected_paths().map_err(|reason| {
             let message = format!("{} cannot be written: {reason}", path.display());
@@ -172,7 +173,7 @@ impl Resolved {
         let real = real_path(path)?;
         if let Some((_, access)) = self.rule_for(&real) {
             return match access {
-                Access::None => Err(outside_readable_roots(path)),
+                Access::None => Err(not_readable(path)),
                 Access::Read | Access::Write => Ok(real),
             };
         }
@@ -188,7 +189,7 @@ impl Resolved {
         if !self.confined || readable {
             return Ok(real);
         }
-        Err(outside_readable_roots(path))
+        Err(not_readable(path))
     }
 
     /// Looks at the policy's paths now and never again: between two looks of one start of a command
@@ -286,15 +287,13 @@ impl Resolved {
     }
 }
 
-fn outside_writable_roots(path: &Path) -> Error {
-    let path = path.display();
-    let message = format!("{path} is outside the folders that the sandbox policy lets be written");
+fn not_writable(path: &Path, why: &str) -> Error {
+    let message = format!("{} is not in a writable folder ({why})", path.display());
     Error::new(ErrorKind::Denied, message)
 }
 
-fn outside_readable_roots(path: &Path) -> Error {
-    let path = path.display();
-    let message = format!("{path} is outside the folders that the sandbox policy lets be read");
+fn not_readable(path: &Path) -> Error {
+    let message = format!("{} is not in a readable folder of the sandbox", path.display());
     Error::new(ErrorKind::Denied, message)
 }
 

@@ -68,6 +68,8 @@ enum State {
     AtServer(Box<AtServer>),
     /// The driver checks what the user granted.
     CheckingGrant(DynamicCall, Terms),
+    /// The driver checks the folder that the user made writable with a patch, which is applied then.
+    CheckingFolder(FileChange, Terms),
     /// A patch is being applied.
     Applying(FileChange),
     /// Its command runs.
@@ -243,6 +245,20 @@ impl Calls {
         }
     }
 
+    /// The driver checks the folder that the user made writable with a patch.
+    pub(crate) fn check_folder(&mut self, number: u64, change: FileChange, terms: Terms) {
+        self.set(number, State::CheckingFolder(change, terms));
+    }
+
+    /// Takes out the patch whose folder was checked.
+    pub(crate) fn take_checked_folder(&mut self, number: u64) -> Option<(FileChange, Terms)> {
+        let call = self.0.iter_mut().find(|call| call.number == number)?;
+        match call.take_if(|state| matches!(state, State::CheckingFolder(..)))? {
+            (_, State::CheckingFolder(change, terms)) => Some((change, terms)),
+            _ => None,
+        }
+    }
+
     /// The user is asked the questions of a call.
     pub(crate) fn ask_user(&mut self, asked: AskedUser) {
         let AskedUser { number, request, since, item, questions } = asked;
@@ -400,7 +416,9 @@ impl Calls {
                 State::AtServer(called) => {
                     [Some(Item::ServerCall(Box::new(called.call.clone()))), None]
                 }
-                State::Applying(change) => [Some(change.item()), None],
+                State::Applying(change) | State::CheckingFolder(change, _) => {
+                    [Some(change.item()), None]
+                }
                 State::Queued(_)
                 | State::Hooking(_)
                 | State::Preparing(_)

@@ -4,6 +4,7 @@
 //! [`App`] is made of owners of a part of the state each, such as `writing`, `outbox` and `asks`. What happens is
 //! in flows: modules of functions over the program, which this one calls.
 
+mod access;
 mod account;
 mod acknowledged;
 mod appearance;
@@ -22,6 +23,8 @@ mod elapsed;
 mod events;
 mod feedback;
 mod filling;
+mod first_question;
+mod first_start;
 mod folder_trust;
 mod images;
 mod joining;
@@ -44,10 +47,12 @@ mod program;
 mod questions;
 mod queue;
 mod reading;
+mod removing;
 mod sent;
 mod server;
 mod settings;
 mod status;
+mod status_report;
 mod taking;
 mod terminals;
 mod transcript;
@@ -66,6 +71,7 @@ use crate::app::asks::Asks;
 use crate::app::beginning::Beginning;
 use crate::app::credentials::Login;
 use crate::app::filling::Filling;
+use crate::app::first_start::FirstStart;
 use crate::app::folder_trust::Trust;
 use crate::app::outbox::Outbox;
 use crate::app::output::Output;
@@ -106,6 +112,7 @@ impl App {
             filling: Filling::default(),
             login: Login::default(),
             trust: Trust::default(),
+            first_start: FirstStart::default(),
             notices: Notices::default(),
             output: Output::new(size, palette),
         }
@@ -134,7 +141,13 @@ impl App {
     /// Takes an event at `now` milliseconds; returns whether the frame may have changed.
     pub fn handle(&mut self, event: Event, now: u64) -> bool {
         self.now = now;
-        let changed = self.take(event) | self.take_released();
+        // An Enter whose time has come sends, and a letter answers, before anything else is taken.
+        let was_due = keys::settle(self);
+        questions::settle(self);
+        if !self.asks.has_question() {
+            asking::settle(self);
+        }
+        let changed = self.take(event) | self.take_released() | was_due;
         if self.outbox.takes_release() {
             commands::next_queued(self);
         }
@@ -202,6 +215,7 @@ impl App {
             elapsed::beat(self),
             self.writing.composer().deadline(),
             self.writing.keep_at(),
+            self.asks.settles_at(),
             self.filling.list().and_then(|list| list.late_at),
         ]
         .into_iter()
@@ -273,7 +287,6 @@ impl App {
             self.output.emit(Effect::Keep(messages::written(self)));
         }
         lists::show_late_rows(self);
-        self.writing.composer_mut().tick(self.now);
         true
     }
 

@@ -2,7 +2,8 @@
 //!
 //! It shows all of what would happen. Nothing is cut off without saying so, and an answer that allows
 //! something is taken only when all of it was on the screen, or after a second press that says what was
-//! not. Keys that were meant for something else are ignored, see [`guard`].
+//! not. Keys that were meant for something else are ignored, see [`guard`]. A letter answers only when nothing
+//! is typed after it for a moment, so that a word never answers.
 
 mod approval;
 mod checklist;
@@ -21,6 +22,7 @@ mod values;
 mod tests;
 
 use std::cell::{Cell, RefCell};
+use std::path::Path;
 
 use jsonrpc::{ErrorObject, Method};
 use protocol::elicitation::McpServerElicitationRequestParams;
@@ -45,18 +47,31 @@ use questions::Questions;
 use step::{Step, encoded};
 
 pub(crate) use checklist::CheckItem;
+pub(crate) use form::item_of_call;
 pub(crate) use local::Offer;
-pub use step::Answer;
+pub use step::{Answer, FollowUp};
+
+const NO_ANSWER: &str = "That key is no answer; pause before the next one";
 
 /// When the request came, and what is known about it.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Context<'c> {
     /// The time, in milliseconds.
     pub now_ms: u64,
     /// When the last key was pressed.
     pub last_key_ms: Option<u64>,
+    /// True if a message is being written.
+    pub is_writing: bool,
+    /// The folder of the thread.
+    pub cwd: &'c Path,
     /// The item that the request is about, with the patch or the command.
     pub item: Option<&'c ThreadItem>,
+}
+
+impl Default for Context<'_> {
+    fn default() -> Self {
+        Self { now_ms: 0, last_key_ms: None, is_writing: false, cwd: Path::new("/"), item: None }
+    }
 }
 
 /// An open request.
@@ -71,6 +86,8 @@ pub struct Ask {
     notice: Option<String>,
     /// The key whose next press accepts although not all was on the screen.
     confirms: Option<Key>,
+    /// The letter that answers unless more is typed at once.
+    pending: Option<Pending>,
     scroll: Cell<Scroll>,
     /// Title and facts as they were wrapped last, and to how many columns: a command may be long.
     wrapped: RefCell<(usize, Vec<Line>)>,
@@ -80,9 +97,17 @@ pub struct Ask {
 enum Control {
     Choices(Box<Choices>),
     Questions(Questions),
-    Form(Form),
+    Form(Box<Form>),
     Entry(Entry),
     Checklist(Checklist),
+}
+
+/// A letter that answers at `due_ms`: the first letter of a word does not.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    key: Key,
+    due_ms: u64,
+    confirms: Option<Key>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -107,32 +132,115 @@ impl Ask {
                 chosen(approval::command(read(method, params)?, context.item))
             }
             protocol::ItemFileChangeRequestApproval::NAME => {
-                chosen(approval::file_change(&read(method, params)?, context.item))
+                let params = read(method, params)?;
+                chosen(approval::file_change(&params, context.item, context.cwd))
             }
             protocol::ItemPermissionsRequestApproval::NAME => {
                 chosen(permissions::request(read(method, params)?))
             }
             protocol::ItemToolRequestUserInput::NAME => {
                 let questions = Questions::new(read(method, params)?);
-                let title = "The agent asks".to_owned();
+                let title = "The agent asks you".to_owned();
                 (title, Vec::new(), Control::Questions(questions))
             }
             protocol::McpServerElicitationRequest::NAME => elicitation(method, params)?,
             protocol::ItemToolCall::NAME => return Err(refused_tool(&read(method, params)?)),
             _ => return Err(refused(ErrorObject::method_not_found(method))),
         };
-        let guard = Guard::new(context.now_ms, context.last_key_ms);
+        let guard = Guard::new(context.now_ms, context.last_key_ms, context.is_writing);
         Ok(Self::with(title, facts, control, guard))
     }
 
     /// Takes a key that came at `now_ms`; returns the answer when there is one.
     pub fn key(&mut self, key: Key, now_ms: u64) -> Option<Answer> {
+        let settled = self.settle(now_ms);
+        if settled.is_some() {
+            return settled;
+        }
+        if let Some(pending) = self.pending.take() {
+            match key.typed() {
+                _ if key.code == Code::Enter => return self.apply(pending.key, pending.confirms),
+                // Pressed twice, or held.
+                Some(_) if key == pending.key => {
+                    self.pending = Some(pending);
+                    return None;
+                }
+                Some(_) => {
+                    self.guard.note(pending.key);
+                    self.guard.note(key);
+                    self.notice = Some(guard::FOR_THE_MESSAGE.to_owned());
+                    return None;
+                }
+                None => {}
+            }
+        }
         let confirms = self.confirms.take();
-        let is_text = key.typed().is_some() || key.code == Code::Enter;
-        self.notice = self.guard.refuses(now_ms, is_text).map(str::to_owned);
+        self.notice = self.guard.refuses(now_ms, key).map(str::to_owned);
         if self.notice.is_some() || self.scrolls(key) {
             return None;
         }
+        if self.waits(key) {
+            if let Some(choices) = self.choices_mut()
+                && let Some(index) = choices.choice_of(key)
+            {
+                choices.point_at(index);
+            }
+            self.pending = Some(Pending { key, due_ms: now_ms + guard::TYPING, confirms });
+            return None;
+        }
+        self.apply(key, confirms)
+    }
+
+    /// Takes the answer of a letter after which nothing was typed.
+    pub fn settle(&mut self, now_ms: u64) -> Option<Answer> {
+        let pending = self.pending.take_if(|pending| pending.due_ms <= now_ms)?;
+        self.apply(pending.key, pending.confirms)
+    }
+
+    /// When [`Ask::settle`] is due, in milliseconds.
+    #[must_use]
+    pub fn settles_at(&self) -> Option<u64> {
+        self.pending.map(|pending| pending.due_ms)
+    }
+
+    /// Takes out what was typed and belongs to the message that is being written.
+    pub fn take_words(&mut self) -> String {
+        let mut words = self.guard.take_words();
+        match &self.control {
+            Control::Choices(choices) => words.push_str(&choices.written()),
+            Control::Form(form) => words.push_str(&form.written()),
+            Control::Questions(_) | Control::Entry(_) | Control::Checklist(_) => {}
+        }
+        words
+    }
+
+    /// True if the key answers with a letter or a number, which may be the beginning of a word. In a dialog
+    /// that the user opened nothing else can be meant.
+    fn waits(&self, key: Key) -> bool {
+        if key.typed().is_none() || self.guard.is_wanted() {
+            return false;
+        }
+        match &self.control {
+            Control::Choices(choices) => {
+                choices.choice_of(key).is_some_and(|index| choices.is_ready(index))
+            }
+            Control::Form(form) => {
+                form.open_choices().is_some_and(|choices| choices.choice_of(key).is_some())
+            }
+            Control::Questions(questions) => questions.answers_at_once(key),
+            Control::Entry(_) | Control::Checklist(_) => false,
+        }
+    }
+
+    fn choices_mut(&mut self) -> Option<&mut Choices> {
+        match &mut self.control {
+            Control::Choices(choices) => Some(choices),
+            _ => None,
+        }
+    }
+
+    /// Takes a key that was meant for the dialog.
+    fn apply(&mut self, key: Key, confirms: Option<Key>) -> Option<Answer> {
         let before = self.control.clone();
         let step = match &mut self.control {
             Control::Choices(choices) => choices.key(key),
@@ -143,8 +251,8 @@ impl Ask {
         };
         match step {
             Step::Ignored if key.typed().is_some() => {
-                self.guard.typed_past(now_ms);
-                self.notice = Some("That key is no choice; pause before the next one".to_owned());
+                self.guard.note(key);
+                self.notice = Some(NO_ANSWER.to_owned());
                 None
             }
             Step::Stay | Step::Ignored => None,
@@ -181,26 +289,31 @@ impl Ask {
 
     /// It is in front now, as new to the reader as one that has just come.
     pub(crate) fn comes_to_front(&mut self, now_ms: u64) {
-        self.guard = Guard::new(now_ms, None);
+        self.guard.appears_again(now_ms);
     }
 
-    /// Takes pasted text, into the field that is being written.
+    /// Takes pasted text, into the field that is being written, or for the message.
     pub fn paste(&mut self, text: &str, now_ms: u64) {
-        self.confirms = None;
-        self.notice = self.guard.refuses(now_ms, true).map(str::to_owned);
-        if self.notice.is_some() {
-            return;
-        }
-        match &mut self.control {
-            Control::Choices(_) | Control::Checklist(_) => {}
-            Control::Questions(questions) => questions.paste(text),
-            Control::Form(form) => form.paste(text),
-            Control::Entry(entry) => {
-                if !entry.paste(text) {
-                    self.notice = Some("The text is longer than it may be".to_owned());
-                }
+        (self.confirms, self.pending) = (None, None);
+        let text_key = Key::plain(Code::Enter);
+        let fits = match (self.guard.refuses(now_ms, text_key), &mut self.control) {
+            (None, Control::Questions(questions)) if questions.takes_words() => {
+                questions.paste(text);
+                true
             }
-        }
+            (None, Control::Form(form)) => {
+                form.paste(text);
+                true
+            }
+            (None, Control::Entry(entry)) => entry.paste(text),
+            (None, Control::Choices(choices)) if choices.is_writing() => choices.paste(text),
+            (refusal, _) => {
+                self.guard.note_paste(text);
+                self.notice = Some(refusal.unwrap_or(guard::FOR_THE_MESSAGE).to_owned());
+                return;
+            }
+        };
+        self.notice = (!fits).then(|| "The text is longer than it may be".to_owned());
     }
 
     /// PgUp and PgDn move through the facts.
@@ -224,7 +337,7 @@ impl Ask {
         self.wrap_facts(columns);
         let facts = &self.wrapped.borrow().1;
         let rows = match &self.control {
-            Control::Choices(choices) => choices.rows(columns),
+            Control::Choices(choices) => choices.rows(columns, true),
             Control::Questions(questions) => questions.rows(columns),
             Control::Form(form) => form.rows(columns),
             Control::Entry(entry) => entry.rows(columns),
@@ -293,6 +406,7 @@ impl Ask {
             guard,
             notice: None,
             confirms: None,
+            pending: None,
             scroll: Cell::default(),
             wrapped: RefCell::default(),
         }
@@ -365,7 +479,7 @@ fn read<T: DeserializeOwned>(method: &str, params: Value) -> Result<T, Box<Answe
 
 fn refused(error: ErrorObject) -> Box<Answer> {
     let text = format!("Refused a request of the server: {}", error.message);
-    Box::new(Answer { reply: Err(error), summary: Line::new(text, Palette::WARNING), open: None })
+    Box::new(Answer::new(Err(error), Line::new(text, Palette::WARNING)))
 }
 
 fn refused_tool(params: &DynamicToolCallParams) -> Box<Answer> {
@@ -376,5 +490,5 @@ fn refused_tool(params: &DynamicToolCallParams) -> Box<Answer> {
         success: false,
     };
     let summary = Line::new(format!("Refused a tool call: {text}"), Palette::WARNING);
-    Box::new(Answer { reply: encoded(&response), summary, open: None })
+    Box::new(Answer::new(encoded(&response), summary))
 }

@@ -52,6 +52,8 @@ pub struct Composer {
     editor: Editor,
     vi: Vi,
     burst: Burst,
+    /// When Enter came so soon after a character that it may be a line break of a paste.
+    held_enter: Option<u64>,
     popup: Popup,
     placeholder: &'static str,
 }
@@ -78,6 +80,7 @@ impl Composer {
     /// Turns the recognition of unmarked pastes off (`disable_paste_burst`) or on.
     pub fn set_paste_burst_disabled(&mut self, disabled: bool) {
         self.burst.set_disabled(disabled);
+        self.held_enter = None;
     }
 
     /// Sets the text that is shown while nothing is written.
@@ -94,6 +97,10 @@ impl Composer {
     /// Takes a key that came at `now_ms`.
     pub fn key(&mut self, key: Key, now_ms: u64) -> Outcome {
         let inserts = self.vi.inserts();
+        // Something follows: it was a line break.
+        if let Some(at) = self.held_enter.take() {
+            self.insert_in_burst('\n', at);
+        }
         if inserts && self.takes_as_burst(key, now_ms) {
             return Outcome::Changed;
         }
@@ -128,13 +135,21 @@ impl Composer {
             Code::Tab if !key.shift => '\t',
             _ => return false,
         };
-        if !self.burst.includes(now_ms) {
-            return false;
+        if self.burst.includes(now_ms) {
+            self.insert_in_burst(c, now_ms);
+            return true;
         }
+        let sends = key == Key::plain(Code::Enter);
+        if sends && self.burst.may_go_on(now_ms) {
+            self.held_enter = Some(now_ms);
+        }
+        self.held_enter.is_some()
+    }
+
+    fn insert_in_burst(&mut self, c: char, now_ms: u64) {
         self.burst.character(now_ms, self.editor.cursor());
         self.editor.type_char(c);
         self.popup.close();
-        true
     }
 
     fn enter(&mut self, key: Key) -> Option<Outcome> {
@@ -173,17 +188,20 @@ impl Composer {
     /// When [`Composer::tick`] is due, if nothing comes before.
     #[must_use]
     pub fn deadline(&self) -> Option<u64> {
-        self.burst.deadline()
+        self.held_enter.map(|at| at.saturating_add(burst::PAUSE)).or_else(|| self.burst.deadline())
     }
 
-    /// Ends an unmarked paste whose time is over. Returns whether to draw again.
-    pub fn tick(&mut self, now_ms: u64) -> bool {
+    /// Ends an unmarked paste whose time is over, and takes an Enter after which nothing came.
+    pub fn tick(&mut self, now_ms: u64) -> Outcome {
         if self.deadline().is_none_or(|deadline| now_ms < deadline) {
-            return false;
+            return Outcome::Ignored;
         }
         self.end_burst();
         self.popup.refresh(&self.editor);
-        true
+        match self.held_enter.take() {
+            Some(_) => self.key(Key::plain(Code::Enter), now_ms),
+            None => Outcome::Changed,
+        }
     }
 
     fn end_burst(&mut self) {
@@ -246,6 +264,7 @@ impl Composer {
     /// not fit the text are left out; the text is kept whole.
     pub fn restore(&mut self, draft: Draft) {
         self.burst.end();
+        self.held_enter = None;
         self.vi.start_inserting();
         self.editor.restore(draft);
         self.popup.close();

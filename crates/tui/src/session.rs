@@ -14,11 +14,17 @@ pub(crate) struct Session {
     pub(crate) id: Option<String>,
     pub(crate) name: Option<String>,
     pub(crate) model: String,
+    /// Id of its provider.
+    pub(crate) provider: String,
+    /// Files of instructions that the model has.
+    pub(crate) instructions: Vec<String>,
     pub(crate) effort: Option<ReasoningEffort>,
+    /// The mode, which says what the agent may do.
+    pub(crate) mode: &'static str,
     /// When the agent asks, in a word.
     pub(crate) approval: String,
-    /// The access of commands, in a word.
-    pub(crate) sandbox: String,
+    /// The access of commands, in words.
+    pub(crate) sandbox: &'static str,
     pub(crate) cwd: Option<PathBuf>,
     pub(crate) branch: Option<String>,
     pub(crate) usage: Option<ThreadTokenUsage>,
@@ -40,6 +46,8 @@ pub(crate) struct Session {
     pub(crate) plan: Vec<TurnPlanStep>,
     /// True if the next turn plans and changes nothing.
     pub(crate) plans: bool,
+    /// True if the latest turn proposed a plan.
+    pub(crate) has_proposed: bool,
     /// All changes of the turn, as a unified diff.
     pub(crate) diff: String,
     /// By the id of their thread.

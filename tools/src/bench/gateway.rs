@@ -11,6 +11,7 @@ mod load;
 mod message;
 mod options;
 mod report;
+mod rounds;
 mod running;
 mod scenarios;
 mod stage;

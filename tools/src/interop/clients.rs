@@ -85,6 +85,16 @@ pub(super) fn check_packages(
     check_clients(root, Ok([tools::installers(root, parts, packages, place)]), agent::run)
 }
 
+/// The Helm chart, the compose file and the alerts of the gateway. Skipped where what they need cannot be installed.
+pub(crate) fn check_deployments(root: &Path) -> steps::Outcome {
+    let needed = ["bwrap", "nginx", "pg_dump", "redis-server"];
+    if let Some(missing) = needed.into_iter().find(|program| !steps::Program::exists(program)) {
+        return Ok(Done::Skipped(format!("`{missing}` is not on this machine")));
+    }
+    let python = install_python(root, &target(root), &tools::DEPLOYMENTS);
+    check_clients(root, python.map(|python| [python]), agent::run)
+}
+
 /// The types and the tests of the TypeScript SDK. Skipped where what they need cannot be installed.
 pub(crate) fn check_typescript_sdk(root: &Path) -> steps::Outcome {
     let package = tools::install_typescript_sdk(root, &target(root));

@@ -15,6 +15,8 @@ use super::release::{Release, hex};
 /// The name that the image is loaded with, before the version. Every tool takes a name with a host as it stands,
 /// whether it reads the index of the layout or the manifest for Docker; `localhost` is that of no registry.
 const NAME: &str = "localhost/agentd";
+/// The state folder in the configurations that are made for the image.
+const STATE: &str = "var/lib/agentd-gateway";
 /// The user that the program runs as.
 const USER: u64 = 65532;
 
@@ -85,9 +87,11 @@ pub(super) fn write(release: &Release, program: &Program) -> Result<PathBuf> {
 /// The files of the image.
 fn layer(release: &Release, program: &Program) -> Result<Vec<u8>> {
     let mut tar = Tar::new(release.time);
-    for folder in ["etc", "usr", "usr/bin"] {
+    for folder in ["etc", "usr", "usr/bin", "var", "var/lib"] {
         tar.folder(folder, 0o755, 0)?;
     }
+    // A new volume takes the owner from here.
+    tar.folder(STATE, 0o700, USER)?;
     tar.folder("tmp", 0o1777, 0)?;
     tar.folder("data", 0o700, USER)?;
     tar.file("etc/passwd", 0o644, format!("agentd:x:{USER}:{USER}::/data:/\n").as_bytes())?;

@@ -17,8 +17,10 @@ const NEEDED: &[(&str, &str)] = &[
     ("curl", "curl"),
     ("git", "git"),
     ("initdb", "postgresql"),
+    ("nginx", "nginx"),
     ("python3", "python3"),
     ("redis-server", "redis-server"),
+    ("sqlite3", "sqlite3"),
     ("strace", "strace"),
 ];
 

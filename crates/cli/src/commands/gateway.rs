@@ -159,7 +159,7 @@ fn warn(settings: &Settings) {
 
 fn machine() -> gateway_environment::Environment {
     gateway_environment::Environment {
-        clock: Arc::new(SteadyClock::start()),
+        clock: Arc::new(SystemClock::start()),
         random: Arc::new(SystemRandom),
     }
 }
@@ -252,9 +252,7 @@ impl Offline {
                 let listener = TcpListener::from_std(self.listener)?;
                 // A new seed per process, so that ids of objects do not repeat.
                 let seed = rand::rngs::OsRng.try_next_u64()?;
-                let clock = SteadyClock::start();
-                let clock =
-                    Arc::new(move || gateway_policy::environment::Clock::now(&clock) / 1_000_000);
+                let clock = Arc::new(|| wall_clock() / 1_000_000);
                 let model = model_server::OfflineModel { seed, clock };
                 let never = std::future::pending();
                 anyhow::Ok(model_server::serve_offline(listener, model, None, never).await?)
@@ -266,30 +264,37 @@ impl Offline {
     }
 }
 
-/// Unix time at the start plus the monotonic time since: setting the system clock must not release or
-/// freeze a limit.
-struct SteadyClock {
+/// The system's clocks. The monotonic one begins at the wall clock's time, as the state of limits outlives the process.
+struct SystemClock {
     began: u64,
     since: std::time::Instant,
 }
 
-impl SteadyClock {
+impl SystemClock {
     fn start() -> Self {
-        let began = u64::try_from(jiff::Timestamp::now().as_microsecond()).unwrap_or(0);
-        Self { began, since: std::time::Instant::now() }
+        Self { began: wall_clock(), since: std::time::Instant::now() }
     }
 }
 
-impl gateway_policy::environment::Clock for SteadyClock {
+impl gateway_environment::Clock for SystemClock {
     fn now(&self) -> u64 {
-        let passed = u64::try_from(self.since.elapsed().as_micros()).unwrap_or(u64::MAX);
-        self.began.saturating_add(passed)
+        wall_clock()
     }
+
+    fn steady(&self) -> gateway_environment::SteadyTime {
+        let passed = u64::try_from(self.since.elapsed().as_micros()).unwrap_or(u64::MAX);
+        gateway_environment::SteadyTime::from_micros(self.began.saturating_add(passed))
+    }
+}
+
+/// Microseconds since 1970; a clock that is set to an earlier date counts as 1970.
+fn wall_clock() -> u64 {
+    u64::try_from(jiff::Timestamp::now().as_microsecond()).unwrap_or(0)
 }
 
 struct SystemRandom;
 
-impl gateway_policy::environment::Random for SystemRandom {
+impl gateway_environment::Random for SystemRandom {
     fn fill(&self, bytes: &mut [u8]) {
         // Without randomness, keys could be guessed: better to stop.
         rand::rngs::OsRng.try_fill_bytes(bytes).expect("the system provides random bytes");

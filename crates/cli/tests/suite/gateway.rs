@@ -267,16 +267,20 @@ fn a_store_of_the_limits_that_cannot_be_used_ends_the_start() {
 fn init_writes_what_a_gateway_begins_with() {
     let env = TestEnvironment::new();
     let run = |arguments: &[&str]| env.run(&[&["gateway", "init"][..], arguments].concat());
-    let output = run(&["new/place"]);
+    let output = run(&["new/place", "--listen", "127.0.0.1:0"]);
     assert!(output.status.success(), "{}", stderr(&output));
+    let next = stdout(&output);
+    for part in
+        ["Wrote new/place/gateway.toml", "create-key --config new/place", "http://127.0.0.1:0/v1"]
+    {
+        assert!(next.contains(part), "{next}");
+    }
     let folder = env.work().join("new/place");
     for name in ["gateway.toml", "admin.token"] {
         let mode = std::fs::metadata(folder.join(name)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "{name}");
     }
     let config = folder.join("gateway.toml");
-    let text = std::fs::read_to_string(&config).unwrap();
-    std::fs::write(&config, text.replace("127.0.0.1:8080", "127.0.0.1:0")).unwrap();
     let check = env.run(&["gateway", "--config", config.to_str().unwrap(), "--check"]);
     assert!(check.status.success() && stderr(&check).is_empty(), "{}", stderr(&check));
     let (gateway, _) = Gateway::start(&env, &["--config", config.to_str().unwrap()]);
@@ -323,6 +327,7 @@ fn init_writes_what_a_gateway_begins_with() {
     for (arguments, expected) in [
         (&["third", "--upstream", "m.test"][..], "https://models.example/v1"),
         (&["third", "--env-key", "K"], "--upstream"),
+        (&["third", "--listen", "localhost"], "127.0.0.1:8080"),
     ] {
         let output = run(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");

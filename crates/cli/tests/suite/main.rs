@@ -23,6 +23,10 @@ mod exec;
 mod flood;
 #[cfg(unix)]
 mod gateway;
+#[cfg(unix)]
+mod gateway_backup;
+#[cfg(unix)]
+mod gateway_nodes;
 mod hooks;
 mod import;
 #[cfg(unix)]

@@ -25,7 +25,7 @@ fn passed_sockets(
     passed_to(env, sockets, count, &[&["app-server", "--listen", "systemd://"], arguments].concat())
 }
 
-fn passed_to(
+pub(crate) fn passed_to(
     env: &TestEnvironment,
     sockets: &[BorrowedFd<'_>],
     count: usize,
@@ -58,8 +58,8 @@ fn passed_to(
     PassedSockets { command, _held: held }
 }
 
-struct PassedSockets {
-    command: Command,
+pub(crate) struct PassedSockets {
+    pub(crate) command: Command,
     /// Kept open until the program has inherited them.
     _held: Vec<OwnedFd>,
 }

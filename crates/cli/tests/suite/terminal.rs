@@ -211,6 +211,26 @@ fn an_api_key_is_nowhere_but_with_the_credentials() {
 }
 
 #[test]
+fn the_first_start_in_a_repository_asks_what_the_agent_may_do_and_keeps_it() {
+    let env = environment();
+    std::fs::create_dir(env.work().join(".git")).unwrap();
+    let (mut terminal, before) = Terminal::open(&env, &[]);
+    terminal.expect("What may the agent do in ");
+    terminal.press_until("e", "· edits this folder ·");
+    terminal.send("\x04");
+    terminal.ends(0, &before);
+    let config = std::fs::read_to_string(env.home().join("config.toml")).unwrap();
+    assert!(config.contains("access = \"edit\""), "{config}");
+    // The next start, also in a folder of the repository, has it and asks nothing.
+    let deeper = env.work().join("src");
+    std::fs::create_dir(&deeper).unwrap();
+    let (mut terminal, before) = Terminal::open(&env, &["--cd", "src"]);
+    terminal.expect("· edits this folder ·");
+    terminal.send("\x04");
+    terminal.ends(0, &before);
+}
+
+#[test]
 fn trust_is_asked_for_once_and_stored() {
     let env = environment();
     let agent = env.work().join(".agent/skills/a");

@@ -30,6 +30,10 @@ choices! {
     /// `projects.<path>.trust_level`.
     TrustLevel { Trusted = "trusted", Untrusted = "untrusted" }
 }
+choices! {
+    /// `projects.<path>.access`: what the agent may do in a project.
+    ProjectAccess { ReadOnly = "read-only", Ask = "ask", Edit = "edit", FullAccess = "full-access" }
+}
 
 options! {
     /// `tools`.
@@ -232,6 +236,15 @@ options! {
         /// agent that works here can write: each needs its own entry. The worktrees of a repository
         /// share its trust; a folder without an entry is untrusted.
         trust_level: Option<TrustLevel>, USER, Effect::Active;
+        /// The rights of the agent in the project, in place of `sandbox_mode`, `approval_policy` and
+        /// `default_permissions` of your own file: `read-only` changes nothing and never asks
+        /// (`read-only` with `never`), `ask` asks before each edit (`read-only` with `on-request`),
+        /// `edit` changes files in the working folder and runs commands in the sandbox
+        /// (`workspace-write` with `on-request`), `full-access` runs every command with your rights
+        /// (`danger-full-access` with `never`). The nearest entry from the working folder up to the
+        /// project's root applies; the worktrees of a repository share its entry. The project's own
+        /// file, a profile and the command line come after it.
+        access: Option<ProjectAccess>, USER, Effect::Active;
     }
 }
 

@@ -1,6 +1,7 @@
 //! Tests of the public interface, with files in a temporary folder.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
+mod access;
 mod diagnostics;
 mod edits;
 mod file_cache;

@@ -16,11 +16,12 @@ use gateway_policy::error::ApiError;
 use gateway_policy::settings::{Secret, Settings};
 use gateway_policy::tenants::Organization;
 use gateway_store::records::audit::{ADMIN_TOKEN, Act, Actor};
+use gateway_store::records::conditions::Conditions;
 use gateway_store::records::{DEFAULT_ORGANIZATION, admin_keys, organizations};
 
 /// The authority that the request's credential grants, and where the request comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Authority {
+pub(crate) struct Authority {
     /// The only organization, with an admin key; `None`: everything, with the configured token.
     only: Option<Box<str>>,
     actor: Actor,
@@ -29,6 +30,16 @@ pub(super) struct Authority {
 }
 
 impl Authority {
+    /// The authority of a signed-in reader of the dashboard, who acts by requests inside of this
+    /// program: it stands among their extensions instead of a credential in their headers.
+    pub(crate) fn of_reader(
+        only: Option<Box<str>>,
+        actor: Actor,
+        (address, user_agent): (Option<IpAddr>, Option<String>),
+    ) -> Self {
+        Self { only, actor, address, user_agent }
+    }
+
     /// Refuses all credentials but the configured token.
     pub(super) fn require_everything(&self) -> Result<(), ApiError> {
         match &self.only {
@@ -93,7 +104,7 @@ impl Authority {
         let address = parts.extensions.get().map(|Peer(address)| *address);
         let now = context.clock.now();
         let refuse = |code: &'static str, message: &'static str| {
-            context.sign_ins.failed(Surface::Administration, code, address, now);
+            context.sign_ins.failed(Surface::Administration, code, address, context.clock.steady());
             ApiError::unauthorized("invalid_api_key", message)
         };
         let header = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
@@ -134,7 +145,8 @@ impl FromRequestParts<Arc<Services>> for Authority {
     }
 }
 
-/// The act of a request that changes something.
+/// The act of a request that changes something. Its conditions are an extension of a request of the
+/// dashboard.
 pub(super) struct By(pub(super) Act);
 
 impl FromRequestParts<Arc<Services>> for By {
@@ -148,7 +160,9 @@ impl FromRequestParts<Arc<Services>> for By {
         let Authority { actor, address, user_agent, .. } = authority;
         let act = Act::new(actor, context.clock.now(), &*context.random);
         let address = address.map(|address| address.to_string());
-        Ok(Self(act.from(address, user_agent.as_deref())))
+        let act = act.from(address, user_agent.as_deref());
+        let conditions = parts.extensions.get::<Conditions>().cloned().unwrap_or_default();
+        Ok(Self(act.provided(conditions)))
     }
 }
 

@@ -18,7 +18,7 @@ use gateway_store::records::project_limits;
 /// Largest limit.
 const MOST: u64 = 1_000_000_000_000;
 /// The prefix of the model's name in an id.
-const PREFIX: &str = "rl-";
+pub(crate) const PREFIX: &str = "rl-";
 
 pub(super) async fn list(
     State(context): Shared,
@@ -95,7 +95,7 @@ pub(super) async fn update(
 }
 
 /// The project's entry for a model, by its name or one of its aliases.
-fn own<'a>(
+pub(crate) fn own<'a>(
     set: &'a [(Box<str>, ProjectLimits)],
     model: &Model,
 ) -> Option<&'a (Box<str>, ProjectLimits)> {
@@ -104,11 +104,11 @@ fn own<'a>(
 }
 
 /// One of the limits, by its name on the wire.
-struct Dimension {
-    name: &'static str,
+pub(crate) struct Dimension {
+    pub(crate) name: &'static str,
     /// True if the field is present even without a limit.
     always: bool,
-    get: fn(&ProjectLimits) -> Option<u64>,
+    pub(crate) get: fn(&ProjectLimits) -> Option<u64>,
     set: fn(&mut ProjectLimits, Option<u64>),
 }
 
@@ -123,7 +123,7 @@ macro_rules! dimension {
     };
 }
 
-const DIMENSIONS: [Dimension; 7] = [
+pub(crate) const DIMENSIONS: [Dimension; 7] = [
     dimension!(max_requests_per_1_minute, true),
     dimension!(max_tokens_per_1_minute, true),
     dimension!(max_images_per_1_minute, false),
@@ -135,7 +135,7 @@ const DIMENSIONS: [Dimension; 7] = [
 
 /// The limits of an organization of that tier for the model: the smaller of the model's and its
 /// group's. There is no limit for megabytes of audio.
-fn of_organization(model: &Model, tier: Tier) -> ProjectLimits {
+pub(crate) fn of_organization(model: &Model, tier: Tier) -> ProjectLimits {
     let (own, group) = (model.limits(tier), model.group_limits(tier));
     let smaller = |one: Option<u64>, other: Option<u64>| match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),

@@ -11,14 +11,15 @@ use base64::engine::general_purpose::STANDARD;
 use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, COOKIE, USER_AGENT};
 use hyper::http::request::Parts;
-use ratelimit::Micros;
+use ratelimit::SteadyTime;
 use serde_json::json;
 
 use super::context::Context;
 use super::credential::Credential;
-use super::page::Failure;
+use super::form_token::FormKey;
+use super::page::{Failure, SIGN_OUT};
 use super::session::Session;
-use crate::admin::authority::is_admin_token;
+use crate::admin::authority::{Authority, is_admin_token};
 use crate::{Peer, Services, Surface};
 use gateway_policy::dates::seconds;
 use gateway_policy::settings::Secret;
@@ -36,15 +37,56 @@ pub(super) struct Access {
     pub(super) credential: Credential,
     /// `None` with Basic authentication.
     pub(super) session: Option<Session>,
+    /// The key of the reader's forms.
+    pub(super) forms: FormKey,
+    /// The token of the form that ends the session.
+    pub(super) sign_out: String,
+    client: Client,
 }
 
 impl Access {
+    fn new(
+        context: &Context,
+        parts: &Parts,
+        token: &Secret,
+        credential: Credential,
+        session: Option<Session>,
+    ) -> Self {
+        let forms = match (&session, &credential) {
+            (Some(session), _) => FormKey::new(token, &session.id),
+            // Ids of sessions have no colon.
+            (None, Credential::Token) => FormKey::new(token, "basic:"),
+            (None, Credential::Key { id, .. }) => FormKey::new(token, &format!("basic:{id}")),
+        };
+        let (clock, random) = (&context.services.clock, &*context.services.random);
+        let sign_out = forms.issue(SIGN_OUT, seconds(clock.now()), random);
+        Self { credential, session, forms, sign_out, client: Client::of(parts) }
+    }
+
     /// The only visible organization; `None`: all are visible.
     pub(super) fn only(&self) -> Option<&str> {
         match &self.credential {
             Credential::Token => None,
             Credential::Key { organization, .. } => Some(organization),
         }
+    }
+
+    /// The authority that the reader has at the administration API.
+    pub(super) fn authority(&self) -> Authority {
+        let (only, id) = match &self.credential {
+            Credential::Token => (None, ADMIN_TOKEN),
+            Credential::Key { id, organization } => (Some(organization.clone()), &**id),
+        };
+        let actor = match self.session {
+            Some(_) => Actor::Session(id.into()),
+            None => Actor::Key(id.into()),
+        };
+        Authority::of_reader(only, actor, (self.client.address, self.client.user_agent.clone()))
+    }
+
+    /// Refuses admin keys where the API needs the admin token.
+    pub(super) fn require_everything(&self) -> Result<(), Failure> {
+        self.only().map_or(Ok(()), |_| Err(Failure::Forbidden))
     }
 
     /// Refuses organizations that the credential does not grant, with the same response as for
@@ -68,10 +110,11 @@ impl FromRequestParts<Arc<Context>> for Access {
         if let Some(secret) = basic(&parts.headers) {
             let checked = check(context, &secret, &Client::of(parts)).await?;
             let credential = checked.ok_or(Failure::WrongPassword)?;
-            return Ok(Self { credential, session: None });
+            return Ok(Self::new(context, parts, &token, credential, None));
         }
         if let Some(session) = session(context, &parts.headers, &token).await? {
-            return Ok(Self { credential: session.credential.clone(), session: Some(session) });
+            let credential = session.credential.clone();
+            return Ok(Self::new(context, parts, &token, credential, Some(session)));
         }
         let path = parts.uri.path_and_query().map_or("/dashboard", |path| path.as_str());
         Err(Failure::SignedOut { next: path.to_owned() })
@@ -96,7 +139,7 @@ pub(super) async fn check(
     client: &Client,
 ) -> Result<Option<Credential>, Failure> {
     let services = &context.services;
-    let (now, from) = (services.clock.now(), client.attempts_from());
+    let (now, from) = (services.clock.steady(), client.attempts_from());
     if let Err(seconds) = context.attempts.begin(from, now) {
         services.sign_ins.failed(Surface::Dashboard, TOO_MANY, client.address, now);
         return Err(Failure::TooManyAttempts { seconds });
@@ -105,7 +148,7 @@ pub(super) async fn check(
         context.attempts.succeeded(from, now);
         return Ok(Some(Credential::Token));
     }
-    let opened = admin_keys::open(&services.database, secret, now).await;
+    let opened = admin_keys::open(&services.database, secret, services.clock.now()).await;
     match &opened {
         Ok(None) => client.failed(services, now).await,
         _ => context.attempts.succeeded(from, now),
@@ -121,6 +164,7 @@ const TOO_MANY: &str = "too_many_attempts";
 const WRONG: &str = "invalid_credentials";
 
 /// The client of a request, as the audit log shows it.
+#[derive(Clone, Debug)]
 pub(super) struct Client {
     address: Option<IpAddr>,
     user_agent: Option<String>,
@@ -164,7 +208,7 @@ impl Client {
     }
 
     /// Counts, logs and records that a secret was wrong.
-    async fn failed(&self, services: &Services, now: Micros) {
+    async fn failed(&self, services: &Services, now: SteadyTime) {
         services.sign_ins.failed(Surface::Dashboard, WRONG, self.address, now);
         if !services.sign_ins.takes_row(now) {
             return;

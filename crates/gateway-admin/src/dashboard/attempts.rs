@@ -1,11 +1,11 @@
-//! Limits failed sign-ins: a token bucket per client address. Behind a proxy, all clients share one
-//! bucket; open sessions are not affected.
+//! Limits failed sign-ins: a token bucket per client address. Behind a proxy that is not trusted to name the client,
+//! all clients share one bucket; open sessions are not affected.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 
-use ratelimit::{Bucket, Limit, MINUTE, Micros};
+use ratelimit::{Bucket, Limit, MINUTE, SteadyTime};
 
 /// Failures per minute and address.
 const LIMIT: Limit = Limit { amount: 20, window: MINUTE };
@@ -28,10 +28,10 @@ impl Attempts {
     ///
     /// # Errors
     /// The limit is reached: seconds until the next attempt, rounded up.
-    pub(super) fn begin(&self, from: IpAddr, now: Micros) -> Result<(), u64> {
+    pub(super) fn begin(&self, from: IpAddr, now: SteadyTime) -> Result<(), u64> {
         let mut buckets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let bucket = buckets.for_address(from, now);
-        bucket.advance(LIMIT, now);
+        bucket.advance(LIMIT, now.micros());
         if !bucket.fits(LIMIT, 1) {
             let wait = bucket.wait(LIMIT, 1).unwrap_or(MINUTE);
             return Err(wait.div_ceil(1_000_000).max(1));
@@ -41,18 +41,18 @@ impl Attempts {
     }
 
     /// Returns the attempt to the bucket.
-    pub(super) fn succeeded(&self, from: IpAddr, now: Micros) {
+    pub(super) fn succeeded(&self, from: IpAddr, now: SteadyTime) {
         let mut buckets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        buckets.for_address(from, now).refund(LIMIT, 1, now);
+        buckets.for_address(from, now).refund(LIMIT, 1, now.micros());
     }
 }
 
 impl Buckets {
-    fn for_address(&mut self, from: IpAddr, now: Micros) -> &mut Bucket {
+    fn for_address(&mut self, from: IpAddr, now: SteadyTime) -> &mut Bucket {
         let network = network(from);
         if self.by_address.len() >= MOST && !self.by_address.contains_key(&network) {
             self.by_address.retain(|_, bucket| {
-                bucket.advance(LIMIT, now);
+                bucket.advance(LIMIT, now.micros());
                 bucket.used(LIMIT) > 0
             });
             if self.by_address.len() >= MOST {
@@ -79,7 +79,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    const NOW: Micros = 1_700_000_000_000_000;
+    const NOW: SteadyTime = SteadyTime::from_micros(1_700_000_000_000_000);
 
     #[test]
     fn failures_are_bounded_and_successes_are_not() {
@@ -94,8 +94,8 @@ mod tests {
         }
         assert_eq!(attempts.begin(from, NOW), Err(3));
         assert_eq!(attempts.begin(IpAddr::from([192, 0, 2, 2]), NOW), Ok(()));
-        assert_eq!(attempts.begin(from, NOW + 3_000_000), Ok(()));
-        assert_eq!(attempts.begin(from, NOW + 3_000_000), Err(3));
+        assert_eq!(attempts.begin(from, NOW.after(3_000_000)), Ok(()));
+        assert_eq!(attempts.begin(from, NOW.after(3_000_000)), Err(3));
     }
 
     #[test]
@@ -110,7 +110,7 @@ mod tests {
             let _ = attempts.begin(IpAddr::from((n + 1).to_be_bytes()), NOW);
         }
         assert_eq!(attempts.0.lock().unwrap().by_address.len(), MOST);
-        let later = NOW + MINUTE;
+        let later = NOW.after(MINUTE);
         attempts.begin(IpAddr::from([198, 51, 100, 1]), later).unwrap();
         assert_eq!(attempts.0.lock().unwrap().by_address.len(), 1);
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 
+use super::api::Api;
 use super::attempts::Attempts;
 use super::session::SignedOut;
 use crate::Services;
@@ -11,6 +12,8 @@ use crate::Services;
 /// The state of all pages.
 pub(super) struct Context {
     pub(super) services: Arc<Services>,
+    /// The administration API.
+    pub(super) api: Api,
     /// Failed sign-ins.
     pub(super) attempts: Attempts,
     /// Sessions that were signed out before they expired.

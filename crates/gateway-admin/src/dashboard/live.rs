@@ -36,7 +36,7 @@ pub(super) async fn read(
             .iter()
             .map(|meter| Draw { meter: &meter.name, bound: meter.bound(month), amount: 0, set: 0 })
             .collect();
-        let read = services.limits.look(organization, &draws, now).await?;
+        let read = services.limits.look(organization, &draws, services.clock.steady()).await?;
         if read.len() != draws.len() {
             return Err(ratelimit::Error::unreachable("its answer is incomplete"));
         }

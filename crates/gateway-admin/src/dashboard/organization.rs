@@ -18,6 +18,7 @@ use serde::Deserialize;
 
 use super::access::Access;
 use super::context::Shared;
+use super::notice;
 use super::page::{self, Failure, Frame, QueryResult, refreshes};
 use super::text::{count, date, money, percent, short};
 use gateway_store::records::organizations;
@@ -64,6 +65,7 @@ pub(super) async fn page(
     let frame = Frame { title: &organization.name, access: Some(&access), refresh };
     Ok(frame.around(&html! {
         (head(&view, access.only().is_none()))
+        (notice::shown(&address))
         (attention(&notices))
         (tiles(&view, &spent, &usage))
         (contents())
@@ -85,6 +87,24 @@ fn head(view: &View<'_>, has_list: bool) -> Markup {
         p.hint {
             code { (organization.id) } " · since " span.nowrap { (date(organization.created_at)) }
             @if organization.zero_data_retention { " · zero data retention" }
+        }
+        (actions(&view.page(), has_list))
+    }
+}
+
+/// Links to the pages of an organization; those for the admin token only if `has_all`.
+fn actions(page: &str, has_all: bool) -> Markup {
+    let links = [
+        ("keys", "Keys", true),
+        ("payments", "Payments", true),
+        ("audit", "Audit log", true),
+        ("edit", "Change name or tier", has_all),
+    ];
+    html! {
+        nav.actions aria-label="Of this organization" {
+            @for (below, name, is_shown) in links {
+                @if is_shown { a href={ (page) "/" (below) } { (name) } }
+            }
         }
     }
 }

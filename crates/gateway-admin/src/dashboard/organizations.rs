@@ -11,6 +11,7 @@ use serde::Deserialize;
 use super::access::Access;
 use super::chart::bar;
 use super::context::Shared;
+use super::notice;
 use super::page::{self, Failure, Frame, QueryResult, refreshes};
 use super::text::{date, money, month, query_value};
 use gateway_policy::dates;
@@ -63,7 +64,9 @@ pub(super) async fn page(
     Ok(frame
         .around(&html! {
             h1 { "Organizations" }
+            (notice::shown(&address))
             (search(&text))
+            p.actions { a href="/dashboard/organizations/new" { "New organization" } }
             @if listed.items.is_empty() {
                 (nothing(&text))
             } @else {

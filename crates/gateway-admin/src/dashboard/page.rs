@@ -12,6 +12,7 @@ use hyper::header::{self, HeaderValue};
 use maud::{DOCTYPE, Markup, html};
 
 use super::access::Access;
+use super::api::Refusal;
 use super::text::query_value;
 
 /// A page's query, which may be unreadable.
@@ -24,6 +25,9 @@ pub(super) type QueryResult<T> = Result<Query<T>, QueryRejection>;
 pub(super) fn read_query<T>(query: QueryResult<T>) -> Result<T, Failure> {
     query.map(|Query(asked)| asked).map_err(|_| Failure::Query)
 }
+
+/// The address of the form that ends a session.
+pub(super) const SIGN_OUT: &str = "/dashboard/sign-out";
 
 /// Refresh interval of pages, in seconds.
 const REFRESH: u32 = 10;
@@ -86,7 +90,8 @@ impl Frame<'_> {
                     }
                     (self.refreshing())
                     @if access.session.is_some() {
-                        form method="post" action="/dashboard/sign-out" {
+                        form method="post" action=(SIGN_OUT) {
+                            input type="hidden" name="form" value=(access.sign_out);
                             button type="submit" { "Sign out" }
                         }
                     }
@@ -104,7 +109,9 @@ impl Frame<'_> {
     fn refreshing(&self) -> Markup {
         let Some((address, on)) = self.refresh else { return html! {} };
         let others = address.query().unwrap_or_default().split('&');
-        let others = others.filter(|pair| !pair.is_empty() && !pair.starts_with("refresh="));
+        let others = others.filter(|pair| {
+            !pair.is_empty() && !pair.starts_with("refresh=") && !pair.starts_with("done=")
+        });
         let mut pairs: Vec<&str> = others.collect();
         if !on {
             pairs.push("refresh=on");
@@ -146,6 +153,12 @@ pub(super) enum Failure {
     Method,
     /// The form was sent from another site.
     OtherSite,
+    /// The form has no token that is valid for it and its reader.
+    Forged,
+    /// The form is too large, or not one.
+    Form,
+    /// The act needs the admin token.
+    Forbidden,
     /// The form was not received in time.
     Slow,
     /// The store is unreachable or too slow.
@@ -161,6 +174,11 @@ impl Failure {
         Self::NotFound(format!("no organization {}", id.chars().take(80).collect::<String>()))
     }
 
+    /// 404 for a record of an organization.
+    pub(super) fn missing(kind: &str, id: &str) -> Self {
+        Self::NotFound(format!("no {kind} {}", id.chars().take(80).collect::<String>()))
+    }
+
     fn status(&self) -> StatusCode {
         match self {
             Self::SignedOut { .. } => StatusCode::SEE_OTHER,
@@ -168,9 +186,9 @@ impl Failure {
             Self::TooManyAttempts { .. } => StatusCode::TOO_MANY_REQUESTS,
             Self::Closed | Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
             Self::NotFound(_) => StatusCode::NOT_FOUND,
-            Self::Query => StatusCode::BAD_REQUEST,
+            Self::Query | Self::Form => StatusCode::BAD_REQUEST,
             Self::Method => StatusCode::METHOD_NOT_ALLOWED,
-            Self::OtherSite => StatusCode::FORBIDDEN,
+            Self::OtherSite | Self::Forged | Self::Forbidden => StatusCode::FORBIDDEN,
             Self::Slow => StatusCode::REQUEST_TIMEOUT,
             Self::Fault(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
@@ -200,6 +218,20 @@ impl Failure {
                 "Refused",
                 html! { "The form was sent from another site. Open the dashboard itself: "
                 a href="/dashboard/sign-in" { "sign in" } "." },
+            ),
+            Self::Forged => (
+                "The form has expired",
+                html! { "Nothing was changed: the form is older than eight hours, or was opened in another \
+                session. Go back, reload the page, and fill in the form again." },
+            ),
+            Self::Form => (
+                "The form cannot be read",
+                html! { "Nothing was changed: the form is too large, or incomplete. Go back and check it." },
+            ),
+            Self::Forbidden => (
+                "Not permitted",
+                html! { "An admin key administers its own organization only; this needs the gateway's \
+                admin token. " a href="/dashboard" { "Back to the dashboard" } },
             ),
             Self::Slow => {
                 ("Timed out", html! { "The form did not arrive in time. Please send it again." })
@@ -251,6 +283,19 @@ impl IntoResponse for Failure {
             response.extensions_mut().insert(LogLine(why.into()));
         }
         response
+    }
+}
+
+impl From<Refusal> for Failure {
+    /// A refusal of the API on a page without a form.
+    fn from(refusal: Refusal) -> Self {
+        match refusal.status.as_u16() {
+            404 => Self::NotFound("nothing of that name".to_owned()),
+            403 => Self::Forbidden,
+            503 => Self::Unavailable,
+            500.. => Self::Fault(refusal.message),
+            _ => Self::Query,
+        }
     }
 }
 

@@ -4,36 +4,27 @@ use std::sync::Arc;
 
 use axum::extract::{Path, State};
 use axum::http::Uri;
-use axum::response::Html;
+use axum::response::{Html, Redirect};
 use maud::{Markup, html};
 use ratelimit::Micros;
 use serde::Deserialize;
 
 use super::access::Access;
 use super::context::Shared;
+use super::keys::{self, KeyList};
 use super::live;
+use super::notice;
 use super::organization::{Row, list, of_project, spent};
 use super::page::{self, Failure, Frame, QueryResult, refreshes};
-use super::text::{date, moment, query_value};
+use super::text::{date, query_value};
 use crate::Services;
-use gateway_policy::dates::seconds;
 use gateway_policy::plan::{Dimension, Scope};
 use gateway_policy::settings::Settings;
 use gateway_policy::tenants::{ModelPermissions, Organization, PermissionMode, Project};
-use gateway_store::records::keys::Key;
-use gateway_store::records::{Listed, Page, keys, organizations, projects};
+use gateway_store::records::{organizations, projects};
 
-/// Keys per page.
-const ROWS: u32 = 50;
 /// Most models whose limits are shown; administrators set each by hand.
 const MODELS: usize = 100;
-
-/// The cursor of the list of keys.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Query {
-    keys_after: Option<Box<str>>,
-}
 
 /// `GET /dashboard/organizations/{id}/projects/{project}`.
 pub(super) async fn page(
@@ -41,7 +32,7 @@ pub(super) async fn page(
     access: Access,
     Path((id, project)): Path<(String, String)>,
     address: Uri,
-    query: QueryResult<Query>,
+    query: QueryResult<keys::Query>,
 ) -> Result<Html<String>, Failure> {
     access.check_organization(&id)?;
     let query = page::read_query(query)?;
@@ -50,35 +41,36 @@ pub(super) async fn page(
     let found = organizations::get(database, &id).await?;
     let organization = Arc::new(found.ok_or_else(|| Failure::no_organization(&id))?);
     let stored = projects::get(database, &project).await?.filter(|it| *it.organization == *id);
-    let stored = stored.ok_or_else(|| {
-        Failure::NotFound(format!("no project {}", project.chars().take(80).collect::<String>()))
-    })?;
+    let stored = stored.ok_or_else(|| Failure::missing("project", &project))?;
     let project = Arc::new(stored.project);
-    let paged = Page { after: query.keys_after, ..Page::first(ROWS) };
-    let is_first = paged.after.is_none();
-    let listed = keys::list(database, &project.id, &paged).await?;
+    let list = keys::read(services, &id, Some(&project.id), query).await?;
     let spent = spent(services, &organization, now).await?;
     let used = spent.reserved(services, &id, &[&project.id], now).await;
     let settings = services.settings.load_full();
-    let limits = limits(services, &organization, &project, &settings, now).await;
+    let path = address.path();
+    let can_change = !project.archived;
+    let limits = limits(services, &organization, &project, &settings, path, now).await;
+    let above = format!("/dashboard/organizations/{}", query_value(&id));
     let refresh = Some((&address, refreshes(&address)));
     let frame = Frame { title: &project.name, access: Some(&access), refresh };
     Ok(frame.around(&html! {
-        (head(&organization, &project))
-        (of_project(&project.spend, used.first().copied().unwrap_or(0)))
+        (head(&organization, &project, access.only().is_none(), path))
+        (notice::shown(&address))
+        (of_project(&project.spend, used.first().copied().unwrap_or(0), can_change.then_some(path)))
         section aria-labelledby="limits" {
             h2 #limits { "Limits" }
+            @if can_change { (chooser(&settings, path)) }
             (limits)
         }
-        (keys_section(&listed, is_first, &address, now))
+        (keys_section(&list, path, &above, can_change, now))
     }))
 }
 
-fn head(organization: &Organization, project: &Project) -> Markup {
+fn head(organization: &Organization, project: &Project, has_list: bool, path: &str) -> Markup {
     let above = format!("/dashboard/organizations/{}", query_value(&organization.id));
     html! {
         nav.crumbs aria-label="Breadcrumb" {
-            a href="/dashboard" { "Organizations" }
+            @if has_list { a href="/dashboard" { "Organizations" } }
             a href=(above) { (organization.name) }
         }
         h1 { (project.name) @if project.archived { " " span.tag { "archived" } } }
@@ -87,11 +79,19 @@ fn head(organization: &Organization, project: &Project) -> Markup {
             " · data stays in " (project.geography.as_deref().unwrap_or("any region"))
         }
         @if let Some(models) = &project.models { p.hint { (permitted(models)) } }
+        nav.actions aria-label="Of this project" {
+            @if !project.archived {
+                a href={ (path) "/edit" } { "Change name or region" }
+                a href={ (path) "/models" } { "Set its models" }
+                a href={ (path) "/archive" } { "Archive" }
+            }
+            a href={ (above) "/audit?project=" (query_value(&project.id)) } { "Audit log" }
+        }
     }
 }
 
 /// The models that the project may use, in a sentence.
-fn permitted(models: &ModelPermissions) -> String {
+pub(super) fn permitted(models: &ModelPermissions) -> String {
     let names = models.names().join(", ");
     match (models.mode(), models.names().is_empty()) {
         (PermissionMode::Allow, true) => "No models may be used.".to_owned(),
@@ -106,6 +106,7 @@ async fn limits(
     organization: &Arc<Organization>,
     project: &Arc<Project>,
     settings: &Settings,
+    path: &str,
     now: Micros,
 ) -> Markup {
     let mut cards = Vec::new();
@@ -133,66 +134,63 @@ async fn limits(
                 section.card {
                     h3 { (name) }
                     (list(name, &rows.by_ref().take(meters.len()).collect::<Vec<_>>()))
+                    @if !project.archived {
+                        p.actions {
+                            a href={ (path) "/limits/" (query_value(name)) } {
+                                "Change" span.unseen { " the limits for " (name) }
+                            }
+                        }
+                    }
                 }
             }
         }
     }
 }
 
-fn keys_section(listed: &Listed<Key>, is_first: bool, address: &Uri, now: Micros) -> Markup {
-    let path = address.path();
+fn keys_section(list: &KeyList, path: &str, above: &str, can_change: bool, now: Micros) -> Markup {
     html! {
         section aria-labelledby="keys" {
             h2 #keys { "Keys" }
-            @if listed.items.is_empty() { p.empty { "There are none here." } }
-            @else {
-                div.scroll.card tabindex="0" role="region" aria-labelledby="keys" {
-                    table {
-                        caption { "Keys of the project; their full text is shown once, when they \
-                            are made" }
-                        thead {
-                            tr {
-                                th scope="col" { "Name" }
-                                th scope="col" { "Key" }
-                                th scope="col" { "Made" }
-                                th scope="col" { "Last used" }
-                                th scope="col" { "State" }
-                            }
-                        }
-                        tbody { @for key in &listed.items { (row(key, now)) } }
-                    }
-                }
-            }
-            nav.pager aria-label="Pages of keys" {
-                @if !is_first { a href={ (path) "#keys" } { "First page" } }
-                @if let (true, Some(last)) = (listed.has_more, listed.items.last()) {
-                    a rel="next" href={ (path) "?keys_after=" (query_value(&last.id)) "#keys" } {
-                        "Next"
-                    }
-                }
-            }
+            @if can_change { p.actions { a href={ (path) "/keys/new" } { "New key" } } }
+            (list.draw(path, above, now))
         }
     }
 }
 
-fn row(key: &Key, now: Micros) -> Markup {
+/// The address of a model's limits, from the form that chooses the model.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Choice {
+    model: String,
+}
+
+/// `GET /dashboard/organizations/{id}/projects/{project}/limits`: leads to the form of a model.
+pub(super) async fn choose_limits(
+    access: Access,
+    Path((id, project)): Path<(String, String)>,
+    choice: QueryResult<Choice>,
+) -> Result<Redirect, Failure> {
+    access.check_organization(&id)?;
+    let model = page::read_query(choice)?.model;
+    let (id, project) = (query_value(&id), query_value(&project));
+    let page = format!("/dashboard/organizations/{id}/projects/{project}");
+    Ok(Redirect::to(&match model.as_str() {
+        "" => format!("{page}#limits"),
+        model => format!("{page}/limits/{}", query_value(model)),
+    }))
+}
+
+/// The form that chooses the model whose limits are to be set.
+fn chooser(settings: &Settings, path: &str) -> Markup {
+    let mut names: Vec<&str> = settings.catalog.models().map(|model| &*model.name).collect();
+    names.sort_unstable();
     html! {
-        tr {
-            th scope="row" {
-                (key.name)
-                @if key.service_account.is_some() { " " span.tag { "service account" } }
-                code.id { (key.id) }
+        form.search method="get" action={ (path) "/limits" } {
+            label for="model" { "Set limits for" }
+            select #model name="model" {
+                @for name in names { option value=(name) { (name) } }
             }
-            td { code { (key.redacted) } }
-            td { (date(key.created_at)) }
-            td { @if let Some(at) = key.last_used_at { (moment(at)) } @else { "never" } }
-            td {
-                @match key.expires_at {
-                    None => "in force",
-                    Some(at) if at <= now => span.tag.full { "expired" },
-                    Some(at) => { "until " (moment(seconds(at))) }
-                }
-            }
+            button type="submit" { "Choose" }
         }
     }
 }

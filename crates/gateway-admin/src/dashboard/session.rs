@@ -54,7 +54,8 @@ impl Session {
         format!("{}.{}", URL_SAFE_NO_PAD.encode(text), URL_SAFE_NO_PAD.encode(seal))
     }
 
-    /// The session of a cookie's value, if its seal is valid and it has not expired.
+    /// The session of a cookie's value, if its seal is valid and it has not expired. One that lasts for longer than a
+    /// new one was sealed by a clock that was wrong, and is not valid.
     pub(super) fn open(value: &str, token: &Secret, now: i64) -> Option<Self> {
         if value.len() > LONGEST {
             return None;
@@ -65,7 +66,11 @@ impl Session {
         sealing(token, &text).verify_slice(&seal).ok()?;
         let text = String::from_utf8(text).ok()?;
         let mut fields = text.split('\n');
-        let expires_at = fields.next()?.parse().ok().filter(|at| *at > now)?;
+        let expires_at = fields
+            .next()?
+            .parse()
+            .ok()
+            .filter(|at| *at > now && *at <= now.saturating_add(LIFETIME))?;
         let id = fields.next()?.into();
         let credential = match (fields.next()?, fields.next()?) {
             ("", _) => Credential::Token,
@@ -88,10 +93,10 @@ fn sealing(token: &Secret, text: &[u8]) -> Hmac<Sha256> {
 pub(super) struct SignedOut(Mutex<HashMap<Box<str>, i64>>);
 
 impl SignedOut {
-    /// Signs a session out. When full, forgets the session that expires first.
-    pub(super) fn end(&self, session: &Session, now: i64) {
+    /// Signs a session out. When full, forgets the session that expires first; none before, as a clock that is set
+    /// forward may be set back.
+    pub(super) fn end(&self, session: &Session) {
         let mut ended = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        ended.retain(|_, expires_at| *expires_at > now);
         if ended.len() >= MAX_ENDED {
             let first = ended.iter().min_by_key(|(_, at)| **at).map(|(id, _)| id.clone());
             first.and_then(|id| ended.remove(&id));
@@ -133,6 +138,8 @@ mod tests {
             assert!(!value.contains(token.reveal()));
             assert_eq!(Session::open(&value, &token, 1000 + LIFETIME - 1), Some(session));
             assert_eq!(Session::open(&value, &token, 1000 + LIFETIME), None);
+            // A clock that was a year ahead sealed it.
+            assert_eq!(Session::open(&value, &token, 1000 - 365 * 86_400), None);
             assert_eq!(Session::open(&value, &Secret::new("another"), 1000), None);
         }
     }
@@ -141,10 +148,10 @@ mod tests {
     fn ended_sessions_are_bounded() {
         let ended = SignedOut::default();
         let last = session();
-        ended.end(&last, 1000);
+        ended.end(&last);
         assert!(ended.holds(&last) && !ended.holds(&session()));
         for _ in 0..MAX_ENDED + 10 {
-            ended.end(&session(), 1000);
+            ended.end(&session());
         }
         assert_eq!(ended.0.lock().unwrap().len(), MAX_ENDED);
     }

@@ -1,23 +1,23 @@
 //! Signing in with a form, and signing out. The form is accepted only from this site, as browsers
-//! state the origin of a form.
+//! state the origin of a form; signing out also needs the token of the form.
 
-use axum::Form;
-use axum::extract::{FromRequest, Request, State};
-use axum::http::{HeaderMap, Uri};
+use axum::extract::{Request, State};
+use axum::http::Uri;
 use axum::response::{AppendHeaders, Html, IntoResponse, Redirect, Response};
 use hyper::StatusCode;
-use hyper::header::{HOST, HeaderName, ORIGIN, SET_COOKIE};
+use hyper::header::SET_COOKIE;
 use maud::html;
 use serde::Deserialize;
 
 use super::access::{self, COOKIE_NAME, Client};
-use super::context::{Context, Shared};
+use super::context::Shared;
+use super::form_body;
+use super::form_token::FormKey;
+use super::origin::{is_https, is_own};
 use super::page::{self, Failure, Frame, QueryResult};
 use super::session::{LIFETIME, Session};
 use gateway_policy::dates::seconds;
 
-/// Newer browsers state the origin of a request in this header.
-const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// Largest form, in bytes.
 const MAX_FORM: usize = 8192;
 
@@ -25,6 +25,12 @@ const MAX_FORM: usize = 8192;
 #[serde(default)]
 pub(super) struct Next {
     next: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Leaving {
+    form: String,
 }
 
 #[derive(Deserialize)]
@@ -49,8 +55,9 @@ pub(super) async fn sign_in(State(context): Shared, request: Request) -> Result<
     let (parts, body) = request.into_parts();
     is_own(&parts.headers)?;
     let client = Client::of(&parts);
-    let is_https = is_https(&parts.headers);
-    let filled = read(&context, Request::from_parts(parts, body)).await?;
+    let is_https = is_https(&parts);
+    let request = Request::from_parts(parts, body);
+    let filled: Filled = form_body::read(&context, request, MAX_FORM).await?;
     let Some(credential) = access::check(&context, filled.secret.trim(), &client).await? else {
         return Ok((StatusCode::FORBIDDEN, show(&filled.next, true)).into_response());
     };
@@ -67,30 +74,24 @@ pub(super) async fn sign_out(
     State(context): Shared,
     request: Request,
 ) -> Result<Response, Failure> {
-    let (parts, _) = request.into_parts();
-    let headers = &parts.headers;
-    is_own(headers)?;
+    let (parts, body) = request.into_parts();
+    let headers = parts.headers.clone();
+    is_own(&headers)?;
+    let is_https = is_https(&parts);
     let token = access::configured(&context)?;
-    if let Some(session) = access::session(&context, headers, &token).await? {
-        let client = Client::of(&parts);
+    let client = Client::of(&parts);
+    let request = Request::from_parts(parts, body);
+    let leaving: Leaving = form_body::read(&context, request, MAX_FORM).await?;
+    if let Some(session) = access::session(&context, &headers, &token).await? {
+        let now = seconds(context.services.clock.now());
+        let key = FormKey::new(&token, &session.id);
+        key.open(&leaving.form, page::SIGN_OUT, now).ok_or(Failure::Forged)?;
         client.note(&context.services, "logout.succeeded", &session.credential).await?;
-        context.signed_out.end(&session, seconds(context.services.clock.now()));
+        context.signed_out.end(&session);
     }
-    let cookie = cookie("", 0, is_https(headers));
+    let cookie = cookie("", 0, is_https);
     let target = Redirect::to("/dashboard/sign-in");
     Ok((AppendHeaders([(SET_COOKIE, cookie)]), target).into_response())
-}
-
-async fn read(context: &Context, request: Request) -> Result<Filled, Failure> {
-    let patience = context.services.settings.load().server.body_timeout;
-    let (parts, body) = request.into_parts();
-    let body = axum::body::Body::new(http_body_util::Limited::new(body, MAX_FORM));
-    let filled = Form::from_request(Request::from_parts(parts, body), &());
-    match tokio::time::timeout(patience, filled).await {
-        Ok(Ok(Form(filled))) => Ok(filled),
-        Ok(Err(_)) => Err(Failure::Query),
-        Err(_) => Err(Failure::Slow),
-    }
 }
 
 fn show(next: &str, refused: bool) -> Html<String> {
@@ -125,27 +126,6 @@ fn own_path(next: &str) -> Option<&str> {
     (path.authority().is_none() && is_ours && next.starts_with("/dashboard")).then_some(next)
 }
 
-/// Refuses forms of other sites. A request without an origin is accepted: it is not from a form in
-/// a browser.
-fn is_own(headers: &HeaderMap) -> Result<(), Failure> {
-    let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
-    let is_own = match (text(FETCH_SITE), text(ORIGIN)) {
-        (Some(site), _) => matches!(site, "same-origin" | "none"),
-        (None, Some(origin)) => {
-            let host = origin.split_once("://").map(|(_, host)| host);
-            host.is_some() && host == text(HOST)
-        }
-        (None, None) => true,
-    };
-    is_own.then_some(()).ok_or(Failure::OtherSite)
-}
-
-/// Returns whether the browser shows an `https:` page of ours: its cookie is then restricted to
-/// https.
-fn is_https(headers: &HeaderMap) -> bool {
-    headers.get(ORIGIN).is_some_and(|origin| origin.as_bytes().starts_with(b"https://"))
-}
-
 fn cookie(value: &str, seconds: i64, is_https: bool) -> String {
     let secure = if is_https { "; Secure" } else { "" };
     format!(
@@ -177,26 +157,5 @@ mod tests {
         ] {
             check(other, None);
         }
-    }
-
-    #[test]
-    fn forms_are_accepted_from_the_same_origin_only() {
-        let check = |pairs: &[(&'static str, &str)], expected: bool| {
-            let mut headers = HeaderMap::new();
-            for (name, value) in pairs {
-                headers.insert(*name, value.parse().expect("a header"));
-            }
-            assert_eq!(is_own(&headers).is_ok(), expected, "{pairs:?}");
-        };
-        let host = ("host", "gateway:8080");
-        check(&[host], true);
-        check(&[host, ("sec-fetch-site", "same-origin")], true);
-        check(&[host, ("sec-fetch-site", "cross-site")], false);
-        check(&[host, ("sec-fetch-site", "same-site")], false);
-        check(&[host, ("origin", "http://gateway:8080")], true);
-        check(&[host, ("origin", "http://evil.example")], false);
-        check(&[host, ("origin", "null")], false);
-        // Behind a proxy the host differs, and a browser on https sends more headers.
-        check(&[host, ("origin", "https://x"), ("sec-fetch-site", "same-origin")], true);
     }
 }

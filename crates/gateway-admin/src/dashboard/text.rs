@@ -49,6 +49,14 @@ pub(super) fn money(amount: MicroDollars) -> String {
     }
 }
 
+/// Cents as dollars: `$1,234`, `$0.50`.
+pub(super) fn cents(cents: u64) -> String {
+    match cents % 100 {
+        0 => format!("${}", count(cents / 100)),
+        rest => format!("${}.{rest:02}", count(cents / 100)),
+    }
+}
+
 /// Milliseconds as minutes: `1.5`.
 pub(super) fn minutes(milliseconds: u64) -> String {
     let tenths = milliseconds.saturating_add(3_000) / 6_000;
@@ -132,6 +140,8 @@ mod tests {
         check(money(50_000), "$0.05");
         check(money(1_234_560_000), "$1,234.56");
         check(money(u64::MAX), "$18,446,744,073,709.55");
+        check(cents(123_400), "$1,234");
+        check(cents(50), "$0.50");
         check(minutes(90_000), "1.5");
         check(minutes(120_000), "2");
         check(span(0), "0 s");

@@ -1,7 +1,7 @@
 //! Chooses the backend of a request: those of the lowest priority number that are available, among them by weight and
 //! load, or always the same one for the same prompt cache key.
 
-use ratelimit::Micros;
+use ratelimit::SteadyTime;
 
 use super::Health;
 
@@ -79,10 +79,10 @@ fn has_room(candidate: &Candidate<'_>) -> bool {
 }
 
 fn earliest(candidates: &[Candidate<'_>]) -> Option<usize> {
-    let until = |at: &usize| -> Micros {
+    let until = |at: &usize| -> SteadyTime {
         match candidates[*at].health {
             Health::Away(until) => until,
-            Health::Ready | Health::Trial => 0,
+            Health::Ready | Health::Trial => SteadyTime::default(),
         }
     };
     let rest = (0..candidates.len()).filter(|at| has_room(&candidates[*at]));
@@ -183,15 +183,20 @@ mod tests {
     #[test]
     fn the_next_priority_serves_when_the_first_is_full_or_away() {
         let full = Candidate { in_flight: 2, max_concurrency: Some(2), ..ready("a", 1, 0) };
-        let away = Candidate { health: Health::Away(9), ..ready("b", 1, 0) };
-        let sooner = Candidate { health: Health::Away(7), ..ready("c", 1, 5) };
+        let away =
+            Candidate { health: Health::Away(SteadyTime::from_micros(9)), ..ready("b", 1, 0) };
+        let sooner =
+            Candidate { health: Health::Away(SteadyTime::from_micros(7)), ..ready("c", 1, 5) };
         let trial = Candidate { health: Health::Trial, ..ready("d", 1, 2) };
         for (candidates, expected) in [
             (&[full, away, ready("c", 1, 1)][..], Choice::Use(2)),
             (&[full, away, trial], Choice::Use(2)),
             (&[full, away], Choice::Full),
             (&[away, sooner], Choice::Away(1)),
-            (&[Candidate { health: Health::Away(9), ..full }], Choice::Nothing),
+            (
+                &[Candidate { health: Health::Away(SteadyTime::from_micros(9)), ..full }],
+                Choice::Nothing,
+            ),
             (&[], Choice::Nothing),
         ] {
             for order in [Order::Balanced(1), Order::Sticky(1), Order::First] {
@@ -204,7 +209,7 @@ mod tests {
         let health = prop_oneof![
             3 => Just(Health::Ready),
             1 => Just(Health::Trial),
-            1 => (1..100u64).prop_map(Health::Away),
+            1 => (1..100u64).prop_map(|at| Health::Away(SteadyTime::from_micros(at))),
         ];
         let max = proptest::option::of(0..4u32);
         (1..1000u32, 0..3u32, 0..4u32, max, health).prop_map(
@@ -263,7 +268,7 @@ mod tests {
             let Choice::Use(before) = choose(&candidates, Order::Sticky(key)) else { return Ok(()) };
             let gone = gone.index(candidates.len());
             prop_assume!(gone != before);
-            candidates[gone].health = Health::Away(1);
+            candidates[gone].health = Health::Away(SteadyTime::from_micros(1));
             prop_assert_eq!(choose(&candidates, Order::Sticky(key)), Choice::Use(before));
         }
     }

@@ -22,6 +22,8 @@ pub struct Asked {
     pub has_audio: bool,
     /// The longest video, in milliseconds.
     pub video_milliseconds: u64,
+    /// Most tokens that a fine-tuning job trains.
+    pub trained_tokens: u64,
     /// Calls of the server's web search that it makes, whatever the answer tells.
     pub sure_searches: u64,
 }
@@ -43,6 +45,8 @@ pub enum Sells {
     Audio,
     /// Videos.
     Video,
+    /// Models: a fine-tuning job.
+    Training,
 }
 
 /// The parts of an answer that its price depends on.

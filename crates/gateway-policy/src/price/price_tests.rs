@@ -192,6 +192,20 @@ fn minutes_seconds_calls_and_requests_cost() {
 }
 
 #[test]
+fn a_job_costs_by_what_it_trains() {
+    let price = Price { training: Some(3_000_000), ..tokens() };
+    let asked = Asked { trained_tokens: 5000, ..of_kind(Sells::Training) };
+    let trained = |trained| Quantities { trained, ..Quantities::default() };
+    let cost = |used: &Quantities| price.cost_of(used, &asked, &Reported::default());
+    assert_eq!([cost(&trained(0)), cost(&trained(1)), cost(&trained(1000))], [0, 3, 3000]);
+    assert_eq!(price.most(&trained(5000), &asked), 15_000);
+    assert_eq!(cost(&trained(u64::MAX)), u64::MAX);
+    let none = [false; TOOLS.len()];
+    assert_eq!(price.missing(&asked, &none), None);
+    assert_eq!(tokens().missing(&asked, &none).as_deref(), Some("training"));
+}
+
+#[test]
 fn what_has_no_price_is_named() {
     let text = tokens();
     let none = [false; TOOLS.len()];
@@ -292,6 +306,7 @@ fn any_price() -> impl Strategy<Value = Price> {
                 images,
                 audio_minute,
                 videos,
+                training: request,
                 calls,
             },
         )
@@ -305,6 +320,7 @@ fn any_asked() -> impl Strategy<Value = Asked> {
         Sells::Speech,
         Sells::Audio,
         Sells::Video,
+        Sells::Training,
     ]);
     let tier = prop::option::of(prop::sample::select(vec!["default", "flex", "priority", "x"]));
     let name = || prop::option::of(prop::sample::select(vec!["a", "b", "z"]));
@@ -358,6 +374,7 @@ fn used(
         images: units[0],
         audio_milliseconds: units[1],
         video_milliseconds: units[2],
+        trained: units[0],
     }
 }
 
@@ -384,6 +401,7 @@ proptest! {
             images: used.images + u64::from(more[4]),
             audio_milliseconds: used.audio_milliseconds + u64::from(more[5]),
             video_milliseconds: used.video_milliseconds + u64::from(more[6]),
+            trained: used.trained + u64::from(more[4]),
             ..Quantities::of_tokens(
                 used.input + u64::from(more[7]) * 20,
                 used.output + u64::from(more[8]) * 20,

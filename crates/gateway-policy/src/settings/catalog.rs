@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
 use ratelimit::Micros;
 use serde::Deserialize;
@@ -45,6 +46,10 @@ pub struct Model {
     pub max_output_tokens: u64,
     /// Larger numbers of tokens that an upstream reports for a request are not believed.
     pub max_reported_tokens: u64,
+    /// Most tokens of a fine-tuning job, which are reserved for it; larger numbers are not believed.
+    pub max_trained_tokens: u64,
+    /// The wait for the first byte of an answer after which another backend gets the request; `None`: that of the backend.
+    pub first_byte_timeout: Option<Duration>,
     /// Its shutdown, if announced.
     pub shutdown: Option<Shutdown>,
     /// True if it costs nothing, as the configuration says.

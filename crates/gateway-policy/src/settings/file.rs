@@ -9,6 +9,7 @@ use serde::Deserialize;
 #[serde(deny_unknown_fields, default)]
 pub(super) struct File {
     pub(super) listen: Option<String>,
+    pub(super) state_folder: Option<PathBuf>,
     pub(super) admin: Admin,
     pub(super) store: Store,
     pub(super) limits: Limits,
@@ -35,12 +36,14 @@ pub(super) struct Admin {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Store {
     pub(super) url: Option<String>,
+    pub(super) url_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Limits {
     pub(super) url: Option<String>,
+    pub(super) url_file: Option<PathBuf>,
     pub(super) lease_ms: Option<u64>,
     pub(super) durable: bool,
 }
@@ -52,9 +55,13 @@ pub(super) struct Server {
     pub(super) body_timeout_ms: Option<u64>,
     pub(super) header_timeout_ms: Option<u64>,
     pub(super) drain_seconds: Option<u64>,
+    pub(super) drain_delay_seconds: Option<u64>,
+    pub(super) drain_idle_seconds: Option<u64>,
     pub(super) background_expiry_seconds: Option<u64>,
     #[serde(default)]
     pub(super) pass_through: Vec<String>,
+    #[serde(default)]
+    pub(super) trusted_proxies: Vec<String>,
 }
 
 /// Members of [`Backend`] are those of its only backend, or apply to all that do not have them.
@@ -79,6 +86,7 @@ pub(super) struct Upstream {
     pub(super) idle_timeout_ms: Option<u64>,
     pub(super) connect_timeout_ms: Option<u64>,
     pub(super) retry_unanswered: Option<bool>,
+    pub(super) first_byte_timeout_ms: Option<u64>,
     pub(super) backends: Option<Vec<Backend>>,
 }
 
@@ -102,6 +110,7 @@ pub(super) struct Backend {
     pub(super) proxy: Option<String>,
     pub(super) health_path: Option<String>,
     pub(super) health_interval_ms: Option<u64>,
+    pub(super) first_byte_timeout_ms: Option<u64>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -114,6 +123,8 @@ pub(super) struct Model {
     pub(super) long_context_tokens: Option<u64>,
     pub(super) max_output_tokens: Option<u64>,
     pub(super) max_reported_tokens: Option<u64>,
+    pub(super) max_trained_tokens: Option<u64>,
+    pub(super) first_byte_timeout_ms: Option<u64>,
     pub(super) shutdown_date: Option<String>,
     pub(super) deprecation_date: Option<String>,
     pub(super) successor: Option<String>,

@@ -10,6 +10,7 @@ use super::date::midnight;
 use super::error::Fault;
 use super::price::{self, Around, Dated};
 use super::resolve::upstream_named;
+use super::resolve_upstreams::first_byte_timeout;
 use super::{Upstream, file};
 use crate::price::TOOLS;
 use crate::tenants::Tier;
@@ -40,6 +41,15 @@ pub(super) fn resolve(
     calls: [Option<u64>; TOOLS.len()],
 ) -> Result<Catalog, Fault> {
     let names = names(models)?;
+    for (name, model) in models {
+        let (Some(_), Some(successor)) = (&model.shutdown_date, &model.successor) else { continue };
+        let message = match names.get(successor.as_str()) {
+            Some(other) if *other != name => continue,
+            Some(_) => "is the model itself".to_owned(),
+            None => format!("there is no model or alias `{successor}`"),
+        };
+        return Err(Fault::new(&["models", name, "successor"], message));
+    }
     let mut limits = limits_by_bucket(tiers, models, &names)?;
     let mut catalog = Catalog::default();
     for (number, (name, model)) in (1..).zip(models) {
@@ -185,6 +195,15 @@ fn resolve_model(
         ));
     }
     let key = |last| ["models", name, last];
+    let upstream_model = model.upstream_model.as_deref().unwrap_or(name);
+    if upstream_model.is_empty() {
+        let empty = if name.is_empty() {
+            Fault::new(&["models", name], "has an empty name")
+        } else {
+            Fault::new(&key("upstream_model"), "is empty")
+        };
+        return Err(empty);
+    }
     let max_output_tokens = model.max_output_tokens.unwrap_or(MAX_OUTPUT_TOKENS);
     if !(1..=MOST).contains(&max_output_tokens) {
         return Err(Fault::new(&key("max_output_tokens"), format!("must be 1 to {MOST}")));
@@ -193,16 +212,25 @@ fn resolve_model(
     if !(1..=MOST).contains(&max_reported_tokens) {
         return Err(Fault::new(&key("max_reported_tokens"), format!("must be 1 to {MOST}")));
     }
+    let max_trained_tokens = model.max_trained_tokens.unwrap_or(0);
+    if model.max_trained_tokens.is_some_and(|most| !(1..=MOST).contains(&most)) {
+        return Err(Fault::new(&key("max_trained_tokens"), format!("must be 1 to {MOST}")));
+    }
+    let wait = model.first_byte_timeout_ms;
+    let first_byte_timeout = first_byte_timeout(wait, upstream.timeout)
+        .map_err(|why| Fault::new(&key("first_byte_timeout_ms"), why))?;
     Ok(Model {
+        first_byte_timeout,
         number: 0,
         name: name.into(),
         aliases: model.aliases.iter().map(|alias| alias.as_str().into()).collect(),
         upstream,
-        upstream_model: model.upstream_model.as_deref().unwrap_or(name).into(),
+        upstream_model: upstream_model.into(),
         shared_limit: model.shared_limit.as_deref().map(Into::into),
         long_context_tokens: model.long_context_tokens,
         max_output_tokens,
         max_reported_tokens,
+        max_trained_tokens,
         shutdown: shutdown(name, model)?,
         is_free: model.free,
         prices: Vec::new(),
@@ -266,6 +294,11 @@ fn prices(name: &str, model: &file::Model, around: Around) -> Result<Vec<DatedPr
         }
     }
     let fault = |last, message: &str| Err(Fault::new(&key(last), message));
+    let is_trained = all.iter().any(|dated| dated.price.training.is_some_and(|price| price > 0));
+    if is_trained && model.max_trained_tokens.is_none() {
+        let message = "is missing, though `training` has a price: that many tokens are reserved for each fine-tuning job";
+        return fault("max_trained_tokens", message);
+    }
     if all.is_empty() && model.batch_price.is_some() {
         return fault("batch_price", "needs `price`: lines of batches are not the only requests");
     }

@@ -169,7 +169,7 @@ pub(super) fn dated(key: &[&str], value: &Value, around: Around) -> Result<Vec<D
 }
 
 fn of_table(place: &Place<'_>, around: Around) -> Result<(Price, Option<Price>), Fault> {
-    const OTHERS: [&str; 9] = [
+    const OTHERS: [&str; 10] = [
         "from",
         "long_context",
         "service_tiers",
@@ -177,6 +177,7 @@ fn of_table(place: &Place<'_>, around: Around) -> Result<(Price, Option<Price>),
         "image",
         "audio_minute",
         "video_second",
+        "training",
         "web_search",
         "tool_calls",
     ];
@@ -193,6 +194,7 @@ fn of_table(place: &Place<'_>, around: Around) -> Result<(Price, Option<Price>),
         images: units(place, "image", &["size", "quality", "usd"])?,
         audio_minute: place.amount("audio_minute")?,
         videos: units(place, "video_second", &["size", "usd"])?,
+        training: place.amount("training")?,
         calls: calls(place, around)?,
         tiers: Vec::new(),
     };
@@ -201,10 +203,11 @@ fn of_table(place: &Place<'_>, around: Around) -> Result<(Price, Option<Price>),
         || price.request.is_some()
         || price.audio_minute.is_some()
         || !price.images.is_empty()
-        || !price.videos.is_empty();
+        || !price.videos.is_empty()
+        || price.training.is_some();
     if !sells {
         let message = "has no price: give `input` and `output`, or what else the model sells (image, \
-                       audio_minute, video_second, request); `free = true` in the model says that \
+                       audio_minute, video_second, training, request); `free = true` in the model says that \
                        all of it costs nothing";
         return Err(Fault { key: place.key.clone(), message: message.into() });
     }

@@ -11,7 +11,8 @@ use super::file::{self, File};
 use super::models;
 use super::resolve_upstreams;
 use super::secret_file;
-use super::{LimitsUrl, Server, Settings, StoreUrl, Upstream};
+use super::stores;
+use super::{Server, Settings, Upstream};
 
 /// Largest configuration file, in bytes; far above any hand-written one.
 const MAX_FILE_BYTES: u64 = 4 << 20;
@@ -100,19 +101,37 @@ fn resolve(file: File, first: Option<&str>, around: LoadContext<'_>) -> Result<S
     let admin_token = token_file
         .map(|path| secret_file::token(&around.folder.join(path), &["admin", "token_file"]));
     let (admin_token, warning) = admin_token.transpose()?.unzip();
+    let listen = file.listen.unwrap_or_else(|| "127.0.0.1:8080".to_owned());
+    check_listen(&listen)?;
     let (metrics, metrics_warning) = super::Metrics::resolve(&file.metrics, around.folder)?;
+    let store = stores::store(&file.store, around.folder, &mut warnings)?;
+    let limits = stores::limits(&file.limits, around.folder, &mut warnings)?;
+    if metrics.listen.is_some_and(|address| listen.parse() == Ok(address) && address.port() != 0) {
+        let message = "is the address of `listen`; give the metrics a port of their own";
+        return Err(Fault::new(&["metrics", "listen"], message));
+    }
+    let otlp_endpoint = file.telemetry.otlp_endpoint;
+    if otlp_endpoint.as_deref().is_some_and(|url| !is_http(url)) {
+        let message = "must look like http://host:4318";
+        return Err(Fault::new(&["telemetry", "otlp_endpoint"], message));
+    }
     let (webhook, webhook_warnings) = super::Webhook::resolve(&file.alerts, around.folder)?;
+    let (trusted_proxies, proxies_warning) =
+        super::TrustedProxies::resolve(&file.server.trusted_proxies)?;
+    warnings.extend(proxies_warning);
     warnings.extend(warning.flatten().into_iter().chain(metrics_warning).chain(webhook_warnings));
     Ok(Settings {
-        listen: file.listen.unwrap_or_else(|| "127.0.0.1:8080".to_owned()),
+        listen,
         admin_token,
         warnings,
         webhook,
         metrics,
-        store: store_url(file.store.url.as_deref(), around.folder)?,
-        limits: limits_url(&file.limits)?,
+        store,
+        limits,
+        state_folder: file.state_folder.map(|path| around.folder.join(path)),
         server: server(&file.server)?,
         pass_through: super::pass_through::resolve(&file.server.pass_through)?,
+        trusted_proxies,
         batches: super::Batches::resolve(&file.batches)?,
         upstreams,
         default_upstream,
@@ -121,7 +140,7 @@ fn resolve(file: File, first: Option<&str>, around: LoadContext<'_>) -> Result<S
         tiers: models::tiers(&file.tiers)?,
         regions: file.regions.prefixes.iter().map(|prefix| prefix.to_lowercase().into()).collect(),
         moderation_model: moderation_model.map(Into::into),
-        otlp_endpoint: file.telemetry.otlp_endpoint,
+        otlp_endpoint,
         version: VERSIONS.fetch_add(1, Ordering::Relaxed),
     })
 }
@@ -137,41 +156,25 @@ pub(super) fn upstream_named(
     })
 }
 
-fn store_url(url: Option<&str>, folder: &Path) -> Result<StoreUrl, Fault> {
-    let Some(url) = url else { return Ok(StoreUrl::Sqlite(folder.join("gateway.db"))) };
-    if url.starts_with("postgres://") || url.starts_with("postgresql://") {
-        return Ok(StoreUrl::Postgres(url.to_owned()));
-    }
-    match url.strip_prefix("sqlite://") {
-        Some(path) if !path.is_empty() => Ok(StoreUrl::Sqlite(folder.join(path))),
-        _ => {
-            let message = "must be sqlite:///path/gateway.db or postgres://user@host/name";
-            Err(Fault::new(&["store", "url"], message))
+/// Checks the form of an address; whether it is free shows at the start.
+fn check_listen(listen: &str) -> Result<(), Fault> {
+    let is_address = listen.rsplit_once(':').is_some_and(|(host, port)| {
+        !host.is_empty() && !host.contains('/') && port.parse::<u16>().is_ok()
+    });
+    match is_address || listen == "systemd://" {
+        true => Ok(()),
+        false => {
+            let message = format!(
+                "`{listen}` must be an address and a port, such as 127.0.0.1:8080, or systemd://"
+            );
+            Err(Fault::new(&["listen"], message))
         }
     }
 }
 
-fn limits_url(limits: &file::Limits) -> Result<LimitsUrl, Fault> {
-    let lease = limits.lease_ms.unwrap_or(1000);
-    if !(10..=60_000).contains(&lease) {
-        return Err(Fault::new(&["limits", "lease_ms"], "must be 10 to 60000"));
-    }
-    match limits.url.as_deref() {
-        None | Some("memory:") => Ok(LimitsUrl::Memory),
-        Some("off:") => Ok(LimitsUrl::Off),
-        Some(url)
-            if ["redis://", "rediss://", "redis+unix://", "unix://"]
-                .iter()
-                .any(|scheme| url.starts_with(scheme)) =>
-        {
-            let lease = Duration::from_millis(lease);
-            Ok(LimitsUrl::Redis { url: url.to_owned(), lease, durable: limits.durable })
-        }
-        Some(_) => {
-            let message = "must be memory:, off: or redis://host:port";
-            Err(Fault::new(&["limits", "url"], message))
-        }
-    }
+fn is_http(url: &str) -> bool {
+    let host = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
+    host.is_some_and(|host| !host.is_empty() && !host.starts_with('/'))
 }
 
 fn server(server: &file::Server) -> Result<Server, Fault> {
@@ -186,6 +189,8 @@ fn server(server: &file::Server) -> Result<Server, Fault> {
     let milliseconds = |value, default, key| {
         within(value, default, 1..=86_400_000, key).map(Duration::from_millis)
     };
+    let seconds =
+        |value, default, most, key| within(value, default, 0..=most, key).map(Duration::from_secs);
     let expiry = within(
         server.background_expiry_seconds,
         86_400,
@@ -197,6 +202,8 @@ fn server(server: &file::Server) -> Result<Server, Fault> {
         max_body_bytes: within(server.max_body_bytes, 100 << 20, 1..=1 << 30, "max_body_bytes")?,
         body_timeout: milliseconds(server.body_timeout_ms, 30_000, "body_timeout_ms")?,
         header_timeout: milliseconds(server.header_timeout_ms, 10_000, "header_timeout_ms")?,
-        drain: Duration::from_secs(within(server.drain_seconds, 30, 0..=86_400, "drain_seconds")?),
+        drain: seconds(server.drain_seconds, 30, 86_400, "drain_seconds")?,
+        drain_delay: seconds(server.drain_delay_seconds, 0, 3600, "drain_delay_seconds")?,
+        drain_idle: seconds(server.drain_idle_seconds, 2, 75, "drain_idle_seconds")?,
     })
 }

@@ -46,8 +46,10 @@ pub(super) fn resolve(
     };
     let several = upstream.backends.as_ref().is_some_and(|backends| backends.len() > 1);
     let connect = if several { CONNECT_TIMEOUT_MS.1 } else { CONNECT_TIMEOUT_MS.0 };
+    let timeout = milliseconds(upstream.timeout_ms, 600_000, "timeout_ms")?;
     let common = Common {
         upstream: name,
+        timeout,
         connect_timeout: milliseconds(upstream.connect_timeout_ms, connect, "connect_timeout_ms")?,
         around,
     };
@@ -79,7 +81,7 @@ pub(super) fn resolve(
         name: name.into(),
         backends: backends.into_iter().map(Arc::new).collect(),
         drop_members: wire::drop_members(upstream.drop_members.as_deref(), &key("drop_members"))?,
-        timeout: milliseconds(upstream.timeout_ms, 600_000, "timeout_ms")?,
+        timeout,
         idle_timeout: milliseconds(upstream.idle_timeout_ms, 300_000, "idle_timeout_ms")?,
         retry_unanswered: upstream.retry_unanswered.unwrap_or(true),
     })
@@ -100,6 +102,7 @@ impl file::Upstream {
             proxy: self.proxy.clone(),
             health_path: self.health_path.clone(),
             health_interval_ms: self.health_interval_ms,
+            first_byte_timeout_ms: self.first_byte_timeout_ms,
             ..file::Backend::default()
         }
     }
@@ -170,6 +173,7 @@ fn check_address(others: &[Backend], backend: &Backend, key: &[&str]) -> Result<
 struct Common<'a> {
     upstream: &'a str,
     connect_timeout: Duration,
+    timeout: Duration,
     around: LoadContext<'a>,
 }
 
@@ -209,6 +213,9 @@ impl Common<'_> {
         let max_concurrency = max_concurrency
             .map(|most| number(Some(most), 1, 1, MAX_CONCURRENCY, "max_concurrency"))
             .transpose()?;
+        let first_byte = own.first_byte_timeout_ms.or(shared.first_byte_timeout_ms);
+        let first_byte_timeout = first_byte_timeout(first_byte, self.timeout)
+            .map_err(|why| fault("first_byte_timeout_ms", why))?;
         let mut hasher = DefaultHasher::new();
         (self.upstream, &name, address.origin.to_string(), &address.path).hash(&mut hasher);
         Ok(Backend {
@@ -224,6 +231,7 @@ impl Common<'_> {
                 .prompt_cache_retention
                 .or(shared.prompt_cache_retention)
                 .unwrap_or(true),
+            first_byte_timeout,
             health_check: health_check(own, shared).map_err(|(last, text)| fault(last, text))?,
             network: self.network(own, shared).map_err(|(last, text)| fault(last, text))?,
             base: address,
@@ -334,6 +342,21 @@ impl Common<'_> {
             fingerprint: hasher.finish(),
         })
     }
+}
+
+/// The wait for a first byte, which must end before that of all attempts.
+pub(super) fn first_byte_timeout(
+    wait: Option<u64>,
+    timeout: Duration,
+) -> Result<Option<Duration>, String> {
+    let Some(wait) = wait.map(Duration::from_millis) else { return Ok(None) };
+    if wait.is_zero() || wait >= timeout {
+        return Err(format!(
+            "must be at least 1 and less than the timeout_ms of the upstream, {}",
+            timeout.as_millis()
+        ));
+    }
+    Ok(Some(wait))
 }
 
 fn health_check(

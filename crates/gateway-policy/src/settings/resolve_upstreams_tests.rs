@@ -87,6 +87,20 @@ fn an_upstream_without_a_list_is_its_only_backend() {
     assert_eq!(only.network.connect_timeout, Duration::from_secs(10));
 }
 
+#[test]
+fn a_backend_has_the_time_for_a_first_byte_of_its_upstream_or_its_own() {
+    let text = "[upstreams.m]\nfirst_byte_timeout_ms = 500\nbackends = [\
+        { name = 'a', base_url = 'http://a/v1' },\
+        { name = 'b', base_url = 'http://b/v1', first_byte_timeout_ms = 700 }]\n\
+        [models.x]\nfirst_byte_timeout_ms = 900\n[models.y]\n";
+    let settings = read(text).unwrap();
+    let times = settings.upstreams[0].backends.iter().map(|backend| backend.first_byte_timeout);
+    let milliseconds = |ms| Some(Duration::from_millis(ms));
+    assert!(times.eq([milliseconds(500), milliseconds(700)]));
+    let of = |model| settings.catalog.find(model).unwrap().first_byte_timeout;
+    assert_eq!([of("x"), of("y")], [milliseconds(900), None]);
+}
+
 /// The same address and name keep their number in a changed file, so that the health stays.
 #[test]
 fn the_number_is_that_of_the_name_and_the_address() {

@@ -40,7 +40,7 @@ aliases = ["big"]
 shared_limit = "big-family"
 long_context_tokens = 128000
 shutdown_date = "2027-02-26"
-successor = "bigger"
+successor = "big-2026-01-01"
 price = { input = 1.25, cached_input = 0.125, output = 10.0 }
 [models."big-2026-01-01"]
 upstream = "other"
@@ -117,6 +117,35 @@ fn an_empty_file_answers_from_the_offline_model() {
 }
 
 #[test]
+fn urls_with_passwords_may_come_from_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let around = LoadContext { environment: &|_| None, folder: folder.path(), offline: OFFLINE };
+    let read = |text: &str| {
+        let settings = Settings::read(text, Path::new("g.toml"), around);
+        settings.map_err(|error| error.to_string())
+    };
+    let text =
+        "state_folder = \"state\"\n[store]\nurl_file = \"store\"\n[limits]\nurl_file = \"limits\"";
+    let missing = read(text).unwrap_err();
+    assert!(missing.starts_with("g.toml:3: store.url_file: "), "{missing}");
+    std::fs::write(folder.path().join("store"), "postgres://user:secret@host/name\n").unwrap();
+    std::fs::write(folder.path().join("limits"), "rediss://:secret@host\n").unwrap();
+    let settings = read(text).unwrap();
+    assert_eq!(settings.store, StoreUrl::Postgres("postgres://user:secret@host/name".into()));
+    let LimitsUrl::Redis { url, .. } = settings.limits else { panic!("{:?}", settings.limits) };
+    assert_eq!(url, "rediss://:secret@host");
+    assert_eq!(settings.state_folder, Some(folder.path().join("state")));
+    std::fs::write(folder.path().join("limits"), "http://:secret@host").unwrap();
+    let wrong = read(text).unwrap_err();
+    assert!(
+        wrong.contains("limits.url_file: must be memory:") && !wrong.contains("secret"),
+        "{wrong}"
+    );
+    let both = read("[store]\nurl = \"sqlite://a\"\nurl_file = \"store\"").unwrap_err();
+    assert_eq!(both, "g.toml:3: store.url_file: there is `url`, too; remove one of them");
+}
+
+#[test]
 fn the_first_upstream_serves_requests_without_a_model() {
     let settings =
         read("[upstreams.z]\nbase_url='http://z/v1'\n[upstreams.a]\nbase_url='http://a/v1'")
@@ -173,6 +202,28 @@ fn errors_name_the_line_and_the_key() {
     check("[tiers.1.limits.nothing]\nrpm = 1", "1: tiers.1.limits.nothing: there is no model");
     check("[models.a]\nshutdown_date = '2027-02-30'", "2: models.a.shutdown_date: ");
     check("[models.a]\nsuccessor = 'b'", "2: models.a.successor: requires a shutdown_date");
+    for (successor, mistake) in
+        [("b", "there is no model or alias `b`"), ("x", "is the model itself")]
+    {
+        let text = format!(
+            "[models.a]\naliases = ['x']\nshutdown_date = '2027-02-26'\nsuccessor = '{successor}'"
+        );
+        check(&text, &format!("4: models.a.successor: {mistake}"));
+    }
+    check("[models.'']", "models.\"\": has an empty name");
+    check("[models.a]\nupstream_model = ''", "2: models.a.upstream_model: is empty");
+    for wrong in ["127.0.0.1", "127.0.0.1:70000", ":8080", "", "unix:///tmp/s", "http://a:80"] {
+        let expected = format!("1: listen: `{wrong}` must be an address and a port");
+        check(&format!("listen = '{wrong}'"), &expected);
+    }
+    check(
+        "listen = '127.0.0.1:9100'\n[metrics]\nlisten = '127.0.0.1:9100'",
+        "3: metrics.listen: is the address of `listen`",
+    );
+    for wrong in ["x", "grpc://a:4317", "http://"] {
+        let text = format!("[telemetry]\notlp_endpoint = '{wrong}'");
+        check(&text, "2: telemetry.otlp_endpoint: must look like http://host:4318");
+    }
     check(
         "[models.a]\nprice = { input = -1.0 }",
         "2: models.a.price.input: -1 is not a valid price",
@@ -180,6 +231,19 @@ fn errors_name_the_line_and_the_key() {
     check(
         "[admin]\ntoken_file = '/nonexistent'",
         "2: admin.token_file: /nonexistent: No such file",
+    );
+    check(
+        "[server]\ntrusted_proxies = ['proxy.example']",
+        "2: server.trusted_proxies: `proxy.example` is neither an address nor a range",
+    );
+    check(
+        "[models.a]\nprice = { input = 1.0, training = 3.0 }",
+        "models.a.max_trained_tokens: is missing, though `training` has a price",
+    );
+    check("[models.a]\nmax_trained_tokens = 0", "2: models.a.max_trained_tokens: must be 1 to");
+    check(
+        "[models.a]\nfirst_byte_timeout_ms = 600000",
+        "2: models.a.first_byte_timeout_ms: must be at least 1 and less than the timeout_ms",
     );
     check("[server]\nmax_body_bytes = 0", "2: server.max_body_bytes: must be 1 to");
     for seconds in ["0", "59", "2592001"] {

@@ -22,6 +22,7 @@ const STEPS: &[&str] = &[
     include_str!("schema/7.sql"),
     include_str!("schema/8.sql"),
     include_str!("schema/9.sql"),
+    include_str!("schema/10.sql"),
 ];
 
 /// The words of one kind of store.

@@ -17,7 +17,7 @@ use tokio_postgres::types::{Format, IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Config, NoTls};
 
 use super::lane::{ATTEMPTS, Lane, MAX_WAITING, PATIENCE};
-use super::postgres_error::Failure;
+use super::postgres_error::{Failure, postgres_error};
 use super::statement::{Statement, StatementResult};
 use super::value::{Row, Value};
 use super::{migrations, tls};
@@ -25,6 +25,10 @@ use crate::{Error, ErrorKind};
 
 /// Connections per node.
 const CONNECTIONS: usize = 8;
+/// Attempts to connect at the start, each as long as [`CONNECT`].
+const START_ATTEMPTS: usize = 6;
+/// The oldest version, as `server_version_num`.
+const LEAST_VERSION: i64 = 120_000;
 /// Most concurrent reports: the other connections stay available for quick calls.
 const REPORTS: usize = 2;
 /// Time limit for opening a connection: below the time limit of a call.
@@ -66,7 +70,8 @@ impl Postgres {
             .map_err(|error| Error::new(ErrorKind::Failed).caused_by(error))?;
         let (waiting, reports) = (Semaphore::new(MAX_WAITING), Semaphore::new(REPORTS));
         let postgres = Self { pool, waiting, reports };
-        let mut client = postgres.client().await?;
+        let mut client = postgres.first_client().await?;
+        check_server(&client).await?;
         migrations::postgres(&mut client).await?;
         Ok(postgres)
     }
@@ -115,9 +120,59 @@ impl Postgres {
     async fn client(&self) -> Result<Object, Error> {
         self.pool.get().await.map_err(|error| match error {
             PoolError::Backend(error) => Failure::from(error).into(),
+            PoolError::Timeout(_) => {
+                Error::unavailable(format!("no connection within {} ms", CONNECT.as_millis()))
+            }
             other => Error::new(ErrorKind::Unavailable).caused_by(other),
         })
     }
+
+    /// A slow server gets more time at the start, when no request waits for it.
+    async fn first_client(&self) -> Result<Object, Error> {
+        for _ in 1..START_ATTEMPTS {
+            match self.pool.get().await {
+                Ok(client) => return Ok(client),
+                Err(PoolError::Timeout(_)) => {}
+                Err(_) => break,
+            }
+        }
+        self.client().await
+    }
+}
+
+/// Refuses a server that would fail later, or store other texts than it is sent.
+async fn check_server(client: &Object) -> Result<(), Error> {
+    const FACTS: &str = "SELECT current_setting('server_version_num')::bigint, \
+                         current_setting('server_version'), pg_is_in_recovery(), getdatabaseencoding()";
+    let facts = client.query_one(FACTS, &[]).await.map_err(postgres_error)?;
+    let number: i64 = facts.try_get(0).map_err(postgres_error)?;
+    let version: &str = facts.try_get(1).map_err(postgres_error)?;
+    let is_standby: bool = facts.try_get(2).map_err(postgres_error)?;
+    let encoding: &str = facts.try_get::<_, &str>(3).map_err(postgres_error)?;
+    match refusal(number, version, is_standby, encoding) {
+        Some((what, next_step)) => Err(Error::failed(what).next_step(next_step)),
+        None => Ok(()),
+    }
+}
+
+/// The fault of a server that cannot be used, and the next step.
+fn refusal(
+    number: i64,
+    version: &str,
+    is_standby: bool,
+    encoding: &str,
+) -> Option<(String, &'static str)> {
+    if number < LEAST_VERSION {
+        return Some((format!("PostgreSQL has version {version}"), "use version 12 or newer"));
+    }
+    if is_standby {
+        let what = "PostgreSQL is a standby, which cannot be written".to_owned();
+        return Some((what, "name the primary in [store] url"));
+    }
+    (encoding != "UTF8").then(|| {
+        let what = format!("the database has the encoding {encoding}");
+        (what, "create it with ENCODING 'UTF8' TEMPLATE template0")
+    })
 }
 
 /// A connection in use. When a call is abandoned halfway, the connection is closed, not reused:
@@ -239,5 +294,23 @@ fn without_nul(text: &str) -> Cow<'_, str> {
     match text.contains('\0') {
         true => Cow::Owned(text.replace('\0', "\u{fffd}")),
         false => Cow::Borrowed(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::refusal;
+
+    #[test]
+    fn servers_that_would_fail_later_are_refused() {
+        assert_eq!(refusal(150_018, "15.18", false, "UTF8"), None);
+        for (number, is_standby, encoding, expected) in [
+            (110_022, false, "UTF8", "PostgreSQL has version"),
+            (150_018, true, "UTF8", "is a standby"),
+            (150_018, false, "SQL_ASCII", "the encoding SQL_ASCII"),
+        ] {
+            let (what, _) = refusal(number, "x", is_standby, encoding).unwrap();
+            assert!(what.contains(expected), "{what}");
+        }
     }
 }

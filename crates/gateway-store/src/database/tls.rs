@@ -1,4 +1,5 @@
-//! TLS to PostgreSQL, for `sslmode=require`: verifies certificates against the public roots.
+//! TLS to PostgreSQL, for `sslmode=require`: verifies certificates against the roots of the operating system, or of the file
+//! that `SSL_CERT_FILE` names, as the connections to Redis do.
 
 use std::io;
 use std::pin::Pin;
@@ -19,7 +20,7 @@ pub(super) struct Connector(Arc<ClientConfig>);
 
 impl Connector {
     pub(super) fn new() -> Result<Self, Error> {
-        let config = http_client::tls_config(None)
+        let config = http_client::client_config(&http_client::Roots::System, None, None)
             .map_err(|error| Error::new(ErrorKind::Failed).caused_by(error))?;
         Ok(Self(Arc::new(config)))
     }

@@ -40,7 +40,7 @@ impl Directory {
                 }
             }
             if last / PRUNE_EVERY != *applied / PRUNE_EVERY {
-                let before = seconds(self.clock.now()) - changes::KEPT;
+                let before = seconds(self.expiry.now()) - changes::KEPT;
                 changes::prune(&self.database, before).await?;
             }
             *applied = *last;

@@ -7,17 +7,23 @@ use super::*;
 use crate::ErrorKind;
 use crate::records::audit::Act;
 use crate::records::keys::NewKey;
-use crate::records::{organizations, projects, spend};
+use crate::records::{organizations, projects, responses, spend};
 use gateway_policy::environment::Random;
 use gateway_policy::settings::{Secret, StoreUrl};
 use gateway_policy::tenants::{ModelPermissions, PermissionMode};
 
+/// The wall clock, and by how much the monotonic one is behind it.
 #[derive(Debug)]
-struct TestSources(AtomicU64);
+struct TestSources(AtomicU64, AtomicU64);
 
 impl Clock for TestSources {
     fn now(&self) -> Micros {
         self.0.load(Ordering::Relaxed)
+    }
+
+    fn steady(&self) -> SteadyTime {
+        let behind = self.1.load(Ordering::Relaxed);
+        SteadyTime::from_micros(self.0.load(Ordering::Relaxed) - behind)
     }
 }
 
@@ -42,7 +48,8 @@ struct Fixture {
 impl Fixture {
     async fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let sources = Arc::new(TestSources(AtomicU64::new(1_700_000_000_000_000)));
+        let sources =
+            Arc::new(TestSources(AtomicU64::new(1_700_000_000_000_000), AtomicU64::new(0)));
         let url = StoreUrl::Sqlite(folder.path().join("gateway.db"));
         let database = Arc::new(Database::open(&url).await.unwrap());
         organizations::ensure_default(&database, act(&sources)).await.unwrap();
@@ -68,6 +75,33 @@ impl Fixture {
         let made = keys::create(&self.database, new, act(&self.sources), &*self.sources).await;
         made.unwrap().unwrap()
     }
+}
+
+/// A clock that is set forward by a year deletes nothing before it has stood there for a day.
+#[tokio::test]
+async fn upkeep_does_not_believe_a_year_at_once() {
+    const DAY: u64 = 86_400_000_000;
+    let fixture = Fixture::new().await;
+    let node = fixture.node().await;
+    let owner = responses::ObjectOwner {
+        project: fixture.project.clone(),
+        upstream: "main".into(),
+        backend: "".into(),
+    };
+    let now = seconds(fixture.sources.now());
+    responses::insert(&fixture.database, "resp_1", &owner, now).await.unwrap();
+    let is_kept = async || {
+        node.keep_up().await.unwrap();
+        responses::find(&fixture.database, "resp_1", now).await.unwrap().is_some()
+    };
+    let step = 365 * DAY;
+    fixture.sources.0.fetch_add(step, Ordering::Relaxed);
+    fixture.sources.1.fetch_add(step, Ordering::Relaxed);
+    assert!(is_kept().await);
+    fixture.sources.0.fetch_add(DAY - 1, Ordering::Relaxed);
+    assert!(is_kept().await);
+    fixture.sources.0.fetch_add(1, Ordering::Relaxed);
+    assert!(!is_kept().await, "it is the time");
 }
 
 #[tokio::test]

@@ -92,7 +92,8 @@ impl KeySlot {
         if self.expires_at.is_some_and(|end| end <= now) {
             return None;
         }
-        if self.used.load(Ordering::Relaxed) < second {
+        // Also back, after a clock that was wrong.
+        if self.used.load(Ordering::Relaxed) != second {
             self.used.store(second, Ordering::Relaxed);
         }
         let project = self.project.current.load();
@@ -119,7 +120,7 @@ impl KeySlot {
     /// The last use, if it is not persisted yet.
     pub(super) fn unwritten(&self) -> Option<i64> {
         let used = self.used.load(Ordering::Relaxed);
-        (used > self.written.load(Ordering::Relaxed)).then_some(used)
+        (used != self.written.load(Ordering::Relaxed)).then_some(used)
     }
 
     pub(super) fn wrote(&self, at: i64) {

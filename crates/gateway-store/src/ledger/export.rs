@@ -33,6 +33,15 @@ pub struct Exported {
     pub requests: u64,
 }
 
+/// Returns whether no request was ever recorded.
+///
+/// # Errors
+/// See [`Error`].
+pub async fn is_empty(database: &Database) -> Result<bool, Error> {
+    let any = Statement::new("SELECT 1 FROM ledger LIMIT 1", []);
+    database.query(any).await.map(|rows| rows.is_empty())
+}
+
 /// The next rows, by time, and the cursor after them. No rows: the export is complete.
 ///
 /// # Errors

@@ -1,14 +1,16 @@
 //! The audit log, as it is written: each change by an administrator commits together with the one
 //! row that says who did what, from where, and the values before and after. A change takes an
-//! [`Act`] and uses it up, so that none can be made without a row, and none makes two.
+//! [`Act`] and uses it up, so that none can be made without a row, and none makes two. The
+//! [`Conditions`] of an act are checked in the same transaction.
 
 use ratelimit::Micros;
 use serde_json::{Map, Value as Json};
 
 use super::changes::{Change, announce};
-use super::{found, ids};
-use crate::Error;
+use super::conditions::{self, Conditions, Version};
+use super::ids;
 use crate::database::{Database, Statement, StatementResult, Value};
+use crate::{Error, ErrorKind};
 use gateway_policy::dates::seconds;
 use gateway_policy::environment::Random;
 use gateway_policy::tenants::Tier;
@@ -71,6 +73,7 @@ pub struct Act {
     actor: Actor,
     address: Option<Box<str>>,
     user_agent: Option<Box<str>>,
+    conditions: Conditions,
 }
 
 impl Act {
@@ -78,7 +81,8 @@ impl Act {
     #[must_use]
     pub fn new(actor: Actor, now: Micros, random: &dyn Random) -> Self {
         let id = ids::new("audit_log-", now, random);
-        Self { id, at: now, actor, address: None, user_agent: None }
+        let conditions = Conditions::default();
+        Self { id, at: now, actor, address: None, user_agent: None, conditions }
     }
 
     /// An act of the gateway itself.
@@ -93,6 +97,12 @@ impl Act {
     pub fn from(self, address: Option<String>, user_agent: Option<&str>) -> Self {
         let user_agent = user_agent.map(masked).filter(|text| !text.is_empty());
         Self { address: address.map(Into::into), user_agent, ..self }
+    }
+
+    /// Sets its conditions.
+    #[must_use]
+    pub fn provided(self, conditions: Conditions) -> Self {
+        Self { conditions, ..self }
     }
 
     /// When it happens.
@@ -140,6 +150,8 @@ pub(super) struct Image {
     sql: &'static str,
     values: Vec<Value>,
     columns: &'static [(&'static str, Form)],
+    /// The row that is locked first, so that rows which do not exist yet are not added at once.
+    parent: Option<Statement>,
 }
 
 /// The form in which a column is stored.
@@ -161,7 +173,12 @@ impl Image {
         values: impl Into<Vec<Value>>,
         columns: &'static [(&'static str, Form)],
     ) -> Self {
-        Self { sql, values: values.into(), columns }
+        Self { sql, values: values.into(), columns, parent: None }
+    }
+
+    /// Adds the query of the row that the image's row belongs to.
+    pub(super) fn of_parent(self, parent: Statement) -> Self {
+        Self { parent: Some(parent), ..self }
     }
 
     fn query(&self) -> Statement {
@@ -199,7 +216,8 @@ impl Form {
 /// changes nothing, if a statement does not find the rows that it expects.
 ///
 /// # Errors
-/// See [`Error`].
+/// A condition of the act is not met, [`ErrorKind::Repeated`] or [`ErrorKind::Changed`]; otherwise
+/// see [`Error`].
 pub(super) async fn commit(
     database: &Database,
     act: Act,
@@ -208,14 +226,51 @@ pub(super) async fn commit(
     announced: &[Change],
 ) -> Result<Option<()>, Error> {
     let at = act.seconds();
-    let mut statements: Vec<Statement> = Vec::with_capacity(changes.len() + 5);
-    statements.extend(event.before.as_ref().map(|image| image.query().locking()));
+    let Conditions { once, expected } = act.conditions.clone();
+    let mut statements: Vec<Statement> = Vec::with_capacity(changes.len() + 7);
+    if let Some(image) = &event.before {
+        statements.extend(image.parent.clone().map(Statement::locking));
+        statements.push(image.query().locking());
+    }
+    // Without an image it is not read.
+    let before = statements.len().saturating_sub(1);
+    let is_repeated = once.map(|text| push(&mut statements, conditions::once(&text, at)));
+    let is_changed = event.before.clone().zip(expected).map(|(image, expected)| {
+        let read = move |results: &[StatementResult]| {
+            Version::of_values(image.read(results.get(before)).as_deref())
+        };
+        push(&mut statements, conditions::is_expected(expected, read))
+    });
     statements.extend(changes);
     let after = statements.len();
     statements.extend(event.after.as_ref().map(Image::query));
-    statements.push(insert(act, event, after));
+    statements.push(insert(act, event, (before, after)));
     statements.extend(announced.iter().flat_map(|change| announce(change, at)));
-    found(database.transact(statements).await.map(drop))
+    let Err(error) = database.transact(statements).await else { return Ok(Some(())) };
+    match error.kind() {
+        ErrorKind::Unmet { statement } if is_repeated == Some(statement) => Err(Error::repeated()),
+        ErrorKind::Unmet { statement } if is_changed == Some(statement) => Err(Error::changed()),
+        ErrorKind::Unmet { .. } => Ok(None),
+        _ => Err(error),
+    }
+}
+
+/// Adds a statement and returns its index.
+fn push(statements: &mut Vec<Statement>, statement: Statement) -> usize {
+    statements.push(statement);
+    statements.len() - 1
+}
+
+/// The row of an image as a JSON object; `None` without a row.
+///
+/// # Errors
+/// See [`Error`].
+pub(super) async fn read_image(
+    database: &Database,
+    image: &Image,
+) -> Result<Option<String>, Error> {
+    let rows = database.query(image.query()).await?;
+    Ok(image.read(Some(&StatementResult { affected: 0, rows })))
 }
 
 /// Records an act that changes no row of its own: its details are the value after it.
@@ -240,15 +295,14 @@ const INSERT: &str = "INSERT INTO audit_logs (id, at, organization, project, kin
      user_agent, value_before, value_after) VALUES ($1, $2, \
      COALESCE($3, (SELECT organization FROM projects WHERE id = $4), ''), $4, $5, $6, $7, $8, $9, $10, $11, $12)";
 
-/// The statement that adds the row. The image before is the first result, that after the one at
-/// `after`.
-fn insert(act: Act, event: Event<'_>, after: usize) -> Statement {
+/// The statement that adds the row. The images are the results at `before` and `after`.
+fn insert(act: Act, event: Event<'_>, (before, after): (usize, usize)) -> Statement {
     let Event { kind, organization, project, object, before: old, after: new } = event;
     let organization: Option<Box<str>> = organization.map(Into::into);
     let (project, object): (Option<Box<str>>, Box<str>) = (project.map(Into::into), object.into());
     Statement::computed(INSERT, move |results| {
         let images = [
-            old.as_ref().and_then(|image| image.read(results.first())).into(),
+            old.as_ref().and_then(|image| image.read(results.get(before))).into(),
             new.as_ref().and_then(|image| image.read(results.get(after))).into(),
         ];
         row(&act, kind, organization.as_deref(), project.as_deref(), &object, images)

@@ -10,7 +10,7 @@ pub(super) fn organization_changed<'a>(kind: &'static str, id: &'a str) -> Event
 }
 
 /// An organization in the audit log, with the tier in force.
-fn organization(id: &str) -> Image {
+pub(super) fn organization(id: &str) -> Image {
     let sql = "SELECT name, CASE WHEN tier_set > tier_paid THEN tier_set ELSE tier_paid END, paid_cents, \
                retention, hard_limit_cents FROM organizations WHERE id = $1";
     let columns = &[
@@ -30,7 +30,7 @@ pub(super) fn project_changed<'a>(kind: &'static str, id: &'a str) -> Event<'a> 
 }
 
 /// A project in the audit log.
-fn project(id: &str) -> Image {
+pub(super) fn project(id: &str) -> Image {
     let sql = "SELECT name, geography, archived_at, hard_limit_cents, model_permissions \
                FROM projects WHERE id = $1";
     let columns = &[

@@ -4,7 +4,7 @@
 use ratelimit::Micros;
 
 use super::batches::Usage;
-use super::found;
+use super::{FAR_AHEAD, found};
 use crate::Error;
 use crate::database::{Database, Row, Statement};
 
@@ -70,9 +70,17 @@ pub async fn claim(
     let update = Statement::new(
         "UPDATE batch_lines SET state = 1, lease_owner = $1, lease_until = $2 \
          WHERE batch = $3 AND line IN (SELECT line FROM batch_lines WHERE batch = $3 \
-         AND state < 2 AND lease_until < $4 ORDER BY line LIMIT $5) \
-         AND state < 2 AND lease_until < $4 RETURNING line, custom_id, body, tokens",
-        [owner.into(), until.into(), batch.into(), now.into(), limit.into()],
+         AND state < 2 AND (lease_until < $4 OR lease_until > $6) ORDER BY line LIMIT $5) \
+         AND state < 2 AND (lease_until < $4 OR lease_until > $6) \
+         RETURNING line, custom_id, body, tokens",
+        [
+            owner.into(),
+            until.into(),
+            batch.into(),
+            now.into(),
+            limit.into(),
+            now.saturating_add(FAR_AHEAD).into(),
+        ],
     );
     let done = database.transact(vec![update]).await?;
     let rows = done.iter().flat_map(|done| &done.rows);

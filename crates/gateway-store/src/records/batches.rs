@@ -4,7 +4,7 @@
 use ratelimit::Micros;
 
 use super::page::{self, Listed, Page, Source};
-use super::{batch_lines, found};
+use super::{FAR_AHEAD, batch_lines, found};
 use crate::Error;
 use crate::database::{Database, Row, Statement};
 
@@ -198,8 +198,10 @@ pub async fn find(database: &Database, id: &str) -> Result<Option<Batch>, Error>
 /// # Errors
 /// See [`Error`].
 pub async fn waits(database: &Database, now: Micros) -> Result<bool, Error> {
-    let sql = "SELECT 1 FROM batches WHERE ended_at IS NULL AND lease_until < $1 LIMIT 1";
-    Ok(!database.query(Statement::new(sql, [now.into()])).await?.is_empty())
+    let sql = "SELECT 1 FROM batches WHERE ended_at IS NULL AND (lease_until < $1 OR lease_until > $2) \
+               LIMIT 1";
+    let ahead = now.saturating_add(FAR_AHEAD);
+    Ok(!database.query(Statement::new(sql, [now.into(), ahead.into()])).await?.is_empty())
 }
 
 /// Records that the time of a batch ran out before all of its lines were run. Returns `None` if it
@@ -272,10 +274,12 @@ pub async fn claim(
 ) -> Result<Option<Batch>, Error> {
     let sql = format!(
         "UPDATE batches SET lease_owner = $1, lease_until = $2 WHERE id = \
-         (SELECT id FROM batches WHERE ended_at IS NULL AND lease_until < $3 \
-         ORDER BY id LIMIT 1) AND lease_until < $3 AND ended_at IS NULL RETURNING {COLUMNS}"
+         (SELECT id FROM batches WHERE ended_at IS NULL AND (lease_until < $3 OR lease_until > $4) \
+         ORDER BY id LIMIT 1) AND (lease_until < $3 OR lease_until > $4) AND ended_at IS NULL \
+         RETURNING {COLUMNS}"
     );
-    let values = vec![owner.into(), until.into(), now.into()];
+    let ahead = now.saturating_add(FAR_AHEAD);
+    let values = vec![owner.into(), until.into(), now.into(), ahead.into()];
     let done = database.transact(vec![Statement::composed(sql, values)]).await?;
     done.first().and_then(|done| done.rows.first()).map(read).transpose()
 }

@@ -27,7 +27,7 @@ pub async fn forget(database: &Database, fact: &str, thing: &str) -> Result<(), 
     database.transact(vec![delete]).await.map(drop)
 }
 
-fn name(fact: &str, thing: &str) -> String {
+pub(super) fn name(fact: &str, thing: &str) -> String {
     let hash = key_text::hash(thing);
     format!("{fact}:{}", const_hex::encode(&hash[..16]))
 }

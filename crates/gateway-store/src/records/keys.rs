@@ -6,7 +6,7 @@ use ratelimit::Micros;
 use super::audit::{self, Act, Event, Form, Image};
 use super::changes::Change;
 use super::page::{self, Listed, Page, Source};
-use super::{ids, key_text, model_permissions};
+use super::{ids, key_search, key_text, model_permissions};
 use crate::Error;
 use crate::database::{Database, Row, Statement, Value};
 use gateway_policy::dates::seconds;
@@ -16,6 +16,8 @@ use gateway_policy::tenants::ModelPermissions;
 
 const COLUMNS: &str = "id, project, service_account, name, redacted, created_at, expires_at, last_used_at, hash, \
      model_permissions";
+/// Seconds. A last use that is further ahead was written by a clock that was wrong.
+const AHEAD: i64 = 3600;
 /// Keys per transaction when last uses are written.
 const TOUCHED: usize = 500;
 
@@ -102,7 +104,8 @@ pub(super) fn make(new: NewKey<'_>, now: Micros, random: &dyn Random) -> (Key, S
 pub(super) fn insert(key: &Key) -> Statement {
     Statement::new(
         "INSERT INTO keys (hash, id, project, service_account, name, redacted, created_at, \
-         expires_at, model_permissions) SELECT $1, $2, id, $3, $4, $5, $6, $7, $8 FROM projects \
+         expires_at, model_permissions, organization, search_text) \
+         SELECT $1, $2, id, $3, $4, $5, $6, $7, $8, organization, $10 FROM projects \
          WHERE id = $9 AND archived_at IS NULL",
         [
             (&*key.hash).into(),
@@ -114,6 +117,7 @@ pub(super) fn insert(key: &Key) -> Statement {
             key.expires_at.into(),
             model_permissions::encode(key.models.as_ref()).into(),
             (&key.project).into(),
+            key_search::text(&key.name, &key.id, &key.redacted).into(),
         ],
     )
 }
@@ -266,7 +270,7 @@ pub(super) fn created(key: &Key) -> Event<'_> {
 }
 
 /// A key in the audit log.
-fn image(id: &str) -> Image {
+pub(super) fn image(id: &str) -> Image {
     let sql = "SELECT id, name, redacted, service_account, expires_at, model_permissions \
                FROM keys WHERE id = $1";
     let columns = &[
@@ -289,8 +293,8 @@ pub async fn touch(database: &Database, used: &[(Box<str>, i64)]) -> Result<(), 
         let update = |(id, at): &(Box<str>, i64)| {
             Statement::new(
                 "UPDATE keys SET last_used_at = $1 \
-                 WHERE id = $2 AND COALESCE(last_used_at, 0) < $1",
-                [Value::from(*at), id.into()],
+                 WHERE id = $2 AND (COALESCE(last_used_at, 0) < $1 OR last_used_at > $3)",
+                [Value::from(*at), id.into(), (at + AHEAD).into()],
             )
         };
         database.transact(part.iter().map(update).collect()).await?;

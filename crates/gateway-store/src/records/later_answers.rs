@@ -8,7 +8,7 @@ use ratelimit::Micros;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::found;
+use super::{FAR_AHEAD, found};
 use crate::Error;
 use crate::database::{Database, Row, Statement, Value};
 use crate::ledger::{self, Endpoint, Entry};
@@ -134,7 +134,10 @@ static FIND: LazyLock<String> =
     LazyLock::new(|| format!("SELECT {} FROM later_answers WHERE id = $1", *READ));
 static DUE: LazyLock<String> = LazyLock::new(|| {
     let columns = &*READ;
-    format!("SELECT {columns} FROM later_answers WHERE poll_at <= $1 ORDER BY poll_at, id LIMIT $2")
+    format!(
+        "SELECT {columns} FROM later_answers WHERE poll_at <= $1 OR poll_at > $3 \
+         ORDER BY poll_at, id LIMIT $2"
+    )
 });
 
 /// Keeps an answer. May be repeated. Returns `false` if the id is that of another request's answer.
@@ -160,7 +163,8 @@ pub async fn find(database: &Database, id: &str) -> Result<Option<LaterAnswer>, 
 /// # Errors
 /// See [`Error`].
 pub async fn due(database: &Database, now: Micros, most: usize) -> Result<Vec<LaterAnswer>, Error> {
-    let rows = database.query(Statement::new(&DUE, [now.into(), most.into()])).await?;
+    let values = [now.into(), most.into(), now.saturating_add(FAR_AHEAD).into()];
+    let rows = database.query(Statement::new(&DUE, values)).await?;
     rows.iter().map(read).collect()
 }
 

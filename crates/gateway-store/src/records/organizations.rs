@@ -100,17 +100,9 @@ pub async fn search(
     text: &str,
     page: &Page,
 ) -> Result<Listed<Organization>, Error> {
-    let mut pattern = String::from("%");
-    for c in text.chars() {
-        if matches!(c, '%' | '_' | '!') {
-            pattern.push('!');
-        }
-        pattern.push(c);
-    }
-    pattern.push('%');
     let condition = "deleted_at IS NULL AND (LOWER(name) LIKE LOWER($1) ESCAPE '!' \
                      OR LOWER(id) LIKE LOWER($1) ESCAPE '!')";
-    let (columns, value) = (COLUMNS, pattern.into());
+    let (columns, value) = (COLUMNS, page::contains(text).into());
     let source = Source { columns, table: "organizations", condition, key: "id", value };
     page::list(database, source, page, read).await
 }

@@ -10,6 +10,10 @@ use crate::Error;
 use crate::database::{Database, Row, Statement};
 use gateway_policy::tenants::{MicroDollars, SpendAlert};
 
+/// A message that is due only after more than this time waits for a moment of a clock that was wrong, and is due: the
+/// longest wait between two attempts is six hours.
+const FAR_AHEAD: Micros = 12 * 3_600_000_000;
+
 /// A message that waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
@@ -63,10 +67,21 @@ pub async fn raise(
 /// # Errors
 /// See [`Error`].
 pub async fn due(database: &Database, now: Micros, most: u32) -> Result<Vec<Message>, Error> {
-    let sql = "SELECT id, body, created_at, due_at, attempts FROM outbox WHERE due_at <= $1 \
+    let sql = "SELECT id, body, created_at, due_at, attempts FROM outbox WHERE due_at <= $1 OR due_at > $3 \
                ORDER BY due_at, id LIMIT $2";
-    let rows = database.query(Statement::new(sql, [now.into(), most.into()])).await?;
+    let ahead = now.saturating_add(FAR_AHEAD);
+    let rows = database.query(Statement::new(sql, [now.into(), most.into(), ahead.into()])).await?;
     rows.iter().map(read).collect()
+}
+
+/// The moment at which the next message is due; `None` without messages.
+///
+/// # Errors
+/// See [`Error`].
+pub async fn next_due(database: &Database) -> Result<Option<Micros>, Error> {
+    let sql = "SELECT due_at FROM outbox ORDER BY due_at LIMIT 1";
+    let rows = database.query(Statement::new(sql, [])).await?;
+    rows.first().map(|row| row.count(0)).transpose()
 }
 
 /// Claims a due message until that moment, for another attempt. Returns the message as claimed, or
@@ -109,12 +124,14 @@ pub async fn delete(database: &Database, message: &Message) -> Result<bool, Erro
     Ok(found(database.transact(vec![delete.expecting(1)]).await)?.is_some())
 }
 
-/// Deletes the marks of months before that one.
+/// Deletes the marks of other months than this one and those next to it: later ones are of a clock that was wrong.
 ///
 /// # Errors
 /// See [`Error`].
 pub(super) async fn prune(database: &Database, month: u32) -> Result<(), Error> {
-    let delete = Statement::new("DELETE FROM raised_alerts WHERE month < $1", [month.into()]);
+    let sql = "DELETE FROM raised_alerts WHERE month < $1 OR month > $2";
+    let (first, last) = (month.saturating_sub(1), month.saturating_add(1));
+    let delete = Statement::new(sql, [first.into(), last.into()]);
     database.transact(vec![delete]).await.map(drop)
 }
 

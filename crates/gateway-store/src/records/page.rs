@@ -68,3 +68,16 @@ pub(super) async fn list<T>(
     }
     Ok(Listed { items: rows.iter().map(read).collect::<Result<_, _>>()?, has_more })
 }
+
+/// The pattern of texts that contain `text`, with `!` as the escape character.
+pub(super) fn contains(text: &str) -> String {
+    let mut pattern = String::from("%");
+    for c in text.chars() {
+        if matches!(c, '%' | '_' | '!') {
+            pattern.push('!');
+        }
+        pattern.push(c);
+    }
+    pattern.push('%');
+    pattern
+}

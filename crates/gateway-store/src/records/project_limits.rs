@@ -72,7 +72,7 @@ pub async fn set(
 }
 
 /// The limits of one model in the audit log.
-fn image(project: &str, model: &str) -> Image {
+pub(super) fn image(project: &str, model: &str) -> Image {
     let sql = "SELECT requests_minute, requests_day, tokens_minute, images_minute, audio_minutes_minute, \
                audio_megabytes_minute, batch_tokens_day FROM project_limits WHERE project = $1 AND model = $2";
     let columns = &[
@@ -84,7 +84,8 @@ fn image(project: &str, model: &str) -> Image {
         ("max_audio_megabytes_per_1_minute", Form::Plain),
         ("batch_1_day_max_input_tokens", Form::Plain),
     ];
-    Image::new(sql, [project.into(), model.into()], columns)
+    let parent = Statement::new("SELECT id FROM projects WHERE id = $1", [project.into()]);
+    Image::new(sql, [project.into(), model.into()], columns).of_parent(parent)
 }
 
 fn read(row: &Row) -> Result<ProjectLimits, Error> {

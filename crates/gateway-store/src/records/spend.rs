@@ -46,9 +46,7 @@ impl<'a> Scope<'a> {
 
     /// The event of a change of an alert.
     fn alert_changed(self, kind: &'static str, id: &'a str) -> Event<'a> {
-        let sql = "SELECT threshold_cents, channel FROM spend_alerts WHERE id = $1 AND scope = $2";
-        let columns = &[("threshold_amount", Form::Plain), ("notification_channel", Form::Json)];
-        let image = Image::new(sql, [id.into(), self.id().into()], columns);
+        let image = alert_image(self, id);
         let (before, after) = (Some(image.clone()), Some(image));
         Event { object: id, before, after, ..self.changed(kind) }
     }
@@ -70,6 +68,13 @@ pub struct Alert {
     pub threshold_cents: u64,
     /// The recipients, as JSON: stored only to be returned.
     pub channel: Box<str>,
+}
+
+/// An alert in the audit log.
+pub(super) fn alert_image(scope: Scope<'_>, id: &str) -> Image {
+    let sql = "SELECT threshold_cents, channel FROM spend_alerts WHERE id = $1 AND scope = $2";
+    let columns = &[("threshold_amount", Form::Plain), ("notification_channel", Form::Json)];
+    Image::new(sql, [id.into(), scope.id().into()], columns)
 }
 
 /// Converts cents to micro-dollars.

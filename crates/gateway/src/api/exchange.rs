@@ -2,10 +2,11 @@
 //! succeeds or fails.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use hyper::HeaderMap;
-use ratelimit::{Decision, Limits, RequestId, State};
+use ratelimit::{Decision, Limits, RequestId, State, SteadyTime};
 
 use crate::account::{Account, Facts, Traced, request_id};
 use crate::bill::End;
@@ -34,8 +35,12 @@ pub(crate) struct Exchange {
     pub(crate) request: RequestId,
     /// The number of its connection among those of its address.
     pub(crate) slot: u32,
+    /// The address of its client; `None`: a line of a batch.
+    pub(crate) address: Option<IpAddr>,
     /// When it was received, in microseconds of Unix time.
     pub(crate) now: ratelimit::Micros,
+    /// The same moment on the monotonic clock.
+    pub(crate) began: SteadyTime,
     /// The region in its host name.
     pub(crate) region: Option<Box<str>>,
     /// Its model, once known.
@@ -143,6 +148,7 @@ impl Exchange {
                 input_estimate,
                 unseen_output: 0,
                 received: self.now,
+                began: self.began,
                 later: None,
                 price: price.clone(),
                 asked: Asked::default(),
@@ -200,7 +206,8 @@ impl Exchange {
         gateway.spend.seed(&self.caller, self.now).await?;
         let draws = plan.draws(demand, self.now);
         let (request, client) = (self.request, self.client());
-        let reserve = || gateway.limits.reserve(organization, (request, client), &draws, self.now);
+        let reserve =
+            || gateway.limits.reserve(organization, (request, client), &draws, self.began);
         let is_unseeded = |decision: &Result<_, ratelimit::Error>| matches!(decision, Err(error) if error.kind() == ratelimit::ErrorKind::Unseeded);
         let mut decision = reserve().await;
         if is_unseeded(&decision) {
@@ -215,10 +222,10 @@ impl Exchange {
         decision.map_err(|error| gateway.spend.limits_unavailable(&error))
     }
 
-    /// Tells clients apart that wait for a limit: the same key on another connection is another one.
+    /// Tells clients apart that wait for a limit: the same key at another address or on another connection is another one.
     fn client(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
-        (&self.caller.key, self.slot).hash(&mut hasher);
+        (&self.caller.key, self.address, self.slot).hash(&mut hasher);
         hasher.finish()
     }
 
@@ -229,7 +236,7 @@ impl Exchange {
         let draws = resolved.plan.draws(&demand, self.now);
         let limits: &Limits = &self.gateway.limits;
         let organization = &*self.caller.organization.id;
-        let states: Vec<State> = match limits.look(organization, &draws, self.now).await {
+        let states: Vec<State> = match limits.look(organization, &draws, self.began).await {
             Ok(states) => states,
             // The request's own error matters more than these headers.
             Err(_) => return,

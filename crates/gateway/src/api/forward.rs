@@ -13,6 +13,8 @@ use serde_json::Value;
 
 use super::owned::not_found;
 use super::relay::{self, Relayed};
+use super::request_body::form_error;
+use super::training;
 use super::{Answered, Exchange, ResolvedModel};
 use crate::answer::{AnswerBody, Watch};
 use crate::backends::{Preference, Query};
@@ -22,7 +24,7 @@ use crate::later::{self, Follow, Source};
 use crate::object_owners::ObjectKind;
 use crate::router::{self, Api};
 use crate::upstream::{self, OutBody, too_large};
-use gateway_body::{Edits, Kind, scan};
+use gateway_body::{Edits, Form, FormIds, Kind, boundary, scan};
 use gateway_policy::announce::DEPRECATION;
 use gateway_policy::error::ApiError;
 use gateway_policy::model_access;
@@ -127,14 +129,18 @@ pub(super) async fn pass(
             return Err(error);
         }
     };
-    // A response that the project created belongs to it, whichever models it may use now.
-    if !matches!(api, Api::Response(_)) {
-        model_access::check(&exchange.caller, &resolved.model, &resolved.name)?;
-    }
+    let job = match permitted(exchange, api, &resolved, (&head.method, &path, &segments)) {
+        Ok(job) => job,
+        Err(error) => {
+            exchange.show_limits(&resolved).await;
+            return Err(error);
+        }
+    };
     if let Api::Ingest(store) = api {
         resolved.plan = resolved.plan.with_ingestion(store).into();
     }
-    let demand = Demand { tokens: 1, ..Demand::default() };
+    let cost = job.as_ref().map_or(0, |job| job.cost);
+    let demand = Demand { tokens: 1, cost, ..Demand::default() };
     let endpoint = match segments.first() {
         Some(&"vector_stores") => Endpoint::VectorStores,
         _ => Endpoint::Other,
@@ -142,7 +148,11 @@ pub(super) async fn pass(
     if api == Api::Remix {
         remix_is_deprecated(exchange);
     }
-    let account = exchange.reserve(&resolved, demand, endpoint, 1).await?;
+    let mut account = exchange.reserve(&resolved, demand, endpoint, 1).await?;
+    let is_charged = job.is_some();
+    if let Some(job) = job {
+        job.describe(&mut account, exchange.data_region());
+    }
     let forward = Forward {
         query: Query {
             upstream: &resolved.model.upstream,
@@ -159,6 +169,7 @@ pub(super) async fn pass(
             Method::GET | Method::HEAD => Repeat::Unanswered,
             _ => Repeat::Unsent,
         },
+        first_byte_timeout: resolved.model.first_byte_timeout,
     };
     let follows = followed(api, &head.method, &segments);
     let last_look = match (follows, &head.method) {
@@ -190,10 +201,33 @@ pub(super) async fn pass(
     // Whatever reports a usage has used it.
     let changes = matches!(head.method, Method::POST | Method::PUT | Method::PATCH);
     let watch = match relayed.reader() {
-        Some(reader) if changes || is_unlisted => Watch::Usage(reader),
+        Some(reader) if changes || is_unlisted || is_charged => Watch::Usage(reader),
         _ => Watch::Nothing,
     };
     Ok(relayed.into_response(watch, on_object_id))
+}
+
+/// Checks that the caller may use the model. Returns the fine-tuning job that the request creates, if it is charged.
+fn permitted(
+    exchange: &Exchange,
+    api: Api<'_>,
+    resolved: &ResolvedModel,
+    (method, path, segments): (&Method, &str, &[&str]),
+) -> Result<Option<training::Job>, ApiError> {
+    // A response that the project created belongs to it, whichever models it may use now.
+    if !matches!(api, Api::Response(_)) {
+        model_access::check(&exchange.caller, &resolved.model, &resolved.name)?;
+    }
+    match creates_job(method, segments) {
+        true => training::job(exchange, resolved, path),
+        false => Ok(None),
+    }
+}
+
+/// Returns whether a request creates a fine-tuning job.
+fn creates_job(method: &Method, segments: &[&str]) -> bool {
+    let reads = matches!(*method, Method::GET | Method::HEAD);
+    !reads && matches!(segments, ["fine_tuning", "jobs"])
 }
 
 /// The id of an answer that comes later, if the response may show its end.
@@ -201,6 +235,8 @@ fn followed<'a>(api: Api<'_>, method: &Method, segments: &[&'a str]) -> Option<&
     match (api, method, segments) {
         (Api::Response(_), &Method::GET | &Method::DELETE, ["responses", id]) => Some(id),
         (Api::Response(_), &Method::POST, ["responses", id, "cancel"]) => Some(id),
+        (Api::PassThrough, &Method::GET, ["fine_tuning", "jobs", id])
+        | (Api::PassThrough, &Method::POST, ["fine_tuning", "jobs", id, "cancel"]) => Some(id),
         (Api::PassThrough, &Method::GET | &Method::DELETE, ["videos", id]) => Some(id),
         _ => None,
     }
@@ -216,7 +252,7 @@ async fn checked<'a>(
 ) -> Result<(Touched<'a>, OutBody), ApiError> {
     let mut touched = touched(exchange, api, segments).await?;
     let (named, body) = match given {
-        Given::Client(incoming) => body(exchange, head, incoming, resolved).await?,
+        Given::Client(incoming) => body(exchange, (head, segments), incoming, resolved).await?,
         Given::Ready(body) => (None, body),
     };
     if let Some(upstream) = &touched.upstream {
@@ -301,11 +337,11 @@ fn at_upstream(exchange: &Exchange, model: &Arc<Model>, name: &str) -> Arc<Model
     }
 }
 
-/// Reads a body for the objects that it refers to, whatever its content type; only forms pass
+/// Reads a body for the objects that it refers to, whatever its content type; only the parts of an upload pass
 /// unread. If it names a known model, the request draws on that model. Returns the place of the first object too.
 async fn body(
     exchange: &mut Exchange,
-    head: &request::Parts,
+    (head, segments): (&request::Parts, &[&str]),
     mut incoming: Incoming,
     resolved: &mut ResolvedModel,
 ) -> Result<(Option<ObjectOwner>, OutBody), ApiError> {
@@ -314,8 +350,11 @@ async fn body(
         return Ok((None, OutBody::empty()));
     }
     let content_type = head.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let content_type = content_type.unwrap_or("application/json").trim().to_ascii_lowercase();
-    if content_type.starts_with("multipart/form-data") {
+    let given_type = content_type.unwrap_or("application/json");
+    let content_type = given_type.trim().to_ascii_lowercase();
+    let is_form = content_type.starts_with("multipart/form-data");
+    // A part is bytes of a file, however large, and refers to nothing.
+    if is_form && matches!(segments, ["uploads", _, "parts"]) {
         if incoming.size_hint().lower() > server.max_body_bytes {
             return Err(too_large());
         }
@@ -329,8 +368,15 @@ async fn body(
     if body.is_empty() {
         return Ok((None, OutBody::empty()));
     }
+    if is_form {
+        return form(exchange, given_type, body, resolved).await;
+    }
     let scanned = match scan(&body, Kind::Other) {
         Ok(scanned) => scanned,
+        Err(_) if content_type.starts_with("application/x-www-form-urlencoded") => {
+            let place = exchange.place_of(FormIds::of_urlencoded(&body)).await?;
+            return Ok((place, OutBody::whole(body)));
+        }
         Err(_) if !may_be_json(&body, &content_type) => return Ok((None, OutBody::whole(body))),
         Err(invalid) => return Err(ApiError::bad_request(invalid.code(), invalid.to_string())),
     };
@@ -352,6 +398,35 @@ async fn body(
         && called != *model.upstream_model
     {
         edits.set_text(name, &model.upstream_model);
+    }
+    let body = match edits.is_empty() {
+        true => OutBody::whole(body),
+        false => OutBody::Pieces(edits.apply(&body).pieces.into()),
+    };
+    Ok((place, body))
+}
+
+/// The same for a form.
+async fn form(
+    exchange: &mut Exchange,
+    content_type: &str,
+    body: Bytes,
+    resolved: &mut ResolvedModel,
+) -> Result<(Option<ObjectOwner>, OutBody), ApiError> {
+    let boundary = boundary(content_type).map_err(|error| form_error(&error))?;
+    let form = Form::read(&body, boundary.unwrap_or_default());
+    let form = form.map_err(|error| form_error(&error))?;
+    let place = exchange.place_of(form.ids).await?;
+    let mut edits = Edits::new();
+    if let Some(called) = &form.model
+        && exchange.settings.catalog.find(&called.text).is_some()
+    {
+        *resolved = exchange.resolve_model(&called.text)?;
+        edits.set_raw(called.span, &resolved.model.upstream_model);
+    }
+    let dropped = &resolved.model.upstream.drop_members;
+    for (_, span) in form.parts.iter().filter(|(name, _)| dropped.contains(name)) {
+        edits.remove(*span);
     }
     let body = match edits.is_empty() {
         true => OutBody::whole(body),

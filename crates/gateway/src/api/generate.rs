@@ -132,6 +132,7 @@ async fn relayed(
         headers,
         body: content,
         repeat: repeat(generation.kind, asked, &resolved.model.upstream),
+        first_byte_timeout: resolved.model.first_byte_timeout,
     };
     Ok((relay::send(exchange, &forward, account).await?, removes_usage))
 }
@@ -369,7 +370,7 @@ fn edited(
                 let retention = if zero_retention { "in_memory" } else { "24h" };
                 edits.set_prompt_cache_retention(scanned, retention);
             }
-            if resolved.plan.has_hard_limit && scanned.max_tokens().is_none() {
+            if resolved.plan.has_hard_limit && scanned.output_bound(*kind).is_none() {
                 let most = u32::try_from(resolved.model.max_output_tokens).unwrap_or(u32::MAX);
                 match kind {
                     Kind::Responses => edits.set_max_output_tokens(scanned, most),
@@ -384,7 +385,7 @@ fn edited(
                 edits.include_usage(scanned);
             }
         }
-        RequestBody::Form(form) => {
+        RequestBody::Form(_, form) => {
             edit_model(&mut edits, asked, &resolved.model, body);
             let dropped = &resolved.model.upstream.drop_members;
             for (_, span) in form.parts.iter().filter(|(name, _)| dropped.contains(name)) {
@@ -409,7 +410,7 @@ fn edit_model(edits: &mut Edits, asked: &RequestBody, model: &Model, body: &Byte
             Some(name) => edits.set_text(name, &model.upstream_model),
             None => edits.add_model(scanned, &model.upstream_model),
         },
-        RequestBody::Form(form) => {
+        RequestBody::Form(_, form) => {
             if let Some(name) = &form.model
                 && *name.text != *model.upstream_model
             {

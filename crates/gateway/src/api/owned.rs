@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::Exchange;
 use crate::answer::OnObjectId;
 use crate::object_owners::ObjectKind;
+use gateway_body::FormIds;
 use gateway_policy::dates;
 use gateway_policy::error::ApiError;
 use gateway_policy::settings::Backend;
@@ -68,6 +69,16 @@ impl Exchange {
             first = first.or(self.owner(ObjectKind::Object, &id).await?);
         }
         Ok(first)
+    }
+
+    /// Checks that the project may use what a form refers to. Returns the place of the first object that is known.
+    ///
+    /// # Errors
+    /// As [`Exchange::owns_all`] and [`Exchange::may_use`].
+    pub(super) async fn place_of(&self, ids: FormIds) -> Result<Option<ObjectOwner>, ApiError> {
+        let files: Vec<_> = ids.files.into_iter().map(|id| (ObjectKind::Object, id)).collect();
+        let place = self.owns_all(&files).await?;
+        Ok(place.or(self.may_use(ids.others).await?))
     }
 
     /// Returns whether the object was created for this project a moment ago, and may be missing in

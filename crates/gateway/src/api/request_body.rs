@@ -25,8 +25,9 @@ const _: () = assert!(SERVER_TOOLS.len() == TOOLS.len());
 pub(super) enum RequestBody {
     /// A JSON object.
     Json(Kind, Box<Scanned>),
-    /// A `multipart/form-data`.
-    Form(Box<gateway_body::Form>),
+    /// A `multipart/form-data`. The route decides what it asks for, not the names of its fields, which a client
+    /// chooses and an upstream may ignore.
+    Form(Kind, Box<gateway_body::Form>),
 }
 
 impl RequestBody {
@@ -43,7 +44,12 @@ impl RequestBody {
                 Some(boundary) => {
                     let form = gateway_body::Form::read(body, boundary);
                     let form = form.map_err(|error| (form_error(&error), None))?;
-                    return Ok(Self::Form(Box::new(form)));
+                    if generation.form == router::Form::Always && form.files.is_empty() {
+                        let message = "You must provide `file`, the audio.";
+                        let error = ApiError::bad_request("missing_required_parameter", message);
+                        return Err((error.param("file"), form.model.map(|model| model.text)));
+                    }
+                    return Ok(Self::Form(generation.kind, Box::new(form)));
                 }
                 None if generation.form == router::Form::Always => {
                     let message = "The body must be a multipart/form-data.";
@@ -69,7 +75,7 @@ impl RequestBody {
     pub(super) fn model<'a>(&'a self, body: &'a Bytes) -> Option<Cow<'a, str>> {
         match self {
             Self::Json(_, scanned) => scanned.model.map(|model| model.read(body)),
-            Self::Form(form) => form.model.as_ref().map(|model| Cow::Borrowed(&*model.text)),
+            Self::Form(_, form) => form.model.as_ref().map(|model| Cow::Borrowed(&*model.text)),
         }
     }
 
@@ -77,7 +83,7 @@ impl RequestBody {
     pub(super) fn streams(&self) -> bool {
         match self {
             Self::Json(_, scanned) => scanned.stream,
-            Self::Form(form) => form.stream,
+            Self::Form(_, form) => form.stream,
         }
     }
 
@@ -90,7 +96,7 @@ impl RequestBody {
     pub(super) fn prompt_cache_key<'a>(&self, body: &'a Bytes) -> Option<Cow<'a, str>> {
         match self {
             Self::Json(_, scanned) => scanned.prompt_cache_key.map(|key| key.read(body)),
-            Self::Form(_) => None,
+            Self::Form(..) => None,
         }
     }
 
@@ -98,7 +104,7 @@ impl RequestBody {
     pub(super) fn input_estimate(&self) -> u64 {
         let chars = match self {
             Self::Json(_, scanned) => scanned.chars,
-            Self::Form(form) => form.prompt_chars,
+            Self::Form(_, form) => form.prompt_chars,
         };
         chars.div_ceil(4).max(1)
     }
@@ -109,7 +115,7 @@ impl RequestBody {
             // Servers of Messages know only this one.
             Self::Json(Kind::Messages, scanned) => scanned.limits[2].map(Into::into),
             Self::Json(_, scanned) => scanned.max_tokens().map(|most| most.tokens.into()),
-            Self::Form(_) => None,
+            Self::Form(..) => None,
         }
     }
 
@@ -118,15 +124,17 @@ impl RequestBody {
         match self {
             Self::Json(Kind::Embeddings | Kind::Moderations, _) => 0,
             Self::Json(kind, scanned) => {
-                // The upstream may follow any of the output limits.
-                let one = scanned.greatest_max_tokens().map_or(default, u64::from);
+                // One that its servers ignore does not lower it.
+                let named =
+                    scanned.limits.iter().flatten().max().map_or(0, |most| u64::from(*most));
+                let one = scanned.output_bound(*kind).map_or(default.max(named), u64::from);
                 let choices = match kind {
                     Kind::Chat | Kind::Completions => scanned.n.max(scanned.best_of).unwrap_or(1),
                     _ => 1,
                 };
-                one.saturating_mul(choices.into())
+                one.saturating_mul(choices.into()).saturating_mul(scanned.prompts.max(1).into())
             }
-            Self::Form(_) => default,
+            Self::Form(..) => default,
         }
     }
 
@@ -159,7 +167,7 @@ impl RequestBody {
                 sure_searches: scanned.searches.into(),
                 ..known
             },
-            Self::Form(form) => {
+            Self::Form(_, form) => {
                 let text = |field: &Option<gateway_body::FieldText>| {
                     named(field.as_ref().map(|field| Cow::Borrowed(&*field.text)))
                 };
@@ -197,7 +205,7 @@ impl RequestBody {
     pub(super) fn calls(&self) -> [Calls; SERVER_TOOLS.len()] {
         match self {
             Self::Json(_, scanned) => scanned.calls,
-            Self::Form(_) => Default::default(),
+            Self::Form(..) => Default::default(),
         }
     }
 
@@ -205,7 +213,7 @@ impl RequestBody {
     pub(super) fn other_models(&self) -> Option<&'static str> {
         match self {
             Self::Json(_, scanned) => scanned.other_models,
-            Self::Form(_) => None,
+            Self::Form(..) => None,
         }
     }
 
@@ -221,18 +229,18 @@ impl RequestBody {
                 scanned.n.unwrap_or(1).into()
             }
             Self::Json(..) => 0,
-            Self::Form(form) if form.is_image() => form.n.unwrap_or(1).into(),
-            Self::Form(_) => 0,
+            Self::Form(Kind::ImageEdits, form) => form.n.unwrap_or(1).into(),
+            Self::Form(..) => 0,
         }
     }
 
     /// Audio input, in milliseconds.
     fn audio_milliseconds(&self) -> u64 {
         match self {
-            Self::Form(form) if !form.is_image() => {
+            Self::Form(_, form) => {
                 form.files.iter().fold(0, |sum: u64, file| sum.saturating_add(file.duration_ms))
             }
-            _ => 0,
+            Self::Json(..) => 0,
         }
     }
 
@@ -243,7 +251,7 @@ impl RequestBody {
                 let format = scanned.output_format.map(|format| format.read(body));
                 (fill.read(body), format)
             }
-            Self::Form(form) => {
+            Self::Form(_, form) => {
                 let Some(fill) = &form.background else { return false };
                 let format = form.output_format.as_ref();
                 (Cow::Borrowed(&*fill.text), format.map(|format| Cow::Borrowed(&*format.text)))
@@ -256,26 +264,37 @@ impl RequestBody {
     pub(super) fn prompt_cache_retention<'a>(&self, body: &'a Bytes) -> Option<Cow<'a, str>> {
         match self {
             Self::Json(_, scanned) => scanned.prompt_cache_retention.map(|text| text.read(body)),
-            Self::Form(_) => None,
+            Self::Form(..) => None,
         }
     }
 
     /// Ids of containers and videos that the request refers to.
     pub(super) fn other_references(&self, body: &Bytes) -> Vec<String> {
-        let Self::Json(_, scanned) = self else { return Vec::new() };
-        scanned.other_ids.iter().map(|id| id.read(body).into_owned()).collect()
+        match self {
+            Self::Json(_, scanned) => {
+                scanned.other_ids.iter().map(|id| id.read(body).into_owned()).collect()
+            }
+            Self::Form(_, form) => form.ids.others.clone(),
+        }
     }
 
     /// Ids of files and responses that the request refers to.
     pub(super) fn references(&self, body: &Bytes) -> Vec<(ObjectKind, String)> {
-        let Self::Json(_, scanned) = self else { return Vec::new() };
+        let scanned = match self {
+            Self::Json(_, scanned) => scanned,
+            Self::Form(_, form) => {
+                let files = form.ids.files.iter();
+                return files.map(|id| (ObjectKind::Object, id.clone())).collect();
+            }
+        };
         let objects = scanned.file_ids.iter().map(|id| (ObjectKind::Object, id));
         let response = scanned.previous_response_id.iter().map(|id| (ObjectKind::Response, id));
         objects.chain(response).map(|(what, id)| (what, id.read(body).into_owned())).collect()
     }
 }
 
-fn form_error(error: &gateway_body::FormError) -> ApiError {
+/// 400 for a form that cannot be read.
+pub(super) fn form_error(error: &gateway_body::FormError) -> ApiError {
     match error.param() {
         Some(param) => ApiError::invalid_value(param, error.to_string()),
         None => ApiError::bad_request("invalid_form", error.to_string()),

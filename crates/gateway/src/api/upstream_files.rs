@@ -125,6 +125,7 @@ async fn page(
         headers: HeaderMap::new(),
         body: Content::Fixed(OutBody::empty()),
         repeat: Repeat::Unanswered,
+        first_byte_timeout: None,
     };
     let body = match relay::fetch(exchange, &forward).await {
         Ok(body) => body,

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use gateway_policy::settings::LoadContext;
 
+use tokio::time::Instant;
+
 use super::*;
 
 struct TestClock(AtomicU64);
@@ -12,6 +14,10 @@ struct TestClock(AtomicU64);
 impl Clock for TestClock {
     fn now(&self) -> u64 {
         self.0.load(Ordering::SeqCst)
+    }
+
+    fn steady(&self) -> ratelimit::SteadyTime {
+        ratelimit::SteadyTime::from_micros(self.0.load(Ordering::SeqCst))
     }
 }
 
@@ -34,13 +40,17 @@ struct Fixture {
     clock: Arc<TestClock>,
 }
 
-fn fixture() -> Fixture {
+fn settings(text: &str) -> Settings {
     let around = LoadContext {
         environment: &|_| None,
         folder: Path::new("/"),
         offline: "http://127.0.0.1:9/v1",
     };
-    let settings = Settings::read(SETTINGS, Path::new("g.toml"), around).unwrap();
+    Settings::read(text, Path::new("g.toml"), around).unwrap()
+}
+
+fn fixture() -> Fixture {
+    let settings = settings(SETTINGS);
     let clock = Arc::new(TestClock(AtomicU64::new(0)));
     let (dynamic, random): (Arc<dyn Clock>, Arc<dyn Random>) =
         (Arc::clone(&clock) as _, Arc::new(Counting(AtomicU64::new(1))));
@@ -122,4 +132,46 @@ fn one_of_many_threads_tries_a_backend() {
         assert!(fixture.backends.all().iter().all(|live| live.is_available()));
     }
     assert!(tried > 10, "{tried}");
+}
+
+/// Nothing wakes a gateway whose backends have neither health checks nor keys in files.
+#[test]
+fn only_what_is_due_wakes_the_task_of_the_backends() {
+    let Fixture { backends, .. } = fixture();
+    let mut schedule = probe::Schedule::default();
+    let now = Instant::now();
+    let mut due = |backends: &Backends, now| {
+        let probes = schedule.probes(&backends.all(), now, 64).len();
+        let reads_keys = schedule.reads_keys(&backends.all(), now);
+        let wait = |next: Instant| next.duration_since(now).as_millis();
+        (probes, reads_keys, schedule.next(true).map(wait))
+    };
+    assert_eq!(due(&backends, now), (0, false, None));
+    let checked = |interval: u64| {
+        let health = format!("health_path = \"/up\"\nhealth_interval_ms = {interval}\nmax");
+        settings(&SETTINGS.replace("max", &health))
+    };
+    backends.reload(&checked(60_000)).unwrap();
+    assert_eq!(due(&backends, now), (2, false, Some(60_000)), "at once, and then in its interval");
+    let later = now + Duration::from_secs(20);
+    assert_eq!(due(&backends, later), (0, false, Some(40_000)));
+    backends.reload(&checked(5000)).unwrap();
+    assert_eq!(due(&backends, later), (0, false, Some(5000)), "a shorter interval counts at once");
+    assert_eq!(due(&backends, later + Duration::from_secs(5)), (2, false, Some(5000)));
+    backends.reload(&settings(SETTINGS)).unwrap();
+    assert_eq!(due(&backends, later), (0, false, None));
+}
+
+#[tokio::test]
+async fn a_reload_and_the_end_are_signalled() {
+    let Fixture { backends, settings, .. } = fixture();
+    let changed = backends.changed();
+    // Of the configuration that it was opened with.
+    changed.notified().await;
+    backends.reload(&settings).unwrap();
+    changed.notified().await;
+    let watching = tokio::spawn(watch(std::sync::Weak::new(), Arc::clone(&changed)));
+    watching.await.unwrap();
+    drop(backends);
+    changed.notified().await;
 }

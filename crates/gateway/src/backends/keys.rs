@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use files::Pool;
 use gateway_policy::settings::{KeySource, Secret};
-use ratelimit::Micros;
+use ratelimit::{Micros, SteadyTime};
 
 /// Time for which a refused key is put aside. After it, one request finds out whether it is valid again.
 const ASIDE: Micros = 60_000_000;
@@ -31,7 +31,7 @@ struct Slot {
     /// The key before: answers to requests with it may still show it.
     before: Option<Arc<str>>,
     /// Until then it is put aside.
-    aside_until: Micros,
+    aside_until: SteadyTime,
     /// True if the file could not be read the last time.
     is_unreadable: bool,
 }
@@ -63,7 +63,7 @@ impl KeyRing {
         let slot = |source: &KeySource| Slot {
             key: source.key().reveal().into(),
             before: None,
-            aside_until: 0,
+            aside_until: SteadyTime::default(),
             is_unreadable: false,
         };
         let keys = sources.iter().map(slot).collect();
@@ -71,7 +71,7 @@ impl KeyRing {
     }
 
     /// The next key that is not in `tried`. The first attempt gets one that is put aside rather than none.
-    pub(crate) fn pick(&self, tried: &[PickedKey], now: Micros) -> Option<PickedKey> {
+    pub(crate) fn pick(&self, tried: &[PickedKey], now: SteadyTime) -> Option<PickedKey> {
         let mut slots = self.slots();
         let count = slots.keys.len();
         let turn = (0..count).map(|step| (slots.next + step) % count);
@@ -87,20 +87,20 @@ impl KeyRing {
     }
 
     /// The end of the time for which all keys are put aside; `None` if one of them is usable, or there are none.
-    pub(crate) fn rest(&self, now: Micros) -> Option<Micros> {
+    pub(crate) fn rest(&self, now: SteadyTime) -> Option<SteadyTime> {
         let until = self.slots().keys.iter().map(|slot| slot.aside_until).min();
         until.filter(|until| *until > now)
     }
 
     /// Puts a refused key aside, unless it was replaced in the meantime. Returns its name for the log if it was in use.
-    pub(crate) fn put_aside(&self, refused: &PickedKey, now: Micros) -> Option<String> {
+    pub(crate) fn put_aside(&self, refused: &PickedKey, now: SteadyTime) -> Option<String> {
         let mut slots = self.slots();
         let slot = &mut slots.keys[refused.at];
         if slot.key != refused.key {
             return None;
         }
         let was_in_use = slot.aside_until <= now;
-        slot.aside_until = now.saturating_add(ASIDE);
+        slot.aside_until = now.after(ASIDE);
         was_in_use.then(|| self.sources[refused.at].shown())
     }
 
@@ -142,7 +142,7 @@ impl KeyRing {
             Ok((key, _)) if key.reveal() == &*slot.key => Replaced::Same,
             Ok((key, _)) => {
                 slot.before = Some(std::mem::replace(&mut slot.key, key.reveal().into()));
-                slot.aside_until = 0;
+                slot.aside_until = SteadyTime::default();
                 Replaced::New
             }
             Err(_) if was_unreadable => Replaced::Same,
@@ -164,6 +164,10 @@ impl KeyRing {
 mod tests {
     use super::*;
 
+    fn at(micros: Micros) -> SteadyTime {
+        SteadyTime::from_micros(micros)
+    }
+
     fn ring(keys: &[&str]) -> KeyRing {
         let source =
             |key: &&str| KeySource::Variable { name: (*key).into(), key: Secret::new(*key) };
@@ -171,7 +175,7 @@ mod tests {
     }
 
     fn picked(ring: &KeyRing, tried: &[PickedKey], now: Micros) -> Option<String> {
-        ring.pick(tried, now).map(|key| key.reveal().to_owned())
+        ring.pick(tried, at(now)).map(|key| key.reveal().to_owned())
     }
 
     #[test]
@@ -179,12 +183,12 @@ mod tests {
         let ring = ring(&["a", "b", "c"]);
         let turns: Vec<_> = (0..4).filter_map(|_| picked(&ring, &[], 0)).collect();
         assert_eq!(turns, ["a", "b", "c", "a"]);
-        let b = ring.pick(&[], 0).unwrap();
-        assert_eq!(ring.put_aside(&b, 0).as_deref(), Some("of the variable b"));
-        assert_eq!(ring.put_aside(&b, 0), None, "it is logged once");
+        let b = ring.pick(&[], at(0)).unwrap();
+        assert_eq!(ring.put_aside(&b, at(0)).as_deref(), Some("of the variable b"));
+        assert_eq!(ring.put_aside(&b, at(0)), None, "it is logged once");
         let turns: Vec<_> = (0..3).filter_map(|_| picked(&ring, &[], 1)).collect();
         assert_eq!(turns, ["c", "a", "c"]);
-        assert_eq!(ring.rest(1), None);
+        assert_eq!(ring.rest(at(1)), None);
         let turns: Vec<_> = (0..3).filter_map(|_| picked(&ring, &[], ASIDE)).collect();
         assert_eq!(turns, ["a", "b", "c"]);
     }
@@ -192,14 +196,14 @@ mod tests {
     #[test]
     fn a_request_tries_each_key_once_and_one_in_any_case() {
         let ring = ring(&["a", "b"]);
-        let first = ring.pick(&[], 0).unwrap();
-        let second = ring.pick(std::slice::from_ref(&first), 0).unwrap();
+        let first = ring.pick(&[], at(0)).unwrap();
+        let second = ring.pick(std::slice::from_ref(&first), at(0)).unwrap();
         assert_ne!(first.reveal(), second.reveal());
         let tried = [first, second];
-        assert!(ring.pick(&tried, 0).is_none());
-        tried.iter().for_each(|key| drop(ring.put_aside(key, 5)));
-        assert_eq!(ring.rest(6), Some(5 + ASIDE));
-        assert!(ring.pick(&[], 6).is_some());
-        assert!(KeyRing::new(&[]).pick(&[], 0).is_none());
+        assert!(ring.pick(&tried, at(0)).is_none());
+        tried.iter().for_each(|key| drop(ring.put_aside(key, at(5))));
+        assert_eq!(ring.rest(at(6)), Some(at(5 + ASIDE)));
+        assert!(ring.pick(&[], at(6)).is_some());
+        assert!(KeyRing::new(&[]).pick(&[], at(0)).is_none());
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gateway_policy::backends::Pass;
-use ratelimit::Micros;
+use ratelimit::SteadyTime;
 
 use super::live::LiveBackend;
 
@@ -20,7 +20,7 @@ impl Lease {
         live: &Arc<LiveBackend>,
         model: &str,
         is_forced: bool,
-        now: Micros,
+        now: SteadyTime,
     ) -> Option<Self> {
         let pass = live.begin(is_forced, now)?;
         Some(Self { live: Arc::clone(live), model: model.into(), pass, is_judged: false })
@@ -33,7 +33,7 @@ impl Lease {
 
     /// The backend began to answer: that is enough for a trial. Other requests are judged by the end of their answer.
     pub(crate) fn began(&mut self) {
-        if self.pass == Pass::Trial {
+        if self.pass != Pass::Usual {
             self.succeeded();
         }
     }

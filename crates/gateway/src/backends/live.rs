@@ -8,7 +8,7 @@ use gateway_policy::backends::{Breaker, Candidate, Health, Pass, Pauses};
 use gateway_policy::environment::Clock;
 use gateway_policy::settings::Backend;
 use http_client::HttpClient;
-use ratelimit::Micros;
+use ratelimit::{Micros, SteadyTime};
 use tokio::sync::Notify;
 
 use super::clients::Clients;
@@ -33,6 +33,8 @@ pub(crate) struct LiveBackend {
 pub(super) struct Shared {
     /// Signals that a request has ended.
     pub(super) freed: Notify,
+    /// Signals that there may be other backends.
+    pub(super) changed: Arc<Notify>,
     /// Reads files of keys.
     files: Pool,
 }
@@ -44,7 +46,7 @@ struct State {
     pauses: Pauses,
     in_flight: u32,
     /// Until then it does not get `prompt_cache_retention`.
-    no_retention_until: Micros,
+    no_retention_until: SteadyTime,
 }
 
 impl LiveBackend {
@@ -105,20 +107,20 @@ impl LiveBackend {
 
     /// Returns whether it takes requests, also a first one that tries it.
     pub(crate) fn is_available(&self) -> bool {
-        let now = self.clock.now();
+        let now = self.clock.steady();
         !matches!(self.state().breaker.health(now), Health::Away(_))
             && self.keys.rest(now).is_none()
     }
 
     /// Returns whether requests to it get `prompt_cache_retention`.
     pub(crate) fn takes_retention(&self) -> bool {
-        let now = self.clock.now();
+        let now = self.clock.steady();
         self.backend.prompt_cache_retention && self.state().no_retention_until <= now
     }
 
     /// Notes that it refuses `prompt_cache_retention`.
     pub(crate) fn refuses_retention(&self) {
-        let until = self.clock.now().saturating_add(RETENTION_PAUSE);
+        let until = self.clock.steady().after(RETENTION_PAUSE);
         self.state().no_retention_until = until;
         tracing::warn!(
             "backend {} refuses the member prompt_cache_retention: it does not get it for {} s; \
@@ -130,7 +132,7 @@ impl LiveBackend {
 
     /// Keeps requests for a model away for as long as the backend asks.
     pub(crate) fn pause(&self, model: &str, asked: Option<Duration>) {
-        let time = self.state().pauses.begin(model, asked, self.clock.now());
+        let time = self.state().pauses.begin(model, asked, self.clock.steady());
         tracing::info!(
             "backend {} gets no requests for {model} for {:.1} s",
             self.label(),
@@ -140,7 +142,7 @@ impl LiveBackend {
 
     /// The result of a probe.
     pub(super) fn probed(&self, problem: Option<&str>, interval: Duration) {
-        let now = self.clock.now();
+        let now = self.clock.steady();
         let opened = self.state().breaker.probed(problem.is_none(), interval, now);
         if opened && let Some(problem) = problem {
             tracing::warn!(
@@ -151,7 +153,7 @@ impl LiveBackend {
     }
 
     /// It as a candidate for a request to a model.
-    pub(super) fn candidate(&self, model: &str, now: Micros) -> Candidate<'_> {
+    pub(super) fn candidate(&self, model: &str, now: SteadyTime) -> Candidate<'_> {
         let Backend { name, weight, priority, max_concurrency, .. } = &*self.backend;
         let state = self.state();
         let pause = state.pauses.of(model, now);
@@ -172,7 +174,7 @@ impl LiveBackend {
     }
 
     /// Takes a place. `None` if another request has taken the last one or the trial, unless `is_forced`.
-    pub(super) fn begin(&self, is_forced: bool, now: Micros) -> Option<Pass> {
+    pub(super) fn begin(&self, is_forced: bool, now: SteadyTime) -> Option<Pass> {
         let mut state = self.state();
         let is_full = self.backend.max_concurrency.is_some_and(|most| state.in_flight >= most);
         let is_away = matches!(state.breaker.health(now), Health::Away(_));
@@ -204,7 +206,7 @@ impl LiveBackend {
     }
 
     pub(super) fn failed(&self, pass: Pass, cause: &str) {
-        let now = self.clock.now();
+        let now = self.clock.steady();
         let opened = self.state().breaker.fail(pass, now);
         if let Some(time) = opened {
             let seconds = time.as_secs();
@@ -213,7 +215,7 @@ impl LiveBackend {
     }
 
     pub(super) fn abandoned(&self, pass: Pass) {
-        let now = self.clock.now();
+        let now = self.clock.steady();
         self.state().breaker.abandon(pass, now);
     }
 

@@ -5,6 +5,8 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use hyper::{HeaderMap, Method};
+use ratelimit::SteadyTime;
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -14,41 +16,36 @@ use gateway_policy::settings::{Base, HealthCheck};
 
 /// Interval at which files of keys are read again.
 const KEYS_INTERVAL: Duration = Duration::from_secs(5);
-/// Interval at which changes of the configuration are noticed.
-const ROUND: Duration = Duration::from_millis(250);
 /// Longest wait for a probe.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Most probes at a time. Further ones wait.
 const AT_ONCE: usize = 64;
 
-/// Probes backends and reads keys again, for as long as the value exists.
-pub(crate) async fn watch(backends: Weak<Backends>) {
-    let mut due: HashMap<u64, Instant> = HashMap::new();
-    let mut keys_due = Instant::now() + KEYS_INTERVAL;
+/// Probes backends and reads keys again, for as long as the value exists. It wakes when something is due, and when
+/// `changed` says that there may be other backends, or none.
+pub(crate) async fn watch(backends: Weak<Backends>, changed: Arc<Notify>) {
+    let mut schedule = Schedule::default();
     let mut probes = JoinSet::new();
     loop {
         let Some(strong) = backends.upgrade() else { return };
-        let (all, now) = (strong.all(), Instant::now());
+        let all = strong.all();
         drop(strong);
-        due.retain(|id, _| all.iter().any(|live| live.id() == *id));
-        let mut next = now + ROUND;
-        for live in &all {
-            let Some(check) = &live.backend().health_check else { continue };
-            let at = due.entry(live.id()).or_insert(now);
-            if *at <= now && probes.len() < AT_ONCE {
-                *at = now + check.interval;
-                probes.spawn(probe(Arc::clone(live), check.clone()));
-            }
-            next = next.min(*at);
+        let room = AT_ONCE - probes.len();
+        let now = Instant::now();
+        for (live, check) in schedule.probes(&all, now, room) {
+            probes.spawn(probe(live, check));
         }
-        if keys_due <= now {
-            keys_due = now + KEYS_INTERVAL;
+        if schedule.reads_keys(&all, now) {
             for live in &all {
                 live.read_keys_again().await;
             }
         }
+        // Without room, a probe that ends comes first.
+        let next = schedule.next(probes.len() < AT_ONCE);
+        drop(all);
         tokio::select! {
-            () = tokio::time::sleep_until(next.max(now + Duration::from_millis(5))) => {}
+            () = sleep_until(next) => {}
+            () = changed.notified() => {}
             Some(ended) = probes.join_next() => {
                 if let Err(error) = ended {
                     tracing::warn!("a probe was abandoned: {error}");
@@ -58,11 +55,72 @@ pub(crate) async fn watch(backends: Weak<Backends>) {
     }
 }
 
+/// Waits until a moment, or forever.
+async fn sleep_until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The moments at which something is due.
+#[derive(Debug, Default)]
+pub(super) struct Schedule {
+    probes: HashMap<u64, Instant>,
+    /// `None`: no backend has a key in a file.
+    keys: Option<Instant>,
+}
+
+impl Schedule {
+    /// The probes that are due, at most `most`, each of which is due again after its interval.
+    pub(super) fn probes(
+        &mut self,
+        all: &[Arc<LiveBackend>],
+        now: Instant,
+        most: usize,
+    ) -> Vec<(Arc<LiveBackend>, HealthCheck)> {
+        let is_checked = |live: &LiveBackend| live.backend().health_check.is_some();
+        self.probes.retain(|id, _| all.iter().any(|live| live.id() == *id && is_checked(live)));
+        let mut due = Vec::new();
+        for live in all {
+            let Some(check) = &live.backend().health_check else { continue };
+            let at = self.probes.entry(live.id()).or_insert(now);
+            // A reload may have shortened it.
+            *at = (*at).min(now + check.interval);
+            if *at <= now && due.len() < most {
+                *at = now + check.interval;
+                due.push((Arc::clone(live), check.clone()));
+            }
+        }
+        due
+    }
+
+    /// Returns whether files of keys are to be read now; then again after their interval.
+    pub(super) fn reads_keys(&mut self, all: &[Arc<LiveBackend>], now: Instant) -> bool {
+        if !all.iter().any(|live| live.keys().has_files()) {
+            self.keys = None;
+            return false;
+        }
+        let at = self.keys.get_or_insert(now + KEYS_INTERVAL);
+        let is_due = *at <= now;
+        if is_due {
+            *at = now + KEYS_INTERVAL;
+        }
+        is_due
+    }
+
+    /// The next moment at which something is due, with the probes or without them.
+    pub(super) fn next(&self, with_probes: bool) -> Option<Instant> {
+        let probes = self.probes.values().filter(|_| with_probes);
+        probes.chain(&self.keys).min().copied()
+    }
+}
+
 async fn probe(live: Arc<LiveBackend>, check: HealthCheck) {
     let backend = live.backend();
     // With this base, the path is sent as it is.
     let base = Base { path: "/v1".into(), ..backend.base.clone() };
-    let key = live.keys().pick(&[], 0);
+    let key = live.keys().pick(&[], SteadyTime::default());
     let outgoing = Outgoing {
         base: &base,
         key: (key.as_ref().map(super::PickedKey::reveal), backend.key_header),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ratelimit::Micros;
+use ratelimit::{Micros, SteadyTime};
 
 use crate::batch_runner::LEASE;
 use crate::state::Gateway;
@@ -21,7 +21,8 @@ pub(super) struct Lease {
     pub(super) gateway: Arc<Gateway>,
     pub(super) batch: Box<str>,
     pub(super) owner: Box<str>,
-    pub(super) until: Micros,
+    /// Its end on this node's monotonic clock.
+    pub(super) until: SteadyTime,
 }
 
 impl Lease {
@@ -31,13 +32,13 @@ impl Lease {
         let (clock, mut until, mut pause) = (&self.gateway.clock, self.until, RENEW);
         loop {
             tokio::time::sleep(pause).await;
-            let next = clock.now() + LEASE;
-            match self.renew(next).await {
+            let next = clock.steady().after(LEASE);
+            match self.renew(clock.now() + LEASE).await {
                 Ok(true) => (until, pause) = (next, RENEW),
                 Ok(false) => return,
                 Err(_) => pause = RETRY,
             }
-            if clock.now() + MARGIN > until {
+            if clock.steady().after(MARGIN) > until {
                 return;
             }
         }

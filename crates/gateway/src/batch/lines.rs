@@ -205,7 +205,8 @@ impl Lines<'_> {
                 }
             }
             Some(batch) if batch.status == Status::InProgress => {
-                let is_over = batch.expiring_at.is_some() || seconds(now) >= batch.expires_at;
+                let is_over = batch.expiring_at.is_some()
+                    || seconds(self.gateway.expiry.now()) >= batch.expires_at;
                 if is_over && batch_lines::left(database, &batch.id).await? > 0 {
                     batches::expire(database, &batch.id, seconds(now)).await?;
                     let message = "The batch did not complete within its completion window.";

@@ -70,7 +70,8 @@ fn answer(
     id: &str,
     seen_eighths: u64,
 ) -> LaterAnswer {
-    let expiry = gateway.settings.load().server.background_expiry.as_micros();
+    let expiry = gateway.settings.load().server.background_expiry;
+    let expiry = expiry.max(later.kind.patience()).as_micros();
     let now = gateway.clock.now();
     let expires_at = facts.received.saturating_add(u64::try_from(expiry).unwrap_or(u64::MAX));
     LaterAnswer {

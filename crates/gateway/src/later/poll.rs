@@ -123,7 +123,7 @@ enum Look {
 async fn ask(gateway: Arc<Gateway>, answer: LaterAnswer) {
     let seen = look(&gateway, &answer).await;
     let now = gateway.clock.now();
-    let is_late = now >= answer.expires_at;
+    let is_late = gateway.expiry.now() >= answer.expires_at;
     let ending = match seen {
         Look::Ended(outcome) => Ok(Ending::Seen(outcome)),
         Look::Unknown => Ok(Ending::Lost(Loss::Unknown, Outcome::default())),
@@ -141,7 +141,9 @@ async fn ask(gateway: Arc<Gateway>, answer: LaterAnswer) {
     let stored = match ending {
         Ok(ending) => settle(&gateway, &answer, ending).await,
         Err(seen) => {
-            let at = next(&gateway, answer.polls.saturating_add(1), now).min(answer.expires_at);
+            let next = next(&gateway, answer.polls.saturating_add(1), now);
+            // The expiry is in the past for a clock that was just set forward.
+            let at = if answer.expires_at > now { next.min(answer.expires_at) } else { next };
             later_answers::postpone(&gateway.database, &answer, at, seen).await
         }
     };
@@ -181,7 +183,7 @@ async fn fetch(gateway: &Gateway, answer: &LaterAnswer) -> Look {
     let Some(base) = live.backend().base_in(answer.region.as_deref()) else {
         return Look::Failed("it is not in the region of the request".to_owned());
     };
-    let key = live.keys().pick(&[], gateway.clock.now());
+    let key = live.keys().pick(&[], gateway.clock.steady());
     let outgoing = Outgoing {
         base,
         key: (key.as_ref().map(PickedKey::reveal), live.backend().key_header),

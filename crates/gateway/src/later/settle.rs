@@ -39,7 +39,7 @@ pub(super) async fn settle(
     if !gateway.spend.settle_later(answer, &entry).await? {
         return Ok(());
     }
-    if let Some(outcome) = end.whole() {
+    if let Some(outcome) = end.whole().filter(|_| !bill.usage_invalid) {
         gateway.calibration.learn(&answer.model, outcome);
     }
     settlement::count(&gateway.metrics, &entry, &bill);
@@ -75,12 +75,14 @@ fn count_tokens(gateway: &Gateway, answer: &LaterAnswer, caller: &Caller, consum
     let plan = Plan::for_caller(caller, model, &settings);
     let (tokens, long_context) = (answer.tokens, answer.long_context);
     let demand = Demand { tokens, long_context, ..Demand::default() };
-    let (now, organization) = (gateway.clock.now(), &answer.organization);
+    let (date, organization) = (gateway.clock.now(), &answer.organization);
     let actual = plan.settlement(&demand, consumed);
-    for (draw, actual) in plan.draws(&demand, now).iter().zip(actual) {
+    for (draw, actual) in plan.draws(&demand, date).iter().zip(actual) {
         // Money is corrected with the ledger, and requests have no other amount.
         let (Bound::Rate { .. }, Some(actual)) = (draw.bound, actual) else { continue };
-        if let Err(error) = gateway.limits.correct(organization, draw, actual, now) {
+        if let Err(error) =
+            gateway.limits.correct(organization, draw, actual, gateway.clock.steady())
+        {
             tracing::warn!("the tokens of {} were not counted: {error}", answer.id);
         }
     }

@@ -1,6 +1,7 @@
 //! Connections: accepted, bounded, and closed without cutting off responses.
 
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -8,15 +9,16 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use hyper::Request;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::header::{self, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-use super::idle_timeout::{IdleTimeout, OpenRequest, OpenRequests};
+use super::idle_timeout::{IdleLimit, IdleTimeout, OpenRequest, OpenRequests};
 use super::pages::Pages;
 use super::service;
 use super::slots::{Slot, Slots};
@@ -39,7 +41,8 @@ pub enum Ending {
 }
 
 /// Serves until `stop` is done, and then until open requests are answered, at most for the
-/// configured time. Each connection is served by one of the workers.
+/// configured time. Meanwhile each answer asks the client to close its connection. Each connection is served by one of
+/// the workers.
 ///
 /// # Errors
 /// The listener fails permanently.
@@ -49,60 +52,136 @@ pub async fn serve(
     workers: Arc<Workers>,
     stop: impl Future<Output = ()>,
 ) -> io::Result<Ending> {
-    let graceful = GracefulShutdown::new();
-    let pages = Pages::new(&gateway);
-    let slots = Arc::<Slots>::default();
-    let room = Arc::new(Semaphore::new(MOST));
-    let (cut, is_cut) = watch::channel(false);
-    let mut stop = std::pin::pin!(stop);
-    loop {
-        let accepted = async {
-            let place = Arc::clone(&room).acquire_owned().await;
-            (place, listener.accept().await)
-        };
-        let (place, accepted) = tokio::select! {
-            accepted = accepted => accepted,
-            () = &mut stop => break,
-        };
-        // The socket leaves this runtime, and enters that of its worker.
-        let accepted = accepted.and_then(|(stream, address)| Ok((stream.into_std()?, address)));
-        match accepted {
-            Ok((stream, address)) => {
-                let slot = slots.take(address.ip());
-                let pages = pages.for_client(address.ip());
-                let (gateway, watcher) = (Arc::clone(&gateway), graceful.watcher());
-                let mut is_cut = is_cut.clone();
-                workers.run(move || async move {
-                    let Ok(stream) = TcpStream::from_std(stream) else { return };
-                    let connection = watcher.watch(connection(&gateway, stream, pages, slot));
-                    tokio::select! {
-                        // A broken connection affects no other.
-                        _ = connection => {}
-                        _ = is_cut.wait_for(|is_cut| *is_cut) => {}
-                    }
-                    drop(place);
-                });
-            }
-            Err(error) => {
-                tracing::warn!("a connection was not accepted: {error}");
-                tokio::time::sleep(PAUSE).await;
-            }
-        }
-    }
-    drop(listener);
-    let patience = gateway.settings.load().server.drain;
-    let (drained, ()) = tokio::join!(
-        tokio::time::timeout(patience, graceful.shutdown()),
-        gateway.batches.drain(patience),
-    );
-    if drained.is_ok() {
+    let server = Server {
+        pages: Pages::new(&gateway),
+        gateway,
+        workers,
+        slots: Arc::default(),
+        room: Arc::new(Semaphore::new(MOST)),
+        idle: IdleLimit::default(),
+        phase: watch::Sender::new(Phase::Serving),
+    };
+    server.accept_until(&listener, stop).await;
+    server.gateway.is_draining.store(true, Ordering::Relaxed);
+    let settings = server.gateway.settings.load().server;
+    server.idle.lower(settings.drain_idle);
+    server.phase.send_replace(Phase::Draining);
+    let connections = async {
+        server.accept_until(&listener, tokio::time::sleep(settings.drain_delay)).await;
+        server.accept_waiting(listener)?;
+        io::Result::Ok(tokio::time::timeout(settings.drain, server.ended()).await.is_ok())
+    };
+    let batches = server.gateway.batches.drain(settings.drain_delay + settings.drain);
+    let (is_drained, ()) = tokio::join!(connections, batches);
+    if is_drained? {
         return Ok(Ending::Drained);
     }
     // What is cut off is settled before the caller writes the end of the ledger.
-    gateway.is_cutting.store(true, Ordering::Relaxed);
-    cut.send_replace(true);
-    let _all = room.acquire_many(MOST as u32).await;
+    server.gateway.is_cutting.store(true, Ordering::Relaxed);
+    server.phase.send_replace(Phase::Cut);
+    server.ended().await;
     Ok(Ending::Cut)
+}
+
+/// The state that all connections share.
+struct Server {
+    gateway: Arc<Gateway>,
+    pages: Pages,
+    workers: Arc<Workers>,
+    slots: Arc<Slots>,
+    /// A permit for each further connection.
+    room: Arc<Semaphore>,
+    idle: IdleLimit,
+    phase: watch::Sender<Phase>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Serving,
+    Draining,
+    /// Connections are closed, whatever they do.
+    Cut,
+}
+
+impl Server {
+    async fn accept_until(&self, listener: &TcpListener, stop: impl Future<Output = ()>) {
+        let mut stop = std::pin::pin!(stop);
+        loop {
+            let accepted = async {
+                let place = Arc::clone(&self.room).acquire_owned().await;
+                (place, listener.accept().await)
+            };
+            let (place, accepted) = tokio::select! {
+                accepted = accepted => accepted,
+                () = &mut stop => return,
+            };
+            // The socket leaves this runtime, and enters that of its worker.
+            let accepted = accepted.and_then(|(stream, address)| Ok((stream.into_std()?, address)));
+            match (place, accepted) {
+                (Ok(place), Ok((stream, address))) => self.serve(place, stream, address),
+                // The semaphore is never closed.
+                (Err(_), _) => return,
+                (_, Err(error)) => {
+                    tracing::warn!("a connection was not accepted: {error}");
+                    tokio::time::sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+
+    /// Closes the listener. The system resets connections that wait to be accepted then, some of which have sent a
+    /// request: they are served first.
+    fn accept_waiting(&self, listener: TcpListener) -> io::Result<()> {
+        let listener = listener.into_std()?;
+        while let Ok(place) = Arc::clone(&self.room).try_acquire_owned() {
+            match listener.accept() {
+                Ok((stream, address)) => {
+                    stream.set_nonblocking(true)?;
+                    self.serve(place, stream, address);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                // Its client is gone.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                Err(error) => {
+                    tracing::warn!("a connection was not accepted: {error}");
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Serves a connection on one of the workers.
+    fn serve(&self, place: OwnedSemaphorePermit, stream: std::net::TcpStream, address: SocketAddr) {
+        let slot = self.slots.take(address.ip().to_canonical());
+        let pages = self.pages.clone();
+        let (gateway, idle) = (Arc::clone(&self.gateway), self.idle.clone());
+        let mut phase = self.phase.subscribe();
+        self.workers.run(move || async move {
+            let Ok(stream) = TcpStream::from_std(stream) else { return };
+            let connection = connection(&gateway, stream, pages, slot, idle);
+            let mut connection = std::pin::pin!(connection);
+            loop {
+                // Each round polls the connection, which then notices the limit of its idle time.
+                tokio::select! {
+                    // A broken connection affects no other.
+                    _ = &mut connection => break,
+                    changed = phase.changed() => {
+                        if changed.is_err() || *phase.borrow_and_update() == Phase::Cut {
+                            break;
+                        }
+                    }
+                }
+            }
+            drop(place);
+        });
+    }
+
+    /// Waits until there are no connections.
+    async fn ended(&self) {
+        // The semaphore is never closed.
+        let _all = self.room.acquire_many(MOST as u32).await;
+    }
 }
 
 fn connection(
@@ -110,18 +189,31 @@ fn connection(
     stream: TcpStream,
     pages: Pages,
     slot: Slot,
+    idle: IdleLimit,
 ) -> http1::Connection<TokioIo<IdleTimeout<TcpStream>>, impl Answering> {
     // Small responses should be sent without delay; the connection works even if this fails.
     let _ = stream.set_nodelay(true);
     let header_timeout = gateway.settings.load().server.header_timeout;
     let gateway = Arc::clone(gateway);
     let open_requests = OpenRequests::default();
-    let stream = IdleTimeout::new(stream, open_requests.clone(), header_timeout);
-    let answer = service_fn(move |request| {
+    let stream = IdleTimeout::new(stream, open_requests.clone(), header_timeout, idle);
+    let answer = service_fn(move |request: Request<Incoming>| {
         let open_request = open_requests.begin();
-        let answer = service::answer(Arc::clone(&gateway), pages.clone(), request, slot.number());
+        let gateway = Arc::clone(&gateway);
+        let settings = gateway.settings.load();
+        let client = settings.trusted_proxies.client(slot.address(), request.headers());
+        // A connection of a proxy serves many clients, each of which has slots of its own.
+        let own = (client.address != slot.address()).then(|| slot.of(client.address));
+        let number = own.as_ref().unwrap_or(&slot).number();
+        let pages = pages.for_client(client);
+        let answer = service::answer(Arc::clone(&gateway), pages, request, number);
         async move {
-            let answer = answer.await.map(|body| Held { body, _open_request: open_request });
+            let held = |body| Held { body, _open_request: open_request, _slot: own };
+            let mut answer = answer.await.map(held);
+            if gateway.is_draining.load(Ordering::Relaxed) {
+                let close = HeaderValue::from_static("close");
+                answer.headers_mut().insert(header::CONNECTION, close);
+            }
             Ok::<_, std::convert::Infallible>(answer)
         }
     });
@@ -131,10 +223,11 @@ fn connection(
     http1::Builder::new().serve_connection(TokioIo::new(stream), answer)
 }
 
-/// A response body that holds its request open.
+/// A response body that holds its request open, and the slot of its client.
 struct Held {
     body: AnswerBody,
     _open_request: OpenRequest,
+    _slot: Option<Slot>,
 }
 
 impl Body for Held {

@@ -1,11 +1,14 @@
 //! A connection's stream that times out when the peer stalls: during a request's head, between
 //! requests, or when it does not read a response. Time limits of bodies and upstreams are
 //! elsewhere.
+//!
+//! A connection that is closed between two requests may lose a request that is on its way. Clients and proxies that close
+//! idle connections sooner than this limit never lose one, even at shutdown.
 
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -13,7 +16,7 @@ use futures_util::task::AtomicWaker;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
-/// Longest time between two requests of a connection.
+/// Longest time between two requests of a connection, while there is no shutdown.
 const IDLE: Duration = Duration::from_secs(75);
 /// Longest time without progress in writing an answer to a client that does not read.
 const STALLED: Duration = Duration::from_secs(60);
@@ -23,10 +26,35 @@ pub(super) struct IdleTimeout<S> {
     stream: S,
     open_requests: OpenRequests,
     head: Duration,
+    idle: IdleLimit,
     /// True if a head has been received in part.
     in_head: bool,
+    /// True until a first byte is received.
+    is_new: bool,
     reading: Wait,
     writing: Wait,
+}
+
+/// Longest time between two requests, of all connections.
+#[derive(Clone)]
+pub(super) struct IdleLimit(Arc<AtomicU64>);
+
+impl Default for IdleLimit {
+    fn default() -> Self {
+        Self(Arc::new(AtomicU64::new(IDLE.as_millis() as u64)))
+    }
+}
+
+impl IdleLimit {
+    /// Lowers the limit. Connections notice it when their tasks run.
+    pub(super) fn lower(&self, limit: Duration) {
+        let limit = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+        self.0.fetch_min(limit, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> Duration {
+        Duration::from_millis(self.0.load(Ordering::Relaxed))
+    }
 }
 
 /// Open requests of a connection.
@@ -95,10 +123,15 @@ impl Wait {
 }
 
 impl<S> IdleTimeout<S> {
-    pub(super) fn new(stream: S, open_requests: OpenRequests, head: Duration) -> Self {
+    pub(super) fn new(
+        stream: S,
+        open_requests: OpenRequests,
+        head: Duration,
+        idle: IdleLimit,
+    ) -> Self {
         let (reading, writing) = (Wait::default(), Wait::default());
         // The first head is awaited from now on, whether or not any of it has been received.
-        Self { stream, open_requests, head, in_head: true, reading, writing }
+        Self { stream, open_requests, head, idle, in_head: true, is_new: true, reading, writing }
     }
 
     fn poll_silence(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -113,7 +146,11 @@ impl<S> IdleTimeout<S> {
             self.reading.end();
             return Poll::Pending;
         }
-        let limit = if self.in_head { self.head } else { IDLE };
+        let limit = match (self.in_head, self.is_new) {
+            (true, true) => self.head.min(self.idle.get()),
+            (true, false) => self.head,
+            (false, _) => self.idle.get(),
+        };
         self.reading.poll(limit, context).map(|()| Err(io::ErrorKind::TimedOut.into()))
     }
 
@@ -146,6 +183,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for IdleTimeout<S> {
         if read.is_pending() {
             return this.poll_silence(context);
         }
+        this.is_new = this.is_new && buffer.filled().len() == before;
         let is_first =
             !this.in_head && !this.open_requests.is_any() && buffer.filled().len() > before;
         if is_first {

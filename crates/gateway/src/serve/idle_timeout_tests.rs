@@ -18,9 +18,13 @@ const LONG: usize = 1 << 20;
 /// A connection, and the result of its task. `/slow` responds after an hour, `/long` with a
 /// megabyte.
 fn connect() -> (DuplexStream, JoinHandle<hyper::Result<()>>) {
+    connect_with(IdleLimit::default())
+}
+
+fn connect_with(idle: IdleLimit) -> (DuplexStream, JoinHandle<hyper::Result<()>>) {
     let (ours, theirs) = duplex(4096);
     let open_requests = OpenRequests::default();
-    let stream = IdleTimeout::new(theirs, open_requests.clone(), HEAD);
+    let stream = IdleTimeout::new(theirs, open_requests.clone(), HEAD, idle);
     let answer = move |request: Request<Incoming>| {
         let open_request = open_requests.begin();
         async move {
@@ -166,4 +170,25 @@ async fn a_slowly_read_response_arrives_whole() {
     while !is_over(&mut stream).await {}
     drop(open_requests.await);
     assert!(began.elapsed() <= IDLE, "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lower_limit_ends_new_and_idle_connections_sooner() {
+    let idle = IdleLimit::default();
+    idle.lower(Duration::from_secs(2));
+    let (mut fresh, _task) = connect_with(idle.clone());
+    let (mut used, _other) = connect_with(idle.clone());
+    let (mut begun, _third) = connect_with(idle);
+    seconds(1).await;
+    used.write_all(REQUEST).await.unwrap();
+    answered(&mut used).await;
+    begun.write_all(b"GET /now HTTP/1.1\r\n").await.unwrap();
+    let began = Instant::now();
+    assert!(is_over(&mut fresh).await);
+    assert_eq!(began.elapsed().as_secs(), 1, "two seconds after it was opened");
+    assert!(is_over(&mut used).await);
+    assert_eq!(began.elapsed().as_secs(), 2, "two seconds after its answer");
+    seconds(3).await;
+    begun.write_all(b"host: here\r\n\r\n").await.unwrap();
+    answered(&mut begun).await;
 }

@@ -3,7 +3,8 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use gateway_admin::{Peer, Services};
+use gateway_admin::{OverHttps, Peer, Services};
+use gateway_policy::settings::Client;
 use hyper::body::Incoming;
 use hyper::{Request, Response};
 use tower_service::Service;
@@ -15,7 +16,7 @@ use crate::state::Gateway;
 #[derive(Clone)]
 pub(super) struct Pages {
     router: axum::Router,
-    client: Option<IpAddr>,
+    client: Option<Client>,
 }
 
 impl Pages {
@@ -34,19 +35,22 @@ impl Pages {
     }
 
     /// The same for the requests of one client.
-    pub(super) fn for_client(&self, client: IpAddr) -> Self {
+    pub(super) fn for_client(&self, client: Client) -> Self {
         Self { router: self.router.clone(), client: Some(client) }
     }
 
     /// The client's address, if it is known.
     pub(super) fn client(&self) -> Option<IpAddr> {
-        self.client
+        self.client.map(|client| client.address)
     }
 
     pub(super) async fn answer(mut self, request: Request<Incoming>) -> Response<AnswerBody> {
         let mut request = request.map(axum::body::Body::new);
         if let Some(client) = self.client {
-            request.extensions_mut().insert(Peer(client));
+            request.extensions_mut().insert(Peer(client.address));
+            if client.is_https {
+                request.extensions_mut().insert(OverHttps);
+            }
         }
         let answered = self.router.call(request).await;
         answered.unwrap_or_else(|never| match never {}).map(AnswerBody::Page)

@@ -1,11 +1,13 @@
 //! One request: routing, the parts that all responses share, and metrics.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::http::request;
 use hyper::{HeaderMap, Request, Response, StatusCode};
+use ratelimit::{Micros, RequestId, SteadyTime};
 
 use super::authenticate;
 use super::pages::Pages;
@@ -55,13 +57,14 @@ async fn answer_api(
     route: Result<Route<'_>, ApiError>,
     slot: u32,
 ) -> Response<AnswerBody> {
-    let began = gateway.clock.now();
+    let (now, began) = (gateway.clock.now(), gateway.clock.steady());
     let method = request.method().clone();
     let path = tracing::enabled!(tracing::Level::DEBUG).then(|| request.uri().path().to_owned());
     let is_message = router::speaks_messages(request.uri().path());
     let number = gateway.ids.next();
     let mut seen = Seen::default();
-    let answered = dispatch(&gateway, pages, request, route, (number, began, slot), &mut seen);
+    let answered =
+        dispatch(&gateway, pages, request, route, (number, (now, began), slot), &mut seen);
     let answered = Box::pin(answered).await;
     let mut response = answered.unwrap_or_else(|error| match is_message {
         true => error.for_messages(&request_id(number)).into_response(),
@@ -70,7 +73,7 @@ async fn answer_api(
     let headers = response.headers_mut();
     seen.shown.put(headers);
     if is_message {
-        seen.shown.put_for_messages(headers, began);
+        seen.shown.put_for_messages(headers, now);
         headers.insert(MESSAGE_REQUEST_ID, text_value(&request_id(number)));
     }
     headers.extend(std::mem::take(&mut seen.headers));
@@ -78,11 +81,11 @@ async fn answer_api(
     if let Some(organization) = &seen.organization {
         headers.insert(ORGANIZATION, text_value(organization));
     }
-    let took = gateway.clock.now().saturating_sub(began);
+    let took = gateway.clock.steady().since(began);
     headers.insert(PROCESSING, HeaderValue::from(took / 1000));
     let status = response.status().as_u16();
     if let Some(traced) = seen.trace {
-        gateway.traces.record(traced.without_usage(status, gateway.clock.now()));
+        gateway.traces.record(traced.without_usage(status, gateway.clock.steady()));
     }
     tracing::debug!(request = %request_id(number), %method, path, status, micros = took, "answered");
     match response.body_mut() {
@@ -111,7 +114,7 @@ async fn dispatch(
     pages: Pages,
     request: Request<Incoming>,
     route: Result<Route<'_>, ApiError>,
-    (number, now, slot): (ratelimit::RequestId, ratelimit::Micros, u32),
+    (number, (now, began), slot): (RequestId, (Micros, SteadyTime), u32),
     seen: &mut Seen,
 ) -> api::Answered {
     let Route::Api(api) = route? else { return Ok(pages.answer(request).await) };
@@ -120,7 +123,7 @@ async fn dispatch(
     let caller = authenticate::caller(gateway, &head.headers).await.inspect_err(|error| {
         if error.status() == StatusCode::UNAUTHORIZED {
             let reason = authenticate::reason(&head.headers, error);
-            gateway.sign_ins.failed(Surface::Api, reason, pages.client(), now);
+            gateway.sign_ins.failed(Surface::Api, reason, pages.client(), began);
         }
     })?;
     // Without this header the upstream would take it for a usual request. An offer of another version of HTTP
@@ -140,10 +143,12 @@ async fn dispatch(
         caller,
         request: number,
         slot,
+        address: pages.client(),
         now,
+        began,
         region,
         model: None,
-        trace: traced(gateway, &head, now),
+        trace: traced(gateway, &head, (now, began)),
         headers: HeaderMap::new(),
         shown: LimitHeaders::default(),
         batch: false,
@@ -190,7 +195,11 @@ async fn handle(
 }
 
 /// The trace of a request, if there is a collector. Its name omits ids.
-fn traced(gateway: &Gateway, head: &request::Parts, began: ratelimit::Micros) -> Option<Traced> {
+fn traced(
+    gateway: &Gateway,
+    head: &request::Parts,
+    (received, began): (Micros, SteadyTime),
+) -> Option<Traced> {
     gateway.settings.load().otlp_endpoint.as_ref()?;
     let context = traces::TraceContext::of_request(&head.headers, &*gateway.random)?;
     let words = head.uri.path().split('/').take(4).map(|word| {
@@ -200,11 +209,14 @@ fn traced(gateway: &Gateway, head: &request::Parts, began: ratelimit::Micros) ->
         }
     });
     let path = words.collect::<Vec<_>>().join("/");
-    Some(Traced { context, name: format!("{} {path}", head.method), began })
+    Some(Traced { context, name: format!("{} {path}", head.method), received, began })
 }
 
 async fn ready(gateway: &Gateway) -> Response<AnswerBody> {
     let unavailable = StatusCode::SERVICE_UNAVAILABLE;
+    if gateway.is_draining.load(Ordering::Relaxed) {
+        return text(unavailable, "this node is stopping\n");
+    }
     let problem = gateway.limits.problem();
     let problem = problem.as_ref().map(ratelimit::Error::summary);
     if !gateway.limits.is_available() {

@@ -38,6 +38,16 @@ impl Slot {
     pub(super) fn number(&self) -> u32 {
         self.number
     }
+
+    /// The address of its client.
+    pub(super) fn address(&self) -> IpAddr {
+        self.address
+    }
+
+    /// A slot of another client.
+    pub(super) fn of(&self, address: IpAddr) -> Self {
+        self.slots.take(address)
+    }
 }
 
 impl Drop for Slot {

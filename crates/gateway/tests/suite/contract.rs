@@ -31,7 +31,9 @@
 //! | paths of unknown cost are closed where limits apply; upgrades are refused | `paths::a_path_of_unknown_cost_is_closed_where_limits_apply`, `::an_upgrade_is_no_usual_request` |
 //! | requests without a model draw on `*` | `headers::requests_without_a_model_show_the_limits_of_the_pseudo_model`, `::pass_through_requests_draw_on_the_named_model` |
 //! | spend limits: codes, `insufficient_quota`, never retried | `money::each_spend_limit_has_its_code`, `::the_tier_spend_limit_has_its_code` |
-//! | spend is reserved and settled in the same decision | `money::requests_in_flight_are_reserved`, `::every_completion_is_reserved` |
+//! | spend is reserved and settled in the same decision | `money::requests_in_flight_are_reserved`, `::every_completion_is_reserved`, `::every_prompt_is_reserved`, `::an_output_limit_that_a_server_ignores_bounds_nothing` |
+//! | a form is charged by its route | `prices::no_form_hides_its_audio_or_its_images` |
+//! | a team that is refused costs no other one a request, for every reason | `isolation::*` |
 //! | money that is only reserved is `spend_reserved` and retried, on two nodes, too | `money::requests_in_flight_are_reserved`, `::the_reservations_of_a_project_and_of_a_tier_are_named`, `limits_lost::money_that_another_node_has_reserved_is_waited_for` |
 //! | a reservation shrinks once its input is known | `money::a_stream_releases_money_when_its_input_is_known` |
 //! | usage beyond the reservation is recorded, and the next request is refused | `money::use_beyond_the_reservation_is_recorded_and_blocks_the_next_request` |
@@ -58,12 +60,12 @@
 //! | bearer keys, rotation with grace, revocation, archived projects | `tenants::requests_without_a_valid_key_are_refused`, `::keys_are_revoked_and_rotated`, `::keys_of_archived_projects_and_deleted_organizations_are_refused` |
 //! | headers that contradict the key | `tenants::headers_must_not_contradict_the_key` |
 //! | regions and geography | `tenants::a_host_names_a_region` |
-//! | another project's object is 404, in any reference | `tenants::objects_are_invisible_to_other_projects`, `::objects_of_other_projects_cannot_be_referenced`, `::lists_show_only_objects_of_the_project` |
+//! | another project's object is 404, in any reference | `tenants::objects_are_invisible_to_other_projects`, `::objects_of_other_projects_cannot_be_referenced`, `::forms_cannot_refer_to_objects_of_other_projects`, `::lists_show_only_objects_of_the_project` |
 //! | metrics: their port and token, bounded series of projects, times | `metrics` |
 //! | alerts reach the webhook signed, once, over failures and restarts | `alerts` |
 //! | failed sign-ins are logged, counted and bounded | `sign_ins` |
 //! | paths with dots, encodings, empty segments | `tenants::path_traversal_is_refused` |
-//! | implausible usage is ignored and counted | `usage::implausible_upstream_usage_is_ignored` |
+//! | implausible usage is ignored and counted, and changes no other charge | `usage::implausible_upstream_usage_is_ignored`, `::a_false_usage_changes_no_other_charge` |
 //! | both families of usage names, with and without streaming | `usage::both_spellings_of_usage_are_read` |
 //! | an aborted stream is settled once, with the usage so far | `usage::a_disconnected_client_is_settled_once`, `::an_aborted_stream_costs_its_usage_or_the_received_text` |
 //! | an answer that comes later is settled once, by the first end that is seen of it | `later::*`, `later_lost::*`, `later_nodes::*`, `later_histories::*` |
@@ -89,7 +91,9 @@ mod alerts;
 mod backend_health;
 mod backend_keys;
 mod backend_network;
-mod backends;
+mod backend_silence;
+pub(crate) mod backends;
+mod clock;
 mod edits;
 mod ends;
 mod estimates;
@@ -107,9 +111,11 @@ mod money;
 mod paths;
 mod permissions;
 mod prices;
+mod proxies;
 mod refusals;
 mod sign_ins;
 mod tenants;
+mod training;
 mod upstreams;
 mod usage;
 mod videos;

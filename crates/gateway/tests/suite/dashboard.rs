@@ -1,6 +1,7 @@
 //! The dashboard over HTTP: every page, its readers, and that external texts never become markup.
 
 use crate::common::fixture::{Answer, Fixture, TOKEN, Tenant};
+use crate::common::html_form::HtmlForm;
 use crate::common::servers::{Postgres, Redis};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -222,7 +223,10 @@ async fn sessions_start_persist_and_end() {
     let elsewhere = [("cookie", &*cookie), ("sec-fetch-site", "cross-site")];
     assert_eq!(fixture.post("/dashboard/sign-out", &elsewhere, "").await.status, 403);
     assert_eq!(fixture.post("/dashboard/sign-in", &elsewhere, &filled).await.status, 403);
-    let answer = fixture.post("/dashboard/sign-out", &mine, "").await;
+    assert_eq!(fixture.post("/dashboard/sign-out", &mine, "").await.status, 403, "no token");
+    let page = fixture.get("/dashboard", &mine).await.body;
+    let form = HtmlForm::find(&page, "/dashboard/sign-out").unwrap().body();
+    let answer = fixture.post("/dashboard/sign-out", &mine, &form).await;
     assert_eq!(answer.header("location"), Some("/dashboard/sign-in"));
     assert!(answer.header("set-cookie").unwrap().contains("Max-Age=0"));
     assert_eq!(fixture.get("/dashboard", &mine).await.status, 303, "it is over on the server too");

@@ -27,6 +27,21 @@ fn tab_to(browser: &mut Browser, name: &str) {
     panic!("no {name:?} among {seen:?}");
 }
 
+/// Waits until the page has given the focus to an element `e` that meets a condition.
+fn wait_for_focus(browser: &mut Browser, condition: &str) {
+    let focused = format!(
+        "new Promise((resolve) => {{
+            const look = () => {{
+                const e = document.activeElement;
+                if ({condition}) resolve(true);
+            }};
+            document.addEventListener('focusin', look);
+            look();
+        }})"
+    );
+    assert_eq!(browser.evaluate(&focused), true);
+}
+
 fn sign_in(browser: &mut Browser, fixture: &Fixture) {
     browser.open(&format!("http://{}/dashboard", fixture.address));
     tab_to(browser, "Admin token or admin key");
@@ -68,23 +83,120 @@ async fn the_dashboard_is_usable_with_the_keyboard_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_key_is_created_and_revoked_with_the_keyboard_alone() {
+    let (fixture, tenant) = with_tenant().await;
+    let mut browser = Browser::start();
+    sign_in(&mut browser, &fixture);
+    let project = format!(
+        "/dashboard/organizations/{}/projects/{}",
+        tenant.organization.id, tenant.project.id
+    );
+    browser.open(&format!("http://{}{project}", fixture.address));
+    tab_to(&mut browser, "New key");
+    browser.follow(|browser| browser.press("Enter"));
+    // The first field has the focus.
+    wait_for_focus(&mut browser, "e.id === 'field-name'");
+    // The browser itself asks for a needed field; the gateway does where a name is of spaces.
+    browser.type_text(" ");
+    browser.follow(|browser| browser.press("Enter"));
+    browser.wait_for("#field-name-error", "1 to 256 characters");
+    // The wrong field has the focus.
+    wait_for_focus(&mut browser, "e.id === 'field-name'");
+    let described = "document.activeElement.getAttribute('aria-describedby')";
+    assert_eq!(browser.evaluate(described), "field-name-hint field-name-error");
+    browser.type_text("by keyboard");
+    tab_to(&mut browser, "Create key");
+    browser.follow(|browser| browser.press("Enter"));
+    // The new key has the focus.
+    wait_for_focus(&mut browser, "e.id === 'secret'");
+    let key = browser.evaluate("document.activeElement.value");
+    let key = key.as_str().unwrap().to_owned();
+    assert!(fixture.gateway.directory().caller(&key).await.is_ok());
+    assert_eq!(browser.evaluate("location.search"), "", "no address has the key");
+    tab_to(&mut browser, "The key's page");
+    browser.follow(|browser| browser.press("Enter"));
+    assert_eq!(browser.evaluate("document.querySelector('h1').textContent"), "by keyboard");
+    let shown = format!("document.documentElement.outerHTML.includes('{key}')");
+    assert_eq!(browser.evaluate(&shown), false, "it is shown once");
+    tab_to(&mut browser, "Revoke");
+    browser.follow(|browser| browser.press("Enter"));
+    assert!(fixture.gateway.directory().caller(&key).await.is_ok(), "it is asked first");
+    tab_to(&mut browser, "Revoke key");
+    browser.follow(|browser| browser.press("Enter"));
+    assert_eq!(browser.evaluate("location.pathname"), project.as_str());
+    let text = "The key is revoked. Requests with it are refused.";
+    wait_for_focus(&mut browser, &format!("e.textContent === '{text}'"));
+    assert!(fixture.gateway.directory().caller(&key).await.is_err());
+    browser.check_errors();
+}
+
+/// The pages of an organization: the name of a picture, and the address.
+fn pages(tenant: &Tenant, key: &str) -> Vec<(&'static str, String)> {
+    let organization = format!("/dashboard/organizations/{}", tenant.organization.id);
+    let project = format!("{organization}/projects/{}", tenant.project.id);
+    vec![
+        ("-list", "/dashboard".to_owned()),
+        ("", organization.clone()),
+        ("-project", project.clone()),
+        ("-deprecations", "/dashboard/deprecations".to_owned()),
+        ("-keys", format!("{organization}/keys?q=server")),
+        ("-key", format!("{project}/keys/{key}")),
+        ("-key-new", format!("{project}/keys/new")),
+        ("-key-rotate", format!("{project}/keys/{key}/rotate")),
+        ("-key-revoke", format!("{project}/keys/{key}/revoke")),
+        ("-limits", format!("{project}/limits/atlas")),
+        ("-project-edit", format!("{project}/edit")),
+        ("-organization-edit", format!("{organization}/edit")),
+        ("-spend-limit", format!("{organization}/spend-limit")),
+        ("-payments", format!("{organization}/payments")),
+        ("-payment-new", format!("{organization}/payments/new")),
+        ("-audit", format!("{organization}/audit?action=spend_limit.updated&from=x")),
+        ("-audit-all", format!("{organization}/audit")),
+    ]
+}
+
+/// The id of the tenant's key.
+async fn key_id(fixture: &Fixture, tenant: &Tenant) -> Box<str> {
+    fixture.gateway.directory().caller(&tenant.key).await.unwrap().key.clone()
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn every_control_has_an_accessible_name() {
     let (fixture, tenant) = with_tenant().await;
     let mut browser = Browser::start();
     sign_in(&mut browser, &fixture);
     let organization = format!("/dashboard/organizations/{}", tenant.organization.id);
-    let project = format!("{organization}/projects/{}", tenant.project.id);
-    for path in ["/dashboard", &organization, &project, "/dashboard/deprecations"] {
+    let key = key_id(&fixture, &tenant).await;
+    for (_, path) in pages(&tenant, &key) {
         browser.open(&format!("http://{}{path}", fixture.address));
         let accessible = browser.accessible();
         let named = |role: &'static str| accessible.iter().filter(move |(known, _)| known == role);
-        for role in ["image", "img", "link", "button", "textbox", "searchbox", "table", "region"] {
+        for role in [
+            "image",
+            "img",
+            "link",
+            "button",
+            "textbox",
+            "searchbox",
+            "table",
+            "region",
+            "combobox",
+            "checkbox",
+            "DisclosureTriangle",
+            "DateTime",
+        ] {
             let nameless = named(role).filter(|(_, name)| name.trim().is_empty()).count();
             assert_eq!(nameless, 0, "{path}: {role} without a name in {accessible:#?}");
         }
         for role in ["banner", "main", "navigation", "contentinfo"] {
             assert!(named(role).next().is_some(), "{path} has no {role}");
         }
+        let unlabelled = "[...document.querySelectorAll('input:not([type=hidden]), select')]
+            .filter((field) => !field.labels.length).map((field) => field.outerHTML)";
+        assert_eq!(browser.evaluate(unlabelled), serde_json::json!([]), "{path}");
+        let nameless = "[...document.querySelectorAll('fieldset')]
+            .filter((set) => !set.firstElementChild.matches('legend')).length";
+        assert_eq!(browser.evaluate(nameless), 0, "{path}");
         let heads = "[...document.querySelectorAll('th')].every((cell) => cell.scope)";
         assert_eq!(browser.evaluate(heads), true, "{path}");
         let levels = "[...document.querySelectorAll('h1, h2, h3')].map((h) => +h.tagName[1])";
@@ -150,15 +262,9 @@ async fn pages_are_readable_in_dark_mode_and_on_a_phone() {
         }
     };
     sign_in(&mut browser, &fixture);
-    let organization = format!("/dashboard/organizations/{}", tenant.organization.id);
-    let project = format!("{organization}/projects/{}", tenant.project.id);
-    let pages = [
-        ("-list", "/dashboard"),
-        ("", &*organization),
-        ("-project", &project),
-        ("-deprecations", "/dashboard/deprecations"),
-        ("-sign-in", "/dashboard/sign-in"),
-    ];
+    let key = key_id(&fixture, &tenant).await;
+    let mut pages = pages(&tenant, &key);
+    pages.push(("-sign-in", "/dashboard/sign-in".to_owned()));
     for (name, path) in pages {
         for (scheme, width, height) in
             [("light", 1280, 1440), ("dark", 1280, 1440), ("light", 390, 844), ("dark", 320, 700)]

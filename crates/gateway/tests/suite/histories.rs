@@ -369,7 +369,8 @@ impl World {
         let mut last = Vec::new();
         let agrees = async || {
             let limits = gateway.gateway.limits();
-            let states = limits.look(&owner.organization, &draws, self.now).await;
+            let states =
+                limits.look(&owner.organization, &draws, gateway.gateway.clock().steady()).await;
             last = states.map_or(Vec::new(), |all| all.iter().map(|one| one.used).collect());
             last.len() == 2 && last.iter().all(|used| (sum..=sum + unreported).contains(used))
         };

@@ -187,7 +187,12 @@ pub(crate) async fn two(
     [one(&text, 1).await, one(&text, 2).await]
 }
 
-fn shared(redis: &Redis, postgres: &Postgres, upstream: &Upstream, rest: &str) -> String {
+pub(crate) fn shared(
+    redis: &Redis,
+    postgres: &Postgres,
+    upstream: &Upstream,
+    rest: &str,
+) -> String {
     let (store, limits) = (postgres.url(), redis.url());
     let stores = format!("[store]\nurl = \"{store}\"\n[limits]\nurl = \"{limits}\"\n");
     config(upstream, &format!("{rest}{stores}"))
@@ -354,7 +359,8 @@ async fn without_the_database_known_keys_are_served_and_nothing_is_lost() {
 #[tokio::test]
 async fn a_gateway_that_shuts_down_finishes_its_streams() {
     let upstream = Upstream::start().await;
-    let mut gateway = TestGateway::start(&config(&upstream, BIG)).await;
+    let more = format!("{BIG}[server]\ndrain_idle_seconds = 0\n");
+    let mut gateway = TestGateway::start(&config(&upstream, &more)).await;
     let tenant = gateway.tenant("free").await;
     let (gate, address) = (Gate::closed(), gateway.address);
     let text = |text: &str| {
@@ -384,6 +390,46 @@ async fn a_gateway_that_shuts_down_finishes_its_streams() {
         assert!(ended && rest.contains("two") && rest.ends_with("[DONE]\n\n"), "{rest}");
     });
     assert_eq!(ending, Ending::Drained);
+}
+
+/// A client or a proxy that keeps its connections for less than `drain_idle_seconds` loses no request.
+#[tokio::test]
+async fn a_request_on_an_open_connection_is_served_during_a_shutdown() {
+    let upstream = Upstream::start().await;
+    let more = format!("{BIG}[server]\ndrain_idle_seconds = 75\n");
+    let mut gateway = TestGateway::start(&config(&upstream, &more)).await;
+    let (tenant, address) = (gateway.tenant("free").await, gateway.address);
+    let mut open = gateway.connect().await;
+    assert_eq!(open.chat(&tenant).await.header("connection"), "");
+    gateway.stop();
+    let (ending, ()) = tokio::join!(gateway.end(), async {
+        while tokio::net::TcpStream::connect(address).await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+        let answer = open.chat(&tenant).await;
+        assert_eq!((answer.status.as_u16(), answer.header("connection")), (200, "close"));
+    });
+    assert_eq!(ending, Ending::Drained);
+}
+
+/// Load balancers that ask `/readyz` learn of the shutdown before connections are refused.
+#[tokio::test]
+async fn a_shutdown_is_announced_before_it_begins() {
+    let upstream = Upstream::start().await;
+    let more = format!("{BIG}[server]\ndrain_delay_seconds = 3600\n");
+    let mut gateway = TestGateway::start(&config(&upstream, &more)).await;
+    let tenant = gateway.tenant("free").await;
+    gateway.stop();
+    let ready = async || gateway.send(hyper::Method::GET, "/readyz", &[], "").await;
+    let stopping = loop {
+        let answer = ready().await;
+        if answer.status == 503 {
+            break answer;
+        }
+    };
+    assert_eq!(stopping.text(), "this node is stopping\n");
+    let answer = gateway.chat(&tenant).await;
+    assert_eq!((answer.status.as_u16(), answer.header("connection")), (200, "close"));
 }
 
 #[tokio::test]

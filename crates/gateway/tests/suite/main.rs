@@ -12,12 +12,16 @@ mod contract;
 mod dashboard;
 #[cfg(unix)]
 mod dashboard_browser;
+mod dashboard_forms;
+mod failover;
 mod figures;
 mod files;
 mod histories;
+mod isolation;
 mod limits;
 mod limits_lost;
 mod records;
+mod redis_restarts;
 mod servers;
 mod spend_routes;
 mod usage;

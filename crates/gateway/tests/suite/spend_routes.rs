@@ -101,10 +101,9 @@ async fn upstream(seed: u64, lies: bool) -> (Upstream, Arc<Mutex<Generated>>) {
     let (random, shared) = (Mutex::new(StdRng::seed_from_u64(seed)), Arc::clone(&generated));
     let answering = move |received: &Received| {
         let body = serde_json::from_slice::<Value>(&received.body).unwrap_or_default();
-        let most = ["max_tokens", "max_output_tokens"].map(|name| body[name].as_u64());
         let has_output =
             !["/embeddings", "/moderations"].iter().any(|end| received.path.ends_with(end));
-        let most = most.into_iter().flatten().max().filter(|_| has_output).unwrap_or(0);
+        let most = if has_output { most_output(&received.path, &body) } else { 0 };
         let mut random = random.lock().unwrap_or_else(PoisonError::into_inner);
         let output = match lies && random.random_ratio(1, 3) {
             true => random.random_range(0..=MOST_REPORTED),
@@ -135,17 +134,48 @@ async fn upstream(seed: u64, lies: bool) -> (Upstream, Arc<Mutex<Generated>>) {
     (Upstream::answering(answering).await, generated)
 }
 
+/// The most output of a model whose server follows only the limits of its wire, and answers each prompt.
+fn most_output(path: &str, body: &Value) -> u64 {
+    let followed: &[&str] = match path {
+        "/v1/chat/completions" => &["max_completion_tokens", "max_tokens"],
+        "/v1/completions" | "/v1/messages" => &["max_tokens"],
+        path if path.starts_with("/v1/responses") => &["max_output_tokens"],
+        _ => &LIMITS,
+    };
+    let one = followed.iter().filter_map(|name| body[*name].as_u64()).max();
+    let prompts = match (path, body["prompt"].as_array()) {
+        ("/v1/completions", Some(prompts)) => prompts.len() as u64,
+        _ => 1,
+    };
+    one.unwrap_or(MOST_OUTPUT) * prompts
+}
+
+/// The members that limit the output on some wire.
+const LIMITS: [&str; 3] = ["max_tokens", "max_completion_tokens", "max_output_tokens"];
+/// The model's own maximum of output tokens.
+const MOST_OUTPUT: u64 = 400;
+
+/// Names some of the limits, of which a server may know none.
 fn body(random: &mut StdRng) -> Value {
-    let most = random.random_range(1..400);
-    json!({
-        "model": "big", "messages": [{ "role": "user", "content": "x" }], "input": "x", "prompt": "x",
-        "query": "x", "voice": "v", "max_tokens": most, "max_output_tokens": most,
-    })
+    let prompt = match random.random_ratio(1, 4) {
+        true => json!(["x", "y"]),
+        false => json!("x"),
+    };
+    let mut body = json!({
+        "model": "big", "messages": [{ "role": "user", "content": "x" }], "input": "x", "prompt": prompt,
+        "query": "x", "voice": "v",
+    });
+    for name in LIMITS {
+        if random.random_ratio(1, 2) {
+            body[name] = json!(random.random_range(1..MOST_OUTPUT));
+        }
+    }
+    body
 }
 
 async fn start(upstream: &Upstream, named: &str) -> (TestGateway, Tenant) {
     let text = format!(
-        "[models.big]\nprice = {{ input = 1.0, output = 10.0 }}\nmax_output_tokens = 400\n\
+        "[models.big]\nprice = {{ input = 1.0, output = 10.0 }}\nmax_output_tokens = {MOST_OUTPUT}\n\
          max_reported_tokens = {MOST_REPORTED}\n[server]\npass_through = [{named}]\n"
     );
     let gateway = TestGateway::start(&config(upstream, &text)).await;

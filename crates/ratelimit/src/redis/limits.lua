@@ -226,6 +226,8 @@ local function reserved(m)
   return math.min(sum, m.u)
 end
 
+local function begin_month(m, month) m.u, m.window, m.leases, m.holders = 0, month, {}, {} end
+
 -- Loads a meter as of now. `limit` is -1 for spend without a limit; for spend, `window` is the month.
 local function meter(key, kind, name, limit, window, now)
   local m = load(key, name)
@@ -237,7 +239,9 @@ local function meter(key, kind, name, limit, window, now)
     lapse(m, now)
     advance(m, now)
   elseif kind == SPEND then
-    if window > m.window then m.u, m.window, m.leases, m.holders = 0, window, {}, {} end
+    -- A clock was set if the month is neither that of the meter nor next to it.
+    m.astray = math.abs(window - m.window) > 1
+    if window > m.window and not m.astray then begin_month(m, window) end
     lapse(m, now)
     expire(m, now)
   end
@@ -389,8 +393,10 @@ end
 
 -- Spend, and long rates until nothing from before this run counts on them, must be seeded before they decide.
 -- `run` is the moment of the last seed; earlier versions have the beginning of the run there. What was open
--- when the run began is in the ledger only later, which is why seeds are repeated.
+-- when the run began is in the ledger only later, which is why seeds are repeated. Spend also when the month of a
+-- request does not follow its own: a seed moves it to that month.
 local function is_unseeded(m, now)
+  if m.astray then return true end
   if born == 0 then return false end
   if is_long(m.kind, m.window) then
     if now - born >= m.window then return false end
@@ -554,6 +560,7 @@ local function seed(keys, args)
   begin(args[1] == '1', now)
   local kind, window, least = tonumber(args[2]), tonumber(args[5]), tonumber(args[6])
   local m = meter(kind == RATE and keys[1] or keys[2], kind, args[3], tonumber(args[4]), window, now)
+  if m.astray then begin_month(m, window) end
   if kind == SPEND and m.window == window then
     m.u = math.max(m.u, least)
   elseif is_long(kind, window) and m.u < least then

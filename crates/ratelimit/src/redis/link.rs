@@ -24,9 +24,9 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(25), Duration::from
 /// Interval of inspections of a connected store.
 const INSPECTION: Duration = Duration::from_secs(10);
 /// The library's name; each version of its code or its data has its own.
-const LIBRARY: &str = "limits_3";
+const LIBRARY: &str = "limits_4";
 /// The libraries of earlier versions, newest first, which count in the same data.
-const EARLIER: [&str; 2] = ["limits_2", "limits_1"];
+const EARLIER: [&str; 3] = ["limits_3", "limits_2", "limits_1"];
 const TEXT: &str = include_str!("limits.lua");
 
 /// The connection to the store.

@@ -166,7 +166,8 @@ impl LocalMeter {
     pub(super) fn terms(&mut self, bound: Bound, amount: u64, fresh: u64, ask: Ask) -> Terms {
         self.end_lease(ask.now);
         self.pace.note(amount, ask.now);
-        if month(bound) > month(self.bound) {
+        // Only a late request of the previous month leaves the meter's month as it is.
+        if month(bound) > month(self.bound) || month(bound) + 1 < month(self.bound) {
             self.open = 0;
         }
         self.bound = bound;

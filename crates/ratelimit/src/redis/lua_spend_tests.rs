@@ -70,7 +70,9 @@ impl Twins<'_> {
         Ok(match operation {
             Money::NextMonth => {
                 self.month += 1;
-                None
+                self.meter.follow(self.bound(), self.now);
+                // A store that no one asks for two months must be seeded.
+                Some(self.report(0, Change::none(self.bound())))
             }
             Money::Reserve(node, amount) => Some(self.reserve(node, amount)?),
             Money::Settle(..) | Money::Shrink(..) if self.open.is_empty() => None,

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::*;
-use crate::{Bound, DAY, Draw, ErrorKind, Limit, MINUTE, Memory};
+use crate::{Bound, DAY, Draw, ErrorKind, Limit, MINUTE, Memory, SteadyTime};
 
 fn draws(amount: u64) -> [Draw<'static>; 3] {
     let limit = |amount, window| Limit { amount, window };
@@ -27,7 +27,7 @@ fn used(memory: &Memory, now: u64) -> Vec<u64> {
 fn the_use_survives_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("limits.state");
-    let memory = Memory::open(&path, 0).unwrap();
+    let memory = Memory::open(&path, SteadyTime::default()).unwrap();
     memory.reserve("org", 1, &draws(60), 0).unwrap();
     memory.reserve("org", 2, &draws(40), 0).unwrap();
     memory.settle("org", 2, &[Some(10); 3], 0);
@@ -35,7 +35,7 @@ fn the_use_survives_a_restart() {
     memory.reserve("org", 3, &[held], 0).unwrap();
     assert_eq!(used(&memory, 0), [70, 70, 70]);
     drop(memory);
-    let memory = Memory::open(&path, 6_000_000).unwrap();
+    let memory = Memory::open(&path, SteadyTime::from_micros(6_000_000)).unwrap();
     assert_eq!(used(&memory, 0), [70, 70, 70]);
     assert_eq!(used(&memory, 6_000_000), [60, 70, 70]);
     assert_eq!(memory.look("org", &[held], 0)[0].used, 0, "its owner holds it again");
@@ -44,7 +44,7 @@ fn the_use_survives_a_restart() {
     // on.
     memory.reserve("org", 4, &draws(40), 1000 * DAY).unwrap();
     drop(memory);
-    let memory = Memory::open(&path, DAY).unwrap();
+    let memory = Memory::open(&path, SteadyTime::from_micros(DAY)).unwrap();
     assert_eq!(used(&memory, DAY), [40, 40, 110]);
     assert_eq!(used(&memory, DAY + MINUTE), [0, 40, 110]);
     memory.sync().unwrap();
@@ -54,27 +54,36 @@ fn the_use_survives_a_restart() {
 fn a_file_has_one_process() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("limits.state");
-    let first = Memory::open(&path, 0).unwrap();
-    assert_eq!(Memory::open(&path, 0).unwrap_err().kind(), ErrorKind::StateFileInUse);
+    let first = Memory::open(&path, SteadyTime::default()).unwrap();
+    assert_eq!(
+        Memory::open(&path, SteadyTime::default()).unwrap_err().kind(),
+        ErrorKind::StateFileInUse
+    );
     drop(first);
-    Memory::open(&path, 0).unwrap();
+    Memory::open(&path, SteadyTime::default()).unwrap();
     let missing = folder.path().join("none/limits.state");
-    assert_eq!(Memory::open(&missing, 0).unwrap_err().kind(), ErrorKind::StateFile);
-    assert_eq!(Memory::open(folder.path(), 0).unwrap_err().kind(), ErrorKind::StateFile);
+    assert_eq!(
+        Memory::open(&missing, SteadyTime::default()).unwrap_err().kind(),
+        ErrorKind::StateFile
+    );
+    assert_eq!(
+        Memory::open(folder.path(), SteadyTime::default()).unwrap_err().kind(),
+        ErrorKind::StateFile
+    );
 }
 
 #[test]
 fn a_damaged_file_is_refused_and_not_changed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("limits.state");
-    let memory = Memory::open(&path, 0).unwrap();
+    let memory = Memory::open(&path, SteadyTime::default()).unwrap();
     memory.reserve("org", 1, &draws(60), 0).unwrap();
     drop(memory);
     let good = std::fs::read(&path).unwrap();
     assert_eq!(check_state(&good).unwrap(), 3);
     let check = |bytes: &[u8], expected: &str| {
         std::fs::write(&path, bytes).unwrap();
-        let error = Memory::open(&path, 0).unwrap_err().to_string();
+        let error = Memory::open(&path, SteadyTime::default()).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
         assert_eq!(std::fs::read(&path).unwrap(), bytes);
     };

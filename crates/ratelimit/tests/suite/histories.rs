@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Barrier, Mutex};
 
 use proptest::prelude::*;
-use ratelimit::{Bound, Decision, Draw, Limit, MINUTE, Memory};
+use ratelimit::{Bound, Decision, Draw, Limit, MINUTE, Memory, SteadyTime};
 
 const SECOND: u64 = 1_000_000;
 const RPM: Limit = Limit { amount: 4, window: MINUTE };
@@ -241,7 +241,7 @@ fn counted(amount: u64) -> Vec<Draw<'static>> {
 #[ignore = "the child of `killed_at_any_instant`"]
 fn child() {
     let Some(path) = std::env::var_os(CHILD) else { return };
-    let memory = Memory::open(path.as_ref(), 0).unwrap();
+    let memory = Memory::open(path.as_ref(), SteadyTime::default()).unwrap();
     let mut out = std::io::stdout().lock();
     for request in 0.. {
         memory.reserve("org", request, &counted(1), 0).unwrap();
@@ -271,7 +271,7 @@ fn a_kill_at_any_instant_loses_no_use() {
         let rest = lines.map_while(Result::ok).filter(|line| line == "took").count();
         child.wait().unwrap();
         taken += (seen + rest) as u64;
-        let memory = Memory::open(&path, 0).unwrap();
+        let memory = Memory::open(&path, SteadyTime::default()).unwrap();
         for state in memory.look("org", &counted(0), 0) {
             let most = taken + round as u64 + 1;
             assert!((taken..=most).contains(&state.used), "{} of {taken}", state.used);

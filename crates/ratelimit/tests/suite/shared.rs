@@ -96,7 +96,7 @@ async fn a_refusal_counts_only_where_a_limit_of_the_same_owner_refused() {
 
 #[tokio::test]
 async fn a_new_version_of_the_library_goes_on_with_the_data_of_the_earlier_one() {
-    for earlier in ["limits_1", "limits_2"] {
+    for earlier in ["limits_1", "limits_2", "limits_3"] {
         let store = Store::start();
         // As an earlier version left it: loaded into a new store, in this run.
         let mut connection = redis::Client::open(store.url()).unwrap().get_connection().unwrap();

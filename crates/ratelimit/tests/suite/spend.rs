@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
-use ratelimit::{Decision, MINUTE, Redis, Remedy};
+use ratelimit::{Bound, Decision, ErrorKind, MINUTE, Redis, Remedy};
 
 use crate::shared::{admitted, node, rate, spend, until};
 use crate::store::Store;
@@ -49,6 +49,32 @@ async fn a_node_tells_money_that_another_has_reserved_from_money_that_is_gone() 
     assert!(one.settle("org", 4, &[None]));
     comes_to(&other, 101, Some(Remedy::NothingSoon)).await;
     assert!(admitted(&reserve(&other, 6, 100).await));
+}
+
+/// The clock of one node is set, by a year: the other nodes' month is seeded again, and nobody is stuck in the wrong one.
+#[tokio::test]
+async fn a_month_that_does_not_follow_is_seeded_again_by_each_node() {
+    let store = Store::start();
+    let (one, other) = (node(&store, 1).await, node(&store, 2).await);
+    let ask = async |redis: &Redis, request, amount, month| {
+        redis.reserve("org", request, &[spend(amount, 1000, month)]).await
+    };
+    let seed = async |redis: &Redis, month, spent| {
+        let bound = Bound::Spend { most: Some(1000), month };
+        redis.seed("org", "usd", bound, spent).await.unwrap();
+    };
+    assert!(admitted(&ask(&one, 1, 900, 100).await.unwrap()));
+    for (request, (month, spent)) in (2..).zip([(112, 50), (100, 900), (88, 0), (100, 900)]) {
+        let node = if month == 100 { &other } else { &one };
+        let error = ask(node, 10 * request, 1, month).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unseeded, "{month}");
+        seed(node, month, spent).await;
+        assert!(!admitted(&ask(node, 10 * request + 1, 1001 - spent, month).await.unwrap()));
+        assert!(admitted(&ask(node, 10 * request + 2, 1, month).await.unwrap()), "{month}");
+    }
+    // The month after it begins without a seed, and a late request of the one before counts in it.
+    assert!(admitted(&ask(&other, 100, 1000, 101).await.unwrap()));
+    assert!(!admitted(&ask(&other, 101, 1, 100).await.unwrap()));
 }
 
 #[tokio::test]

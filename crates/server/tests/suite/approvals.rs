@@ -288,6 +288,61 @@ async fn an_acceptance_of_a_patch_for_the_session_holds_for_its_files() {
 }
 
 #[tokio::test]
+async fn a_patch_in_the_folder_can_make_the_folder_writable_for_the_session() {
+    let add = |path: &str| patches(&format!("*** Add File: {path}\n+x"));
+    let responses = json!([
+        add("a.txt"),
+        add("deep/b.txt"),
+        runs("echo made > c.txt"),
+        add("../elsewhere.txt"),
+        add(".git/hook"),
+        says("Done.")
+    ]);
+    let env = TestEnvironment::with_responses(responses).await;
+    let server = env.start();
+    let mut peer = server.connect().await;
+    let params = json!({ "approvalPolicy": "onRequest", "sandbox": "readOnly" });
+    let thread = peer.start_thread(params).await;
+    let turn = peer.start_turn(&thread, "Go.").await;
+    let asked = peer.asked(PATCH).await;
+    assert_eq!(asked.params["grantRoot"], env.workspace().display().to_string());
+    let file = env.workspace().join("a.txt");
+    let reason = format!("{} is not in a writable folder (sandbox: read-only)", file.display());
+    assert_eq!(asked.params["reason"], reason);
+    peer.decide(&asked, "acceptForSession").await;
+    // The next question is about a file elsewhere, then about a protected one: no folder is offered.
+    for _ in 0..2 {
+        let asked = peer.asked(PATCH).await;
+        assert_eq!(asked.params["grantRoot"], Value::Null, "{}", asked.params);
+        peer.decide(&asked, "decline").await;
+    }
+    peer.turn_end(&turn).await;
+    for made in ["a.txt", "deep/b.txt", "c.txt"] {
+        assert!(env.workspace().join(made).exists(), "{made}: {:?}", tool_outputs(&env));
+    }
+}
+
+#[tokio::test]
+async fn no_folder_is_offered_where_it_would_not_help_or_is_not_allowed() {
+    let add = || patches("*** Add File: a.txt\n+x");
+    for (policy, requirements) in
+        [("unlessTrusted", ""), ("onRequest", "allowed_sandbox_modes = [\"read-only\"]\n")]
+    {
+        let env = TestEnvironment::with_responses(json!([add(), says("Done.")])).await;
+        std::fs::write(env.system_dir().join("requirements.toml"), requirements).unwrap();
+        let server = env.start();
+        let mut peer = server.connect().await;
+        let params = json!({ "approvalPolicy": policy, "sandbox": "readOnly" });
+        let thread = peer.start_thread(params).await;
+        let turn = peer.start_turn(&thread, "Go.").await;
+        let asked = peer.asked(PATCH).await;
+        assert_eq!(asked.params["grantRoot"], Value::Null, "{policy}");
+        peer.decide(&asked, "decline").await;
+        peer.turn_end(&turn).await;
+    }
+}
+
+#[tokio::test]
 async fn an_amendment_holds_for_later_servers() {
     let responses = json!([
         runs("/usr/bin/touch one"),

@@ -62,7 +62,7 @@ async fn filesystem() {
     assert!(!env.workspace().join("secret/new").exists(), "{outputs:?}");
     let docs = std::fs::read_to_string(env.workspace().join("docs/file")).unwrap();
     assert_eq!(docs, "content", "{outputs:?}");
-    assert!(outputs[3].contains("outside the folders"), "{outputs:?}");
+    assert!(outputs[3].contains("is not in a readable folder"), "{outputs:?}");
 }
 
 // Effect of `permissions.<name>.network.enabled`.

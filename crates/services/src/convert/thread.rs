@@ -108,13 +108,13 @@ pub enum Approval {
 pub fn approval(thread: &Id, turn: &Id, item: &Id, ask: Ask, at: Millis) -> Approval {
     let (thread_id, turn_id, item_id) = (thread.to_string(), turn.to_string(), item.to_string());
     match ask {
-        Ask::Patch { reason } => Approval::Patch(FileChangeRequestApprovalParams {
+        Ask::Patch { reason, grant_root } => Approval::Patch(FileChangeRequestApprovalParams {
             thread_id,
             turn_id,
             item_id,
             started_at_ms: at,
             reason: reason.map(|reason| visible::text(&reason).into_owned()),
-            grant_root: None,
+            grant_root: grant_root.map(|folder| visible::path(&folder)),
         }),
         Ask::ServerTool { reason, target, arguments, can_remember } => {
             let asked = server_tool::Asked {

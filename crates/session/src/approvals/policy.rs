@@ -388,7 +388,12 @@ mod tests {
 
     fn plan(targets: &[PatchTarget], outside: Option<&str>) -> PatchPlan {
         let outside = outside.map(str::to_owned);
-        PatchPlan { changes: Vec::new(), targets: targets.to_vec(), outside }
+        PatchPlan {
+            changes: Vec::new(),
+            targets: targets.to_vec(),
+            outside,
+            grantable_folder: None,
+        }
     }
 
     #[test]

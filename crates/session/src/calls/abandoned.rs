@@ -45,6 +45,10 @@ impl Call {
                     Item::DynamicCall(item).closed(ItemStatus::Failed, Some(why)),
                 );
             }
+            State::CheckingFolder(change, _) => {
+                cx.push(Effect::Discard { call: self.number });
+                cx.item_completed(turn, abandoned(change.item(), status, why));
+            }
             State::AtUser { request, since, item, .. } => {
                 self.state = State::Done(CallOutput::Text(format!("not answered: {why}")));
                 close_at_client(request, since, item, turn, why, cx);

@@ -1,5 +1,7 @@
 //! The questions to the user, or to a reviewer in the user's place, about a call.
 
+use std::path::PathBuf;
+
 use crate::Id;
 use crate::port::agent_request::AgentJob;
 use crate::port::item::{Change, CommandItem, DynamicCall, Item, ItemStatus};
@@ -89,11 +91,14 @@ pub(crate) struct FileChange {
     pub(crate) id: Id,
     pub(crate) changes: Vec<Change>,
     pub(crate) targets: Vec<PatchTarget>,
+    /// The working folder, if the user can make that writable for the session in the same answer.
+    pub(crate) grantable_folder: Option<PathBuf>,
 }
 
 impl FileChange {
     pub(crate) fn new(id: Id, plan: PatchPlan) -> Self {
-        Self { id, changes: plan.changes, targets: plan.targets }
+        let PatchPlan { changes, targets, grantable_folder, outside: _ } = plan;
+        Self { id, changes, targets, grantable_folder }
     }
 
     /// The item that shows it.

@@ -52,6 +52,8 @@ pub enum Ask {
     Patch {
         /// Why it is asked.
         reason: Option<String>,
+        /// The folder that [`Decision::AcceptForSession`] makes writable for the session.
+        grant_root: Option<PathBuf>,
     },
     /// May this tool of an MCP server be called?
     ServerTool {
@@ -71,7 +73,7 @@ impl Ask {
     pub(crate) fn reason(&self) -> Option<&str> {
         match self {
             Self::Command { reason, .. }
-            | Self::Patch { reason }
+            | Self::Patch { reason, .. }
             | Self::ServerTool { reason, .. }
             | Self::Permissions { reason, .. } => reason.as_deref(),
             Self::Network { reason, .. } => Some(reason),

@@ -132,6 +132,9 @@ pub struct PatchPlan {
     pub targets: Vec<PatchTarget>,
     /// The reason why the sandbox policy does not let all of them be written; `None` if it does.
     pub outside: Option<String>,
+    /// Real path of the working folder, if making that writable would let all of them be written and
+    /// the user can grant it.
+    pub grantable_folder: Option<PathBuf>,
 }
 
 /// A path that a patch writes or removes. The patch is applied there or not at all.
@@ -170,6 +173,7 @@ impl JobOutput {
             changes: vec![Change { path, kind, diff: String::new() }],
             targets: vec![self.target.clone()],
             outside: self.outside.clone(),
+            grantable_folder: None,
         }
     }
 }

@@ -57,7 +57,7 @@ impl Turn {
                     None => WRITES_RESULTS.to_owned(),
                 };
                 let about = AskedAbout::JobOutput(JobOutputRequest { change, job, output });
-                let ask = Ask::Patch { reason: Some(reason) };
+                let ask = Ask::Patch { reason: Some(reason), grant_root: None };
                 self.ask(number, unsandboxed, about, ask, thread);
             }
         }

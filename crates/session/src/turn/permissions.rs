@@ -3,11 +3,12 @@
 use serde_json::json;
 
 use super::Turn;
-use crate::calls::{AskedAbout, PermissionRequest};
+use crate::calls::{AskedAbout, FileChange, PermissionRequest};
 use crate::history::CallOutput;
 use crate::port::approval::{Ask, Decision};
 use crate::port::auto_review::ShownPermissions;
 use crate::port::effect::Effect;
+use crate::port::event::Event;
 use crate::port::item::{DynamicCall, Item, ItemStatus, ToolAnswer, ToolContent};
 use crate::port::permission::{Grant, GrantScope, Permissions};
 use crate::port::tool_error::ToolError;
@@ -48,6 +49,40 @@ impl Turn {
         thread.cx.push(Effect::CheckGrant { call: number, grant });
     }
 
+    /// The user made the working folder writable together with a patch: the driver checks the folder
+    /// before the patch is applied.
+    pub(super) fn check_folder(&mut self, number: u64, change: FileChange, thread: &mut Thread) {
+        let write = change.grantable_folder.iter().cloned().collect();
+        let permissions = Permissions { write, ..Permissions::default() };
+        let grant = Grant { permissions, scope: GrantScope::Session };
+        let terms = Terms::new(thread.configuration.chosen());
+        self.calls.check_folder(number, change, terms);
+        thread.cx.push(Effect::CheckGrant { call: number, grant });
+    }
+
+    /// The folder of an approved patch was checked. The patch is applied even where the folder can no
+    /// longer be granted.
+    fn folder_checked(
+        &mut self,
+        number: u64,
+        outcome: Result<Grant, ToolError>,
+        (change, terms): (FileChange, Terms),
+        thread: &mut Thread,
+    ) {
+        let is_same = terms == Terms::new(thread.configuration.chosen());
+        match outcome.and_then(|grant| is_same.then_some(grant).ok_or(ToolError::new(CHANGED))) {
+            Ok(grant) => thread.configuration.grant(grant),
+            Err(error) => {
+                let why = error.into_message();
+                let message =
+                    format!("the folder stays read-only, changes in it are asked about: {why}");
+                thread.cx.emit(Event::Warning { message });
+            }
+        }
+        self.apply(number, change, thread);
+        self.go_on(thread);
+    }
+
     /// The driver checked a grant.
     pub(crate) fn granted(
         &mut self,
@@ -55,6 +90,9 @@ impl Turn {
         outcome: Result<Grant, ToolError>,
         thread: &mut Thread,
     ) {
+        if let Some(checked) = self.calls.take_checked_folder(number) {
+            return self.folder_checked(number, outcome, checked, thread);
+        }
         let Some((item, terms)) = self.calls.take_checked_grant(number) else { return };
         let is_same = terms == Terms::new(thread.configuration.chosen());
         let outcome = outcome.and_then(|grant| match is_same {

@@ -11,6 +11,7 @@ use crate::port::effect::{Effect, Record};
 use crate::port::event::{Event, TurnStatus};
 use crate::port::item::{CommandItem, DynamicCall, Item, ItemStatus, ToolAnswer};
 use crate::port::permission::{Grant, GrantScope};
+use crate::port::settings::ApprovalPolicy;
 use crate::port::tool::{Attempted, ExecSpec, PatchPlan, Prepared};
 use crate::port::tool_error::ToolError;
 use crate::processes::{AgentCommand, output};
@@ -111,7 +112,9 @@ impl Turn {
         let id = previewed.unwrap_or_else(|| thread.cx.item_id());
         let item = match attempted {
             Attempted::Command { display, cwd } => Item::Command(command_item(id, display, cwd)),
-            Attempted::Patch { changes } => FileChange { id, changes, targets: Vec::new() }.item(),
+            Attempted::Patch { changes } => {
+                FileChange { id, changes, targets: Vec::new(), grantable_folder: None }.item()
+            }
         };
         thread.cx.failed_item(&self.view.id, item, &message);
         self.calls.answer_unrun(number, message);
@@ -181,7 +184,11 @@ impl Turn {
         let verdict = self.weigh(number, verdict, thread);
         let previewed = self.calls.take_previewed(number);
         let item = previewed.clone().unwrap_or_else(|| thread.cx.item_id());
-        let change = FileChange::new(item.clone(), plan);
+        let mut change = FileChange::new(item.clone(), plan);
+        if thread.configuration.settings().approval == ApprovalPolicy::UnlessTrusted {
+            // Changes in writable folders are asked about, too.
+            change.grantable_folder = None;
+        }
         if previewed.is_some() {
             // Clients that show the growing patch now have what is going to be applied.
             let (turn, changes) = (self.view.id.clone(), change.changes.clone());
@@ -199,8 +206,8 @@ impl Turn {
                 self.close_call(number, change.item(), ItemStatus::Failed, message, thread);
             }
             Verdict::Ask { reason, unsandboxed } => {
-                let about = AskedAbout::Patch(change);
-                self.ask(number, unsandboxed, about, Ask::Patch { reason }, thread);
+                let ask = Ask::Patch { reason, grant_root: change.grantable_folder.clone() };
+                self.ask(number, unsandboxed, AskedAbout::Patch(change), ask, thread);
             }
         }
     }
@@ -272,6 +279,7 @@ impl Turn {
         {
             return self.check_grant(number, request.item.clone(), grant, terms, thread);
         }
+        let is_for_session = decision == Decision::AcceptForSession;
         match decision {
             Decision::Accept => {}
             Decision::AcceptForSession => grant(&about, unsandboxed, thread),
@@ -291,7 +299,12 @@ impl Turn {
             }
         }
         self.show_waiting(thread);
-        self.carry_out_approved(number, about, unsandboxed, thread);
+        match about {
+            AskedAbout::Patch(change) if is_for_session && change.grantable_folder.is_some() => {
+                self.check_folder(number, change, thread);
+            }
+            about => self.carry_out_approved(number, about, unsandboxed, thread),
+        }
         self.go_on(thread);
     }
 
@@ -382,7 +395,7 @@ impl Turn {
         }
     }
 
-    fn apply(&mut self, number: u64, change: FileChange, thread: &mut Thread) {
+    pub(super) fn apply(&mut self, number: u64, change: FileChange, thread: &mut Thread) {
         // While the user was asked, the mode may have changed.
         if thread.configuration.is_planning() {
             thread.cx.push(Effect::Discard { call: number });

@@ -359,7 +359,8 @@ fn prepared() -> impl Strategy<Value = Prepared> {
         Just(Prepared::Patch(PatchPlan {
             changes: Vec::new(),
             targets: Vec::new(),
-            outside: None
+            outside: None,
+            grantable_folder: None,
         })),
     ]
 }

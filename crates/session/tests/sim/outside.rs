@@ -162,7 +162,8 @@ fn plan(text: &str) -> Prepared {
     let target = |path: &str, real: &str| PatchTarget { path: path.into(), real: real.into() };
     let moved = value(text, "to").map(|path| target(path, path));
     let targets = std::iter::once(target(named, real)).chain(moved).collect();
-    Prepared::Patch(PatchPlan { changes, targets, outside })
+    let grantable_folder = value(text, "folder").map(Into::into);
+    Prepared::Patch(PatchPlan { changes, targets, outside, grantable_folder })
 }
 
 /// What applying the patch of `request` reports.

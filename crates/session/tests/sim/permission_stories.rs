@@ -251,3 +251,37 @@ fn a_narrower_bound_ends_what_was_granted_beyond_the_sandbox() {
         assert_eq!(!sim.machine.granted().is_empty(), remains);
     }
 }
+
+#[test]
+fn an_answer_for_the_session_makes_the_offered_folder_writable_after_its_check() {
+    let patches = [vec![patch("a", "outside folder:/work")], vec![exec("b", "print:b")]];
+    for (decision, granted) in [
+        (Decision::AcceptForSession, folders(&["/work"])),
+        (Decision::Accept, folders(&[])),
+        (Decision::Decline, folders(&[])),
+    ] {
+        let responses: Vec<&[Output]> = patches.iter().map(Vec::as_slice).collect();
+        let sim = run(&Script::new(&responses).deciding(std::slice::from_ref(&decision)));
+        assert_eq!(sim.machine.granted().write, granted, "{decision:?}");
+        let offered = sim.effects.iter().find_map(|effect| match effect {
+            Effect::Ask { ask: Ask::Patch { grant_root, .. }, .. } => Some(grant_root.clone()),
+            _ => None,
+        });
+        assert_eq!(offered, Some(Some("/work".into())));
+        assert_eq!(reaches(&sim), [(granted, false)]);
+    }
+}
+
+#[test]
+fn a_folder_that_leads_elsewhere_is_not_granted_and_the_approved_patch_is_applied() {
+    let response = [patch("a", "outside folder:/moved")];
+    let script = Script::new(&[&response]).deciding(&[Decision::AcceptForSession]);
+    let sim = run(&script);
+    assert!(sim.machine.granted().is_empty());
+    assert!(sim.effects.iter().any(|effect| matches!(effect, Effect::Apply { .. })));
+    let warned = |effect: &Effect| match effect {
+        Effect::Emit(event) => matches!(event, session::Event::Warning { .. }),
+        _ => false,
+    };
+    assert!(sim.effects.iter().any(warned));
+}

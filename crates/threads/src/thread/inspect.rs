@@ -400,9 +400,33 @@ impl Inspection {
         };
         let targets = writes.iter().zip(&destinations).map(target).collect();
         let is_outside = outside.is_some();
+        let grantable_folder = is_outside.then(|| self.grantable_folder(&changes)).flatten();
         let shown = changes.iter().flat_map(patches::shown).collect();
-        let plan = PatchPlan { changes: shown, targets, outside };
+        let plan = PatchPlan { changes: shown, targets, outside, grantable_folder };
         Ok((plan, PlannedPatch { changes, destinations, is_outside }))
+    }
+
+    /// The working folder, if the user can grant it and all the changes are in it, none of them at a
+    /// protected path.
+    fn grantable_folder(&self, changes: &[patch::Change]) -> Option<PathBuf> {
+        let cwd = &self.settings.cwd;
+        let named = cwd.to_str()?.to_owned();
+        // What cannot be granted is not offered.
+        let permissions = self.permissions().missing(&[], &[named], false).ok()?;
+        let folder = permissions.write.first()?.clone();
+        let widened = self.settings.sandbox.widened(cwd, &permissions).rooted(cwd);
+        let tmpdir = command_tmpdir(&self.services.options, &self.config);
+        let home = std::slice::from_ref(&self.services.options.home);
+        let policy = sandbox::Resolved::new(&widened, tmpdir.as_deref())
+            .guarding(&self.config.trusted_folders)
+            .keeping(home)
+            .granting(std::slice::from_ref(&folder))
+            .settle();
+        let is_allowed = |path: &Path| {
+            let real = policy.check_write(path);
+            real.is_ok_and(|real| real.starts_with(&folder))
+        };
+        changes.iter().flat_map(patches::touched).all(is_allowed).then_some(folder)
     }
 
     /// Writes a patch to the files that its paths led to when it was planned. One that was planned

@@ -96,8 +96,10 @@ pub(super) fn log_out(app: &mut App, _: &str) {
                  settings stay. A key of the environment stays in use.",
             ),
         ];
-        let offers =
-            vec![Offer::new("yes", 'y', "Log out"), Offer::new("no", 'n', "Stay logged in (Esc)")];
+        let offers = vec![
+            Offer::new("yes", 'y', "Log out"),
+            Offer::new("no", 'n', "Stay logged in").on_escape(),
+        ];
         app.open_dialog(Ask::offer("Log out?", facts, offers), |app, reply| {
             if reply == "yes" {
                 log_out_now(app);

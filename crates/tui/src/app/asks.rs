@@ -19,7 +19,25 @@ pub(super) struct Asks<A> {
 #[derive(Debug)]
 struct Question {
     id: RequestId,
+    subject: Subject,
     ask: Ask,
+}
+
+/// The subject of a question.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Subject {
+    pub(super) thread: Option<String>,
+    pub(super) turn: Option<String>,
+    pub(super) item: Option<String>,
+}
+
+/// The answer to a question.
+pub(super) struct Answered {
+    pub(super) id: RequestId,
+    pub(super) subject: Subject,
+    pub(super) answer: Answer,
+    /// Text that was typed meanwhile and belongs to the message.
+    pub(super) words: String,
 }
 
 impl<A> Default for Asks<A> {
@@ -48,16 +66,36 @@ impl<A> Asks<A> {
         self.questions.iter().any(|question| question.id == *id)
     }
 
-    pub(super) fn push_question(&mut self, id: RequestId, ask: Ask) {
-        self.questions.push_back(Question { id, ask });
+    pub(super) fn push_question(&mut self, id: RequestId, subject: Subject, ask: Ask) {
+        self.questions.push_back(Question { id, subject, ask });
+    }
+
+    /// True if a question is open about this item.
+    pub(super) fn is_about(&self, item: &str) -> bool {
+        self.questions.iter().any(|question| question.subject.item.as_deref() == Some(item))
     }
 
     /// Offers a key to the question in front, which there is; returns its answer.
-    pub(super) fn question_key(&mut self, key: Key, now: u64) -> Option<(RequestId, Answer)> {
+    pub(super) fn question_key(&mut self, key: Key, now: u64) -> Option<Answered> {
         let answer = self.questions.front_mut()?.ask.key(key, now)?;
-        let question = self.questions.pop_front()?;
+        self.answered(answer, now)
+    }
+
+    /// The answer of a letter after which nothing was typed.
+    pub(super) fn question_settled(&mut self, now: u64) -> Option<Answered> {
+        let answer = self.questions.front_mut()?.ask.settle(now)?;
+        self.answered(answer, now)
+    }
+
+    fn answered(&mut self, answer: Answer, now: u64) -> Option<Answered> {
+        let Question { id, subject, mut ask } = self.questions.pop_front()?;
         self.show_next(now);
-        Some((question.id, answer))
+        Some(Answered { id, subject, answer, words: ask.take_words() })
+    }
+
+    /// When a letter answers, in milliseconds.
+    pub(super) fn settles_at(&self) -> Option<u64> {
+        self.front()?.settles_at()
     }
 
     /// Offers pasted text to the question in front. Returns whether there is one.
@@ -67,14 +105,14 @@ impl<A> Asks<A> {
         true
     }
 
-    /// The question was answered elsewhere. Returns whether it was open.
-    pub(super) fn resolve(&mut self, id: &RequestId, now: u64) -> bool {
-        let was_open = self.is_open(id);
-        if was_open {
-            self.questions.retain(|question| question.id != *id);
+    /// The question was answered elsewhere. If it was open, returns what was typed meanwhile.
+    pub(super) fn resolve(&mut self, id: &RequestId, now: u64) -> Option<String> {
+        let at = self.questions.iter().position(|question| question.id == *id)?;
+        let words = self.questions.remove(at)?.ask.take_words();
+        if at == 0 {
             self.show_next(now);
         }
-        was_open
+        Some(words)
     }
 
     /// The server asks again what is still open.

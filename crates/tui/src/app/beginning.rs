@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use protocol::OpeningOverrides;
+use protocol::{AskForApproval, OpeningOverrides, SandboxMode};
 
 use crate::app::events::{Start, StartThread};
 
@@ -53,6 +53,29 @@ impl Beginning {
     /// The settings of the first thread, if it is still to be opened.
     pub(super) fn start_overrides(&self) -> Option<OpeningOverrides> {
         self.start.as_ref().map(|start| start.overrides.clone())
+    }
+
+    /// True if the first thread is a new one, and the command line does not say what it may do.
+    pub(super) fn takes_defaults(&self) -> bool {
+        let decides = |given: &OpeningOverrides| {
+            given.sandbox.is_some()
+                || given.approval_policy.is_some()
+                || given.permissions.is_some()
+        };
+        !self.has_begun
+            && self
+                .start
+                .as_ref()
+                .is_some_and(|start| start.thread == StartThread::New && !decides(&start.overrides))
+    }
+
+    /// Decides what the first thread may do.
+    pub(super) fn restrict(&mut self, approval: AskForApproval, sandbox: SandboxMode) {
+        for given in
+            self.start.iter_mut().map(|start| &mut start.overrides).chain([&mut self.overrides])
+        {
+            (given.approval_policy, given.sandbox) = (Some(approval.clone()), Some(sandbox));
+        }
     }
 
     /// The first thread is open, or another one takes its place.

@@ -1,9 +1,8 @@
 //! The commands after a slash.
 
 use protocol::{
-    AskForApproval, HooksListParams, OpeningOverrides, ReasoningEffort, ReviewStartParams,
-    ReviewTarget, SandboxPolicy, SkillsListParams, ThreadGoalSetParams, ThreadIdParams,
-    ThreadNameSetParams, ThreadStartParams,
+    HooksListParams, OpeningOverrides, ReasoningEffort, ReviewStartParams, ReviewTarget,
+    SkillsListParams, ThreadGoalSetParams, ThreadIdParams, ThreadNameSetParams, ThreadStartParams,
 };
 use serde_json::json;
 
@@ -11,8 +10,8 @@ use crate::app::events::Effect;
 use crate::app::filling::What;
 use crate::app::program::{App, word};
 use crate::app::{
-    account, appearance, earlier, feedback, images, lists, login, mcp, memory, messages, models,
-    notices, opening, plan, reading, status, taking, terminals, vi,
+    access, account, appearance, earlier, feedback, images, lists, login, mcp, memory, messages,
+    models, opening, plan, reading, removing, status_report, taking, terminals, vi,
 };
 use crate::composer::{Command, Draft};
 use crate::picker::{Picker, Row};
@@ -48,11 +47,12 @@ const COMMANDS: &[Entry] = &[
     entry("agents", "", "choose an agent of this thread to look at", true, choose_agent),
     entry(
         "approvals",
-        "[read-only|auto|full-access]",
-        "choose what runs without asking",
+        "[read-only|ask|edit|full-access]",
+        "choose what the agent may do, for this thread or from now on",
         true,
-        set_approvals,
+        access::choose,
     ),
+    entry("archive", "", "archive this thread and start a new one", false, removing::archive),
     entry("clear", "", "start a new thread on an empty screen", false, clear_screen),
     entry("compact", "", "summarise the conversation to free the context", false, |app, _| {
         if let Some(thread_id) = app.thread_id() {
@@ -70,6 +70,14 @@ const COMMANDS: &[Entry] = &[
         true,
         taking::copy,
     ),
+    entry(
+        "cost",
+        "",
+        "show the tokens and the cost of this thread",
+        true,
+        status_report::show_cost,
+    ),
+    entry("delete", "", "delete this thread for good, after a question", false, removing::delete),
     entry("diff", "", "show all changes of the latest turn", true, show_diff),
     entry(
         "edit",
@@ -78,6 +86,7 @@ const COMMANDS: &[Entry] = &[
         false,
         earlier::choose_message,
     ),
+    entry("exit", "", "quit", true, |app, _| app.quit()),
     entry("export", "[FILE]", "write the thread as Markdown into a file", true, taking::export),
     entry(
         "feedback",
@@ -120,7 +129,7 @@ const COMMANDS: &[Entry] = &[
     ),
     entry("model", "[NAME [EFFORT]]", "list the models, or choose one", true, set_model),
     entry("new", "", "start a new thread", false, start_new),
-    entry("permissions", "[read-only|auto|full-access]", "as /approvals", true, set_approvals),
+    entry("permissions", "[read-only|ask|edit|full-access]", "as /approvals", true, access::choose),
     entry(
         "plan",
         "[on|off|MESSAGE]",
@@ -148,7 +157,13 @@ const COMMANDS: &[Entry] = &[
         review,
     ),
     entry("skills", "", "list the skills", true, show_skills),
-    entry("status", "", "show the thread, its settings and its use", true, show_status),
+    entry(
+        "status",
+        "",
+        "show the thread, its settings and its use",
+        true,
+        status_report::show_status,
+    ),
     entry(
         "statusline",
         "",
@@ -238,39 +253,6 @@ fn show_help(app: &mut App, _: &str) {
     app.info(&text);
 }
 
-fn show_status(app: &mut App, _: &str) {
-    let session = &app.session;
-    let mut text = String::new();
-    let mut row = |name: &str, value: &str| text.push_str(&format!("{name:<12} {value}\n"));
-    row("thread", session.id.as_deref().unwrap_or("being opened"));
-    if let Some(name) = &session.name {
-        row("name", name);
-    }
-    let effort = session.effort.as_ref().map(word).unwrap_or_default();
-    row("model", format!("{} {effort}", session.model).trim_end());
-    let cwd = app.cwd();
-    row("folder", &cwd.to_string_lossy());
-    row("asks", &session.approval);
-    row("commands", &session.sandbox);
-    if let Some(usage) = &session.usage {
-        let total = &usage.total;
-        if let Some(window) = usage.model_context_window.filter(|window| *window > 0) {
-            let used = usage.last.total_tokens.clamp(0, window);
-            let left = (window - used).saturating_mul(100) / window;
-            row("context", &format!("{left}% left: {used} of {window} tokens are used"));
-        }
-        row("tokens", &format!("{} in, {} out", total.input_tokens, total.output_tokens));
-        if let Some(cost) = &usage.cost
-            && let Some(thread) = &cost.thread
-        {
-            row("cost", &format!("{thread} {}", cost.currency));
-        }
-    }
-    row("status line", &status::ITEMS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", "));
-    app.info(text.trim_end());
-    account::show_account(app, "");
-}
-
 fn choose_agent(app: &mut App, _: &str) {
     if app.session.agents.is_empty() {
         return app.info("This thread has no agents.");
@@ -337,51 +319,6 @@ fn set_model(app: &mut App, rest: &str) {
         },
     };
     models::check_model(app, model.to_owned(), effort);
-}
-
-fn set_approvals(app: &mut App, rest: &str) {
-    match rest {
-        "full-access" => notices::confirm_full_access(app, |app| use_approvals(app, "full-access")),
-        _ => use_approvals(app, rest),
-    }
-}
-
-fn use_approvals(app: &mut App, rest: &str) {
-    let (approval, sandbox, what) = match rest {
-        "read-only" => (
-            AskForApproval::OnRequest,
-            SandboxPolicy::ReadOnly { access: None, network_access: false },
-            "reads files, asks for everything else",
-        ),
-        "auto" => (
-            AskForApproval::OnRequest,
-            SandboxPolicy::WorkspaceWrite {
-                writable_roots: Vec::new(),
-                read_only_access: None,
-                network_access: false,
-                exclude_tmpdir_env_var: false,
-                exclude_slash_tmp: false,
-            },
-            "reads files, writes in the folder and runs commands in the sandbox; asks for more",
-        ),
-        "full-access" => (
-            AskForApproval::Never,
-            SandboxPolicy::DangerFullAccess {},
-            "runs every command with your rights, without sandbox and without asking",
-        ),
-        _ => {
-            return app.info(
-                "/approvals read-only: reads files, asks for everything else\n\
-                 /approvals auto: writes in the folder and runs commands in the sandbox; asks for more\n\
-                 /approvals full-access: runs every command with your rights, without asking",
-            );
-        }
-    };
-    app.session.approval = word(&approval);
-    rest.clone_into(&mut app.session.sandbox);
-    app.outbox.overrides_mut().approval_policy = Some(approval);
-    app.outbox.overrides_mut().sandbox_policy = Some(sandbox);
-    app.info(&format!("From the next turn on, the agent {what}."));
 }
 
 fn set_goal(app: &mut App, rest: &str) {

@@ -97,7 +97,7 @@ pub(super) fn message_chosen(app: &mut App, row: &Row, messages: Vec<Message>) {
         Offer::new(COPY, 'c', "Go on in a copy of the thread up to there")
             .with_effect("this thread and files stay"),
     );
-    ways.push(Offer::new(STAY, 'n', "Do nothing (Esc)"));
+    ways.push(Offer::new(STAY, 'n', "Do nothing").on_escape());
     let facts = message.text.lines().map(|line| Line::plain(line.to_owned())).collect();
     let ask = Ask::offer("Edit this message", facts, ways);
     app.open_dialog(ask, move |app, reply| {
@@ -214,7 +214,7 @@ fn undo_planned(app: &mut App, files: Option<&RestoredFiles>) {
 }
 
 fn ask_for_undo(app: &mut App, facts: Vec<Line>, mut ways: Vec<Offer>) {
-    ways.push(Offer::new(STAY, 'n', "Do nothing (Esc)"));
+    ways.push(Offer::new(STAY, 'n', "Do nothing").on_escape());
     app.open_dialog(Ask::offer("Undo", facts, ways), |app, reply| {
         if let Some(way) = reply.as_str().filter(|way| *way != STAY) {
             undo_chosen(app, way);

@@ -8,7 +8,7 @@ use crate::text::Style;
 /// Milliseconds between two changes.
 const BEAT: u64 = 500;
 /// The hint in the empty composer.
-const HINT: &str = "Write what is to be done, or / for commands";
+const HINT: &str = "Describe a task, or / for commands";
 const HINT_IN_TURN: &str = "Enter adds to the turn, Tab sends at its end";
 
 /// When something on the screen changes by time, in milliseconds.

@@ -105,7 +105,7 @@ fn show_feedback(app: &mut App, report: &Value, params: FeedbackUploadParams) {
     }
     let offers = vec![
         Offer::new("write", 'w', "Write the report into a file"),
-        Offer::new("no", 'n', "Write nothing (Esc)"),
+        Offer::new("no", 'n', "Write nothing").on_escape(),
     ];
     app.open_dialog(Ask::offer("Feedback: the report", facts, offers), move |app, reply| {
         if reply != "write" {

@@ -35,6 +35,20 @@ pub(super) fn key(app: &mut App, key: Key) {
     }
 }
 
+/// Ends an unmarked paste whose time is over, and takes an Enter after which nothing came. Returns whether
+/// there was anything.
+pub(super) fn settle(app: &mut App) -> bool {
+    let now = app.now;
+    match app.writing.composer_mut().tick(now) {
+        Outcome::Changed => true,
+        Outcome::Submitted(draft) => {
+            submitted(app, draft);
+            true
+        }
+        Outcome::Ignored => false,
+    }
+}
+
 fn submitted(app: &mut App, draft: Draft) {
     app.keep_soon();
     app.writing.remember(draft.clone());

@@ -74,7 +74,10 @@ fn open_items(app: &App, rows: usize) -> Vec<Line> {
     let context = app.context();
     let mut lines = Vec::new();
     let open = app.session.open.iter().rev();
-    for open in open.filter(|open| !terminals::is_in_background(app, open)) {
+    // What waits for an answer is in the question.
+    let is_shown =
+        |open: &&Open| !terminals::is_in_background(app, open) && !app.asks.is_about(&open.id);
+    for open in open.filter(is_shown) {
         let free = rows - lines.len();
         if free == 0 {
             break;
@@ -104,9 +107,11 @@ fn open_item(app: &App, open: &Open, context: &Context, rows: usize) -> Vec<Line
 
 fn working(app: &App) -> Option<Line> {
     let turn = app.session.turn.as_ref()?;
+    let asks = app.asks.has_question();
     let (mark, what) = match (&turn.retry, turn.is_interrupting) {
         (_, true) => ("■ ", "Interrupting"),
         (Some(_), false) => ("! ", "Trying again"),
+        (None, false) if asks => ("● ", "Waiting for your answer"),
         (None, false) => ("● ", "Working"),
     };
     let mut line =
@@ -123,7 +128,7 @@ fn working(app: &App) -> Option<Line> {
     if let Some(why) = &turn.retry {
         line.push(format!("  {why}"), Palette::WARNING);
     }
-    if !turn.is_interrupting {
+    if !turn.is_interrupting && !asks {
         line.push("  Esc interrupts", Palette::QUIET);
     }
     Some(line)

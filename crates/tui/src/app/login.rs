@@ -121,7 +121,9 @@ fn ways(app: &App) -> Vec<Offer> {
         Offer::new("offline", 'o', "Use the offline model")
             .with_effect("answers by a script, to try the program: no key, no network"),
     );
-    ways.push(Offer::new("later", 'n', "Not now (Esc)").with_effect("/login opens this again"));
+    ways.push(
+        Offer::new("later", 'n', "Not now").on_escape().with_effect("/login opens this again"),
+    );
     ways
 }
 
@@ -191,7 +193,7 @@ fn wait_for_login(app: &mut App, begun: AccountLoginStartResponse) {
 fn show_wait(app: &mut App, facts: Vec<Line>, id: String, address: String) {
     let offers = vec![
         Offer::new("open", 'o', "Open the page in the browser of this machine"),
-        Offer::new("cancel", 'c', "Cancel the login (Esc)"),
+        Offer::new("cancel", 'c', "Cancel the login").on_escape(),
     ];
     let ask = Ask::offer("Log in", facts.clone(), offers);
     let login = id.clone();
@@ -284,7 +286,7 @@ fn look_for_servers(app: &mut App) {
         return open_chooser(app, Some(text.to_owned()), false);
     }
     let facts = vec![Line::plain("Looking for Ollama and LM Studio on this machine …")];
-    let back = vec![Offer::new("back", 'b', "Go back (Esc)")];
+    let back = vec![Offer::new("back", 'b', "Go back").on_escape()];
     let ask = Ask::offer("A model on this machine", facts, back);
     let dialog = app.open_dialog(ask, |app, _| {
         app.login.stop_looking();
@@ -320,7 +322,7 @@ pub(super) fn servers_found(app: &mut App, servers: &[LocalServer]) -> bool {
         facts.push(Line::plain("No model was found. Start one of them, or get a model."));
     }
     offers.push(Offer::new("again", 'l', "Look again"));
-    offers.push(Offer::new("back", 'b', "Go back (Esc)"));
+    offers.push(Offer::new("back", 'b', "Go back").on_escape());
     let ask = Ask::offer("A model on this machine", facts, offers);
     app.open_dialog(ask, |app, reply| match reply.as_str() {
         Some("again") => look_for_servers(app),

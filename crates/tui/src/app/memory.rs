@@ -39,8 +39,10 @@ fn set_memory(app: &mut App, mode: ThreadMemoryMode, done: &'static str) {
 
 fn reset_memory(app: &mut App) {
     let facts = vec![Line::plain("The notes of all threads are deleted. They cannot be restored.")];
-    let offers =
-        vec![Offer::new("yes", 'y', "Delete all notes"), Offer::new("no", 'n', "Keep them (Esc)")];
+    let offers = vec![
+        Offer::new("yes", 'y', "Delete all notes"),
+        Offer::new("no", 'n', "Keep them").on_escape(),
+    ];
     app.open_dialog(Ask::offer("Delete all notes?", facts, offers), |app, reply| {
         if reply != "yes" {
             return app.info("All notes are kept.");

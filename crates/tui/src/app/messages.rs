@@ -30,7 +30,7 @@ pub(super) fn submit(app: &mut App, draft: Draft) {
     match app.session.turn_id() {
         Some(turn) => {
             let turn = turn.to_owned();
-            steer(app, draft, turn);
+            steer(app, draft, turn, |_| {});
         }
         None if app.session.turn.is_some() => wait_for_end(app, draft),
         None => start_turn(app, draft),
@@ -70,7 +70,13 @@ pub(super) fn start_turn(app: &mut App, draft: Draft) {
     });
 }
 
-fn steer(app: &mut App, draft: Draft, expected_turn_id: String) {
+/// Adds a message to the turn; `then` goes on when the turn has it, or takes it no longer.
+pub(super) fn steer(
+    app: &mut App,
+    draft: Draft,
+    expected_turn_id: String,
+    then: impl FnOnce(&mut App) + 'static,
+) {
     let Some(thread_id) = app.session.id.clone() else { return };
     let params = TurnSteerParams {
         thread_id,
@@ -80,6 +86,7 @@ fn steer(app: &mut App, draft: Draft, expected_turn_id: String) {
     };
     let sending = app.outbox.sent_mut().add(draft);
     app.call::<protocol::TurnSteer>(&params, move |app, result| {
+        then(app);
         let (Some(draft), Err(_)) = (app.outbox.sent_mut().answered(sending), result) else {
             return;
         };

@@ -1,9 +1,13 @@
 //! News about models: a successor of the one in use, and new ones.
 
-use protocol::{Model, ModelListParams, ModelListResponse, ReasoningEffort};
+use protocol::{
+    ConfigReadParams, ConfigReadResponse, Model, ModelListParams, ModelListResponse,
+    ReasoningEffort,
+};
 use serde_json::{Value, json};
 
-use crate::app::configuration::quoted;
+use crate::app::access::{self, ask_scope};
+use crate::app::configuration::{Configuration, quoted};
 use crate::app::filling::What;
 use crate::app::lists;
 use crate::app::program::{App, word};
@@ -116,14 +120,61 @@ fn models_unknown(app: &mut App, model: &str, effort: Option<ReasoningEffort>, w
     ));
 }
 
+/// Uses the model, and asks whether new threads have it, too.
 fn switch_model(app: &mut App, model: &str, effort: Option<ReasoningEffort>) {
     use_model(app, model);
-    let shown = effort.as_ref().map(word).unwrap_or_default();
-    app.info(format!("From the next turn on: {model} {shown}").trim_end());
-    if let Some(effort) = effort {
-        app.outbox.overrides_mut().effort = Some(effort);
-        app.session.effort = Some(effort);
+    if effort.is_some() {
+        app.outbox.overrides_mut().effort = effort;
+        app.session.effort = effort;
     }
+    let used = with_effort(model, effort);
+    app.info(&format!("From the next turn on, this thread: {used}"));
+    let params = ConfigReadParams {
+        cwd: Some(app.working_folder()),
+        include_defaults: true,
+        include_layers: false,
+    };
+    let model = model.to_owned();
+    app.call::<protocol::ConfigRead>(&params, move |app, result| {
+        let later = match result {
+            Ok(read) => model_of_new_threads(app, &read),
+            Err(error) => format!("not known, since {}", error.message),
+        };
+        let facts = vec![
+            Line::plain(format!("This thread: {used}.")),
+            Line::plain(format!("New threads: {later}.")),
+        ];
+        let title = format!("{used}: for how long?");
+        let effect = "also for new threads; stored in your configuration";
+        ask_scope(app, &title, facts, effect, move |app| keep_model(app, &model, effort));
+    });
+}
+
+fn model_of_new_threads(app: &App, read: &ConfigReadResponse) -> String {
+    let config = Configuration::new(&read.config);
+    let Some(model) = config.text("model") else {
+        return "the default of the provider".to_owned();
+    };
+    let effort = config.text("model_reasoning_effort").unwrap_or_default();
+    let by = read.origins.get("model").map(|origin| access::source(app, origin));
+    format!("{} ({})", format!("{model} {effort}").trim_end(), by.unwrap_or_default())
+}
+
+fn with_effort(model: &str, effort: Option<ReasoningEffort>) -> String {
+    let effort = effort.as_ref().map(word).unwrap_or_default();
+    format!("{model} {effort}").trim_end().to_owned()
+}
+
+/// Stores the model for new threads. A warning says where a profile or the command line comes after it.
+fn keep_model(app: &mut App, model: &str, effort: Option<ReasoningEffort>) {
+    let used = with_effort(model, effort);
+    let mut values = vec![("model".to_owned(), json!(model))];
+    values.extend(effort.map(|effort| ("model_reasoning_effort".to_owned(), json!(effort))));
+    app.store_settings(values, move |app, stored| match stored {
+        Ok(file) => app
+            .info(&format!("From now on, for this thread and new ones: {used} (stored in {file})")),
+        Err(why) => app.error(&format!("The model is used in this thread only: {why}")),
+    });
 }
 
 /// From the next turn on.
@@ -158,7 +209,7 @@ fn offer_successor(app: &mut App, models: &[Model]) {
             .with_effect("stores `model`; this thread uses it from the next turn on"),
         Offer::new("keep", 'k', format!("Keep {old}, and do not ask again"))
             .with_effect("stores the answer in `notice`"),
-        Offer::new("later", 'l', "Keep it for now (Esc)"),
+        Offer::new("later", 'l', "Keep it for now").on_escape(),
     ];
     let ask = Ask::offer("A newer model", facts, offers);
     app.open_dialog_later(ask, move |app, reply| successor_chosen(app, &reply, &old, new));

@@ -32,7 +32,7 @@ pub(super) fn confirm_full_access(app: &mut App, then: fn(&mut App)) {
         Offer::new("always", 'd', "Switch it on, and do not show this again")
             .with_effect("stores `notice.hide_full_access_warning`")
             .granting(),
-        Offer::new("no", 'n', "Leave it as it is (Esc)"),
+        Offer::new("no", 'n', "Leave it as it is").on_escape(),
     ];
     app.open_dialog(Ask::offer("Full access?", facts, offers), move |app, reply| {
         match reply.as_str() {
@@ -60,7 +60,7 @@ pub(super) fn warn_of_sandbox(app: &mut App, policy: &SandboxPolicy) {
     match policy {
         SandboxPolicy::DangerFullAccess {} if !app.notices.hides_full_access() => {
             app.warning(
-                "Full access: commands run with your rights, without a sandbox. /approvals auto \
+                "Full access: commands run with your rights, without a sandbox. /approvals edit \
                  switches the sandbox on. (notice.hide_full_access_warning hides this.)",
             );
         }

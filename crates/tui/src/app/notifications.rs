@@ -6,7 +6,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::app::program::App;
-use crate::app::{login, mcp, messages, notices, questions, reading, transcript, trust};
+use crate::app::{login, mcp, messages, notices, plan, questions, reading, transcript, trust};
 use crate::cells::{self, Delta};
 use crate::link::{Arrival, Tag};
 
@@ -176,7 +176,10 @@ fn turn_completed(app: &mut App, turn: &Turn) -> bool {
         },
     );
     match turn.status {
-        TurnStatus::Completed => app.outbox.release_queue(),
+        TurnStatus::Completed => {
+            plan::offer_to_implement(app);
+            app.outbox.release_queue();
+        }
         _ => messages::give_queue_back(app),
     }
     true

@@ -2,16 +2,16 @@
 
 use jsonrpc::Method;
 use protocol::{
-    ConfigReadParams, ConfigReadResponse, InitializeResponse, OpeningOverrides, SandboxPolicy,
-    SortDirection, Thread, ThreadForkParams, ThreadListCwdFilter, ThreadListParams,
-    ThreadResumeParams, ThreadSortKey, ThreadStartParams, ThreadStartResponse,
+    ConfigReadParams, ConfigReadResponse, InitializeResponse, OpeningOverrides, SortDirection,
+    Thread, ThreadForkParams, ThreadListCwdFilter, ThreadListParams, ThreadResumeParams,
+    ThreadSortKey, ThreadStartParams, ThreadStartResponse,
 };
 
 use crate::app::configuration::Configuration;
 use crate::app::events::{Effect, Ended, StartThread};
-use crate::app::program::{App, word};
+use crate::app::program::App;
 use crate::app::status::check_status_item;
-use crate::app::{completion, joining, lists, login, notices, trust};
+use crate::app::{access, completion, first_question, joining, lists, login, notices, trust};
 use crate::highlight;
 use crate::palette::Palette;
 use crate::session::Session;
@@ -188,8 +188,11 @@ fn configure(app: &mut App, read: &ConfigReadResponse) {
     if app.settings.is_full_screen != was_full {
         app.output.emit(Effect::Alternate(app.settings.is_full_screen));
     }
-    let cwd = app.beginning.cwd_text();
-    trust::check_trust(app, read, cwd, begin, read_configuration);
+    let config = read.clone();
+    first_question::prepare(app, read, move |app| {
+        let cwd = app.beginning.cwd_text();
+        trust::check_trust(app, &config, cwd, begin, read_configuration);
+    });
 }
 
 /// Shows a thread: the one that was opened, or the same one after a reconnection.
@@ -202,6 +205,7 @@ fn opened(app: &mut App, response: ThreadStartResponse, has_turns: bool) {
         approval_policy,
         reasoning_effort,
         model_provider,
+        instruction_sources,
         ..
     } = response;
     let unread = app.beginning.take_unread_config();
@@ -216,11 +220,13 @@ fn opened(app: &mut App, response: ThreadStartResponse, has_turns: bool) {
     session.id = Some(thread.id);
     session.name = thread.name;
     session.model = model;
+    session.provider.clone_from(&model_provider);
+    session.instructions = instruction_sources;
     session.cwd = Some(cwd.into());
     session.branch = thread.git_info.and_then(|git| git.branch);
     session.effort = reasoning_effort;
-    session.approval = word(&approval_policy);
-    session.sandbox = sandbox_word(&sandbox).to_owned();
+    access::show(app, &approval_policy, &sandbox);
+    let session = &mut app.session;
     let folder = session.cwd.as_ref().map(|cwd| cwd.to_string_lossy().into_owned());
     session.left = session.turn.take().and_then(|turn| turn.id);
     session.open.retain(|open| open.running.has_begun());
@@ -249,7 +255,7 @@ fn greet(app: &mut App, model: &str, cwd: &str, thread: &Thread, has_turns: bool
         .with(folder, Palette::QUIET);
     app.print([title]);
     if app.settings.tooltips && !has_turns && app.beginning.takes_hint() {
-        let hint = "Write what is to be done. / lists commands, @ files, $ skills, ! runs a shell command.";
+        let hint = "Describe a task. / lists commands, @ files, $ skills, ! runs a shell command.";
         let hint = Line::new(hint, Palette::QUIET).wrapped(app.output.columns(), &Line::default());
         app.print(hint);
     }
@@ -257,13 +263,4 @@ fn greet(app: &mut App, model: &str, cwd: &str, thread: &Thread, has_turns: bool
         app.print([Line::new(name.clone(), Palette::QUIET)]);
     }
     app.print([Line::default()]);
-}
-
-fn sandbox_word(policy: &SandboxPolicy) -> &'static str {
-    match policy {
-        SandboxPolicy::DangerFullAccess {} => "full access",
-        SandboxPolicy::ReadOnly { .. } => "read only",
-        SandboxPolicy::WorkspaceWrite { .. } => "writes in the folder",
-        SandboxPolicy::ExternalSandbox { .. } => "sandboxed from outside",
-    }
 }

@@ -4,6 +4,7 @@ use protocol::{CollaborationMode, CollaborationSettings, Empty, ModeKind, TurnPl
 
 use crate::app::messages;
 use crate::app::program::App;
+use crate::ask::{Ask, Offer};
 use crate::composer::Draft;
 use crate::palette::Palette;
 use crate::text::{Line, Style};
@@ -79,6 +80,30 @@ fn plan_mode_on(app: &mut App, message: Option<Draft>) {
              /plan off ends it.",
         );
         message.into_iter().for_each(|draft| messages::submit(app, draft));
+    });
+}
+
+/// After a turn in plan mode that proposed a plan: asks whether the agent carries it out. A message that
+/// waits is the user's answer.
+pub(super) fn offer_to_implement(app: &mut App) {
+    if !app.session.plans || !app.session.has_proposed || !app.outbox.queue().is_empty() {
+        return;
+    }
+    let facts = vec![Line::plain(format!(
+        "Plan mode then ends, and the agent works in this mode: {}.",
+        app.session.mode
+    ))];
+    let offers = vec![
+        Offer::new("implement", 'y', "Yes, carry it out").granting(),
+        Offer::new("plan", 'n', "No, go on planning")
+            .with_effect("write what to change; /plan off ends plan mode")
+            .on_escape(),
+    ];
+    app.open_dialog_later(Ask::offer("Implement this plan?", facts, offers), |app, reply| {
+        if reply == "implement" {
+            plan_mode_off(app);
+            messages::submit(app, Draft::plain("Implement the plan."));
+        }
     });
 }
 

@@ -14,6 +14,7 @@ use crate::app::credentials::Login;
 use crate::app::dialogs::DialogId;
 use crate::app::events::{Effect, Ended};
 use crate::app::filling::Filling;
+use crate::app::first_start::FirstStart;
 use crate::app::folder_trust::Trust;
 use crate::app::outbox::Outbox;
 use crate::app::output::Output;
@@ -44,6 +45,7 @@ pub struct App {
     pub(super) filling: Filling,
     pub(super) login: Login,
     pub(super) trust: Trust<Self>,
+    pub(super) first_start: FirstStart,
     pub(super) notices: Notices,
     pub(super) output: Output,
 }
@@ -140,7 +142,8 @@ impl App {
         ask: Ask,
         then: impl FnOnce(&mut Self, Value) + 'static,
     ) {
-        let ask = ask.guarded(self.now, self.writing.last_key());
+        let is_writing = !self.writing.composer().is_empty();
+        let ask = ask.guarded(self.now, self.writing.last_key(), is_writing);
         self.asks.dialogs_mut().open_later(ask, Box::new(then));
     }
 

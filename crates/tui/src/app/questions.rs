@@ -2,21 +2,30 @@
 
 use std::borrow::Cow;
 
-use jsonrpc::RequestId;
+use jsonrpc::{ErrorObject, RequestId};
+use protocol::{TurnInterruptParams, TurnSteerParams};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::app::asks::{Answered, Subject};
 use crate::app::events::Effect;
 use crate::app::program::App;
-use crate::ask::{self, Answer, Ask};
+use crate::app::{access, messages};
+use crate::ask::{self, Ask, FollowUp};
+use crate::composer::Draft;
 use crate::terminal::input::Key;
 use crate::text::Line;
 
-/// The item that a question is about.
-#[derive(Deserialize)]
+/// The ids in the parameters of a request.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct About<'m> {
-    #[serde(borrow, rename = "itemId")]
+    #[serde(borrow, default)]
+    thread_id: Option<Cow<'m, str>>,
+    #[serde(borrow, default)]
+    turn_id: Option<Cow<'m, str>>,
+    #[serde(borrow, default)]
     item_id: Option<Cow<'m, str>>,
 }
 
@@ -24,16 +33,23 @@ pub(super) fn asked(app: &mut App, id: RequestId, method: &str, params: &RawValu
     if app.asks.is_open(&id) {
         return;
     }
-    let about = serde_json::from_str::<About<'_>>(params.get()).ok();
-    let item_id = about.and_then(|about| about.item_id);
-    let item = item_id.and_then(|id| app.session.open.iter().find(|it| *it.id == *id));
-    let item = item.map(|open| open.running.item());
+    let about = serde_json::from_str::<About<'_>>(params.get()).unwrap_or_default();
+    let own = |text: Option<Cow<'_, str>>| text.map(Cow::into_owned);
     let params = serde_json::from_str::<Value>(params.get()).unwrap_or_default();
-    let context = ask::Context { now_ms: app.now, last_key_ms: app.writing.last_key(), item };
+    let item = own(about.item_id).or_else(|| ask::item_of_call(&params).map(str::to_owned));
+    let subject = Subject { thread: own(about.thread_id), turn: own(about.turn_id), item };
+    let open = subject.item.as_ref().and_then(|id| app.session.open.iter().find(|it| it.id == *id));
+    let context = ask::Context {
+        now_ms: app.now,
+        last_key_ms: app.writing.last_key(),
+        is_writing: !app.writing.composer().is_empty(),
+        cwd: app.cwd(),
+        item: open.map(|open| open.running.item()),
+    };
     match Ask::new(method, params, context) {
         Ok(ask) => {
             app.notify("approval-requested", "The agent waits for your answer");
-            app.asks.push_question(id, ask);
+            app.asks.push_question(id, subject, ask);
         }
         Err(answer) => {
             app.print([answer.summary, Line::default()]);
@@ -43,11 +59,10 @@ pub(super) fn asked(app: &mut App, id: RequestId, method: &str, params: &RawValu
 }
 
 pub(super) fn resolved(app: &mut App, id: &RequestId) -> bool {
-    let was_open = app.asks.resolve(id, app.now);
-    if was_open {
-        app.notice("That question was answered elsewhere, or its turn ended.");
-    }
-    was_open
+    let Some(words) = app.asks.resolve(id, app.now) else { return false };
+    app.writing.type_words(&words);
+    app.notice("That question was answered elsewhere, or its turn ended.");
+    true
 }
 
 /// Offers a key to the question in front. Returns whether there is one.
@@ -55,17 +70,86 @@ pub(super) fn question_key(app: &mut App, key: Key) -> bool {
     if !app.asks.has_question() {
         return false;
     }
-    if let Some((id, answer)) = app.asks.question_key(key, app.now) {
-        answered(app, id, answer);
+    if let Some(answered) = app.asks.question_key(key, app.now) {
+        carry_out(app, answered);
     }
     true
 }
 
-fn answered(app: &mut App, id: RequestId, answer: Answer) {
-    app.output.emit(Effect::Respond { id, outcome: answer.reply });
+/// Takes the answer of a letter after which nothing was typed.
+pub(super) fn settle(app: &mut App) {
+    if let Some(answered) = app.asks.question_settled(app.now) {
+        carry_out(app, answered);
+    }
+}
+
+fn carry_out(app: &mut App, answered: Answered) {
+    let Answered { id, subject, answer, words } = answered;
+    app.writing.type_words(&words);
     if let Some(address) = answer.open {
         app.output.emit(Effect::Browse(address));
     }
     app.print(answer.summary.wrapped(app.output.columns(), &Line::plain("  ")));
     app.print([Line::default()]);
+    match answer.follow_up {
+        FollowUp::None => respond(app, id, answer.reply),
+        FollowUp::Instruct(text) => instruct(app, &subject, text, id, answer.reply),
+        FollowUp::StopTurn => {
+            respond(app, id, answer.reply);
+            stop(app, &subject);
+        }
+        FollowUp::AllowEdits => {
+            respond(app, id, answer.reply);
+            if subject.thread.as_ref().is_some_and(|thread| app.is_shown(thread)) {
+                access::allow_edits(app);
+            }
+        }
+    }
+}
+
+fn respond(app: &mut App, id: RequestId, outcome: Result<Value, ErrorObject>) {
+    app.output.emit(Effect::Respond { id, outcome });
+}
+
+/// Tells the agent what to do instead. The refusal is sent when the turn has the text: the model sees both
+/// at once. A turn that takes no text any longer gets the refusal, and the text is a message of its own.
+fn instruct(
+    app: &mut App,
+    subject: &Subject,
+    text: String,
+    id: RequestId,
+    outcome: Result<Value, ErrorObject>,
+) {
+    let (Some(thread), Some(turn)) = (subject.thread.clone(), subject.turn.clone()) else {
+        respond(app, id, outcome);
+        return app.writing.type_words(&text);
+    };
+    let draft = Draft::plain(text);
+    if app.is_shown(&thread) {
+        return messages::steer(app, draft, turn, move |app| respond(app, id, outcome));
+    }
+    let params = TurnSteerParams {
+        thread_id: thread,
+        input: draft.inputs(),
+        expected_turn_id: turn,
+        responsesapi_client_metadata: None,
+    };
+    app.call::<protocol::TurnSteer>(&params, move |app, result| {
+        respond(app, id, outcome);
+        if let Err(error) = result {
+            app.error(&format!("The agent did not get your instructions: {}", error.message));
+        }
+    });
+}
+
+/// Interrupts the turn that asked.
+fn stop(app: &mut App, subject: &Subject) {
+    let (Some(thread_id), Some(turn_id)) = (subject.thread.clone(), subject.turn.clone()) else {
+        return;
+    };
+    if app.is_shown(&thread_id) && app.session.turn_id() == Some(&turn_id) {
+        return messages::interrupt(app);
+    }
+    let params = TurnInterruptParams { thread_id, turn_id };
+    app.call_or_report::<protocol::TurnInterrupt>(&params, "The turn was not interrupted");
 }

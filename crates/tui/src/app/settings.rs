@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use protocol::SandboxPolicy;
+
 use crate::app::configuration::Configuration;
 use crate::palette::Depth;
 
@@ -88,8 +90,45 @@ pub(super) struct Settings {
     pub(super) undoes: bool,
     /// `feedback.enabled`.
     pub(super) feedback: bool,
+    /// `sandbox_workspace_write`.
+    pub(super) workspace: Workspace,
     /// True if messages are shown as they were written (`/raw`).
     pub(super) raw: bool,
+}
+
+/// The rights of commands that may write in the working folder (`sandbox_workspace_write`).
+#[derive(Clone, Debug, Default)]
+pub(super) struct Workspace {
+    roots: Vec<String>,
+    network: bool,
+    exclude_tmpdir: bool,
+    exclude_slash_tmp: bool,
+}
+
+impl Workspace {
+    fn new(config: Configuration<'_>) -> Self {
+        let flag = |name: &str| {
+            config.flag(&format!("sandbox_workspace_write.{name}")).unwrap_or_default()
+        };
+        Self {
+            roots: config.strings("sandbox_workspace_write.writable_roots").unwrap_or_default(),
+            network: flag("network_access"),
+            exclude_tmpdir: flag("exclude_tmpdir_env_var"),
+            exclude_slash_tmp: flag("exclude_slash_tmp"),
+        }
+    }
+
+    /// The policy of a thread that works in `cwd`.
+    pub(super) fn policy(&self, cwd: &str) -> SandboxPolicy {
+        let cwd = std::iter::once(cwd.to_owned()).filter(|_| !self.roots.is_empty());
+        SandboxPolicy::WorkspaceWrite {
+            writable_roots: cwd.chain(self.roots.iter().cloned()).collect(),
+            read_only_access: None,
+            network_access: self.network,
+            exclude_tmpdir_env_var: self.exclude_tmpdir,
+            exclude_slash_tmp: self.exclude_slash_tmp,
+        }
+    }
 }
 
 /// Which events the user is notified of while the terminal is not focused.
@@ -111,7 +150,7 @@ impl Notify {
 }
 
 /// The items of the status line unless the configuration names others.
-const STATUS_LINE: &[&str] = &["model", "folder", "branch", "context", "cost", "agents"];
+const STATUS_LINE: &[&str] = &["model", "mode", "folder", "branch", "context", "cost", "agents"];
 
 impl Default for Settings {
     fn default() -> Self {
@@ -129,6 +168,7 @@ impl Default for Settings {
             hides_reasoning: false,
             undoes: false,
             feedback: true,
+            workspace: Workspace::default(),
             raw: false,
         }
     }
@@ -154,6 +194,7 @@ impl Settings {
         self.disable_paste_burst = config.flag("disable_paste_burst").unwrap_or(false);
         self.hides_reasoning = config.flag("hide_agent_reasoning").unwrap_or(false);
         self.undoes = config.flag("features.undo").unwrap_or(false);
+        self.workspace = Workspace::new(config);
         self.feedback = config.flag("feedback.enabled").unwrap_or(true);
         let scheme = match config.text("file_opener") {
             None | Some("editor") => Some("vscode"),

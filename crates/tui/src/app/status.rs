@@ -8,6 +8,7 @@ use crate::text::Line;
 /// Every item, with what it shows.
 pub(crate) const ITEMS: &[(&str, &str)] = &[
     ("model", "the model and its effort"),
+    ("mode", "what the agent may do"),
     ("folder", "the working folder"),
     ("branch", "the git branch"),
     ("context", "how much of the context window is left"),
@@ -95,7 +96,8 @@ fn status_item(app: &App, item: &str) -> Option<String> {
             format!("{} {}", cost.thread.as_ref()?, cost.currency)
         }
         "approvals" => format!("asks: {}", session.approval),
-        "sandbox" => session.sandbox.clone(),
+        "mode" => session.mode.to_owned(),
+        "sandbox" => session.sandbox.to_owned(),
         "agents" => {
             let running = session.agents.values();
             let running = running.filter(|it| it.status == protocol::CollabAgentStatus::Running);

@@ -85,6 +85,9 @@ pub(super) fn item_completed(app: &mut App, item: &ThreadItem, turn_id: &str) ->
         }
         ThreadItem::AgentMessage(message) => app.session.answer = Some(message.text.clone()),
         ThreadItem::UserMessage(message) => received(app, message),
+        ThreadItem::Plan(_) if app.session.turn_id() == Some(turn_id) => {
+            app.session.has_proposed = true;
+        }
         _ => {}
     }
     item_started(app, item, turn_id);
@@ -172,6 +175,7 @@ pub(super) fn turn_started(app: &mut App, turn: &Turn) -> bool {
     });
     app.session.has_turns = true;
     app.session.plan.clear();
+    app.session.has_proposed = false;
     app.session.diff.clear();
     true
 }

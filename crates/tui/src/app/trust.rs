@@ -6,9 +6,9 @@ use protocol::{
 };
 use serde_json::{Value, json};
 
-use crate::app::completion;
 use crate::app::configuration::{Configuration, quoted};
 use crate::app::program::App;
+use crate::app::{completion, first_question};
 use crate::ask::{Ask, Offer};
 use crate::palette::Palette;
 use crate::text::Line;
@@ -56,13 +56,13 @@ pub(super) fn check_trust(
 ) {
     if !app.trust.look_at(cwd) {
         print_config_warnings(app);
-        return then(app);
+        return proceed(app, then, reload);
     }
     let folders = unknown_folders(app, config);
     app.trust.set_folders(&folders);
     print_config_warnings(app);
     if folders.is_empty() {
-        return then(app);
+        return proceed(app, then, reload);
     }
     app.trust.expect(folders.len() * PARTS.len(), then, reload);
     for folder in folders {
@@ -75,6 +75,15 @@ pub(super) fn check_trust(
             });
         }
     }
+}
+
+/// Goes on without a question about trust.
+fn proceed(app: &mut App, then: fn(&mut App), reload: fn(&mut App)) {
+    if !first_question::is_due(app) {
+        return then(app);
+    }
+    app.trust.expect(0, then, reload);
+    first_question::ask(app, Vec::new(), Vec::new());
 }
 
 fn unknown_folders(app: &App, config: &ConfigReadResponse) -> Vec<String> {
@@ -108,6 +117,13 @@ fn ask_for_trust(app: &mut App) {
             Line::plain(format!("  {name}")).with(format!("  {what}"), Palette::QUIET)
         }));
     }
+    if first_question::is_due(app) {
+        facts.push(Line::plain(
+            "These settings count only if you trust them, then even when a file of them changes later.",
+        ));
+        let folders = app.trust.found().keys().cloned().collect();
+        return first_question::ask(app, folders, facts);
+    }
     facts.push(Line::plain(
         "If you trust it, all of this counts for threads that work here, even when a file of it \
          changes later. Subfolders need a trust of their own.",
@@ -119,8 +135,9 @@ fn ask_for_trust(app: &mut App) {
     let offers = vec![
         Offer::new("trusted", 't', "Trust it").granting(),
         Offer::new("untrusted", 'n', "Do not trust it, and do not ask again"),
-        Offer::new("later", 'l', "Do not trust it now (Esc)")
-            .with_effect("asked again at the next start"),
+        Offer::new("later", 'l', "Do not trust it now")
+            .with_effect("asked again at the next start")
+            .on_escape(),
     ];
     let title = match app.trust.found().len() {
         1 => "Do you trust this folder?",
@@ -143,9 +160,7 @@ fn trust_chosen(app: &mut App, reply: Value) {
         match stored {
             Ok(file) if is_trusted => {
                 app.info(&format!("Trusted from now on: {names} (`projects` in {file})."));
-                if let Some(reload) = app.trust.reload() {
-                    reload(app);
-                }
+                reload(app);
             }
             Ok(file) => {
                 app.info(&format!(
@@ -158,7 +173,16 @@ fn trust_chosen(app: &mut App, reply: Value) {
     });
 }
 
-fn go_on(app: &mut App) {
+/// Reads the configuration again, after the answer changed it.
+pub(super) fn reload(app: &mut App) {
+    if let Some(reload) = app.trust.reload() {
+        reload(app);
+    }
+}
+
+/// Goes on after the question.
+pub(super) fn go_on(app: &mut App) {
+    app.trust.take_folders();
     if let Some(then) = app.trust.take_then() {
         then(app);
     }

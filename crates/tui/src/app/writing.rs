@@ -86,6 +86,13 @@ impl Writing {
         self.composer.restore(Draft::plain(text));
     }
 
+    /// Adds text to the end of the message that is being written.
+    pub(super) fn type_words(&mut self, words: &str) {
+        if !words.is_empty() {
+            self.composer.paste(words.to_owned());
+        }
+    }
+
     /// Has the message kept in the agent's home, after a time without changes.
     pub(super) fn keep_soon(&mut self, now: u64) {
         self.keep_at = Some(now + KEEP_AFTER);

@@ -1,5 +1,7 @@
 //! Approvals of commands and of file changes.
 
+use std::path::Path;
+
 use protocol::approval::{
     CommandExecutionApprovalDecision as Decision, CommandExecutionRequestApprovalParams,
     CommandExecutionRequestApprovalResponse, FileChangeApprovalDecision,
@@ -14,7 +16,7 @@ use crate::text::{Line, Style};
 use super::choices::{Choice, Choices};
 use super::facts::{fact, short, text_lines};
 use super::permissions;
-use super::step::{Answer, encoded};
+use super::step::{Answer, FollowUp, encoded};
 
 /// See [`super::Ask::new`].
 pub(super) fn command(
@@ -67,11 +69,25 @@ pub(super) fn command(
     };
     let escape = refusal(Decision::Decline, Decision::Cancel);
     let interrupt = refusal(Decision::Cancel, Decision::Decline);
-    let choices = decisions.iter().map(|decision| {
+    let mut choices = Vec::new();
+    for decision in &decisions {
         let (letter, label, effect) = describe(decision, network);
-        Choice { letter, label, effect, accepts: allows(decision), answer: answer(decision) }
-    });
-    (title, facts, Choices::new(choices.collect(), escape, interrupt))
+        let choice = match allows(decision) {
+            true => Choice::yes(letter, label, answer(decision)),
+            false => Choice::no(letter, label, answer(decision)),
+        };
+        choices.push(Choice { effect, ..choice });
+        if *decision == Decision::Decline {
+            choices.push(instead(answer(decision)));
+        }
+    }
+    (title, facts, Choices::new(choices, escape, interrupt))
+}
+
+/// Refuses, and says what to do instead.
+fn instead(decline: Answer) -> Choice {
+    let choice = Choice::no('s', "No, and say what to do instead", decline);
+    Choice { has_field: true, ..choice }
 }
 
 fn default_decisions(params: &CommandExecutionRequestApprovalParams) -> Vec<Decision> {
@@ -113,7 +129,7 @@ fn describe(
                 None => "the very same command".to_owned(),
             };
             let effect = format!("Until the session ends, {same} will not be asked about.");
-            ('a', "Yes, and for this session".to_owned(), Some(effect))
+            ('a', "Yes, for this session".to_owned(), Some(effect))
         }
         Decision::AcceptWithExecpolicyAmendment { execpolicy_amendment } => {
             let prefix = visible::command_line(execpolicy_amendment.iter().map(String::as_str));
@@ -169,7 +185,7 @@ fn command_answer(decision: &Decision, subject: &str) -> Answer {
         Decision::Cancel => (format!("Declined {subject} and stopped the turn"), Palette::WARNING),
     };
     let response = CommandExecutionRequestApprovalResponse { decision: decision.clone() };
-    Answer { reply: encoded(&response), summary: Line::new(text, style), open: None }
+    Answer::new(encoded(&response), Line::new(text, style))
 }
 
 fn connection(network: &NetworkApprovalContext) -> String {
@@ -182,89 +198,126 @@ fn connection(network: &NetworkApprovalContext) -> String {
     format!("{} over {protocol}", network.host)
 }
 
-/// See [`super::Ask::new`].
+/// See [`super::Ask::new`]. `cwd` is the folder of the thread.
 pub(super) fn file_change(
     params: &FileChangeRequestApprovalParams,
     item: Option<&ThreadItem>,
+    cwd: &Path,
 ) -> (String, Vec<Line>, Choices) {
     let mut facts = Vec::new();
-    let mut count = None;
-    match item {
-        Some(ThreadItem::FileChange(item)) => {
-            count = Some(item.changes.len());
-            facts.extend(item.changes.iter().flat_map(change_lines));
-        }
+    let changes = match item {
+        Some(ThreadItem::FileChange(item)) => item.changes.as_slice(),
         _ => {
             let text = "The changes are not known here: look at the files in another client.";
             facts.push(Line::new(text, Palette::WARNING));
+            &[]
         }
-    }
-    if let Some(root) = &params.grant_root {
-        let line = Line::new("Makes writable for the session: ", Palette::WARNING);
-        facts.push(line.with(visible::text(root).into_owned(), Style::BOLD));
+    };
+    for change in changes {
+        if changes.len() > 1 {
+            facts.push(Line::new(heading(change, cwd), Style::BOLD));
+        }
+        facts.extend(diff_lines(change));
     }
     if let Some(reason) = &params.reason {
         facts.extend(text_lines("Why: ", reason, Style::PLAIN));
     }
-    let (title, subject) = match count {
-        Some(1) => ("Change this file?".to_owned(), "the change".to_owned()),
-        Some(count) => {
-            (format!("Change these {count} files?"), format!("changes of {count} files"))
-        }
-        None => ("Change files?".to_owned(), "the change".to_owned()),
-    };
-    let answer = |decision: FileChangeApprovalDecision| {
-        let (text, style) = match decision {
-            FileChangeApprovalDecision::Accept => (format!("Allowed {subject}"), Palette::GOOD),
-            FileChangeApprovalDecision::AcceptForSession => {
-                (format!("Allowed {subject}, and these files for the session"), Palette::GOOD)
-            }
-            FileChangeApprovalDecision::Decline => {
-                (format!("Declined {subject}"), Palette::WARNING)
-            }
-            FileChangeApprovalDecision::Cancel => {
-                (format!("Declined {subject} and stopped the turn"), Palette::WARNING)
-            }
-        };
-        let response = FileChangeRequestApprovalResponse { decision };
-        Answer { reply: encoded(&response), summary: Line::new(text, style), open: None }
-    };
-    let choice = |letter, label: &str, effect: Option<&str>, decision| Choice {
-        letter,
-        label: label.to_owned(),
-        effect: effect.map(str::to_owned),
-        accepts: matches!(letter, 'y' | 'a'),
-        answer: answer(decision),
-    };
-    let effect = "Until the session ends, changes of these files will not be asked about.";
-    let choices = vec![
-        choice('y', "Yes, this once", None, FileChangeApprovalDecision::Accept),
-        choice(
-            'a',
-            "Yes, and for this session",
-            Some(effect),
-            FileChangeApprovalDecision::AcceptForSession,
+    let (title, subject) = match changes {
+        [] => ("Change files?".to_owned(), "the change".to_owned()),
+        [change] => (
+            format!("{}?", heading(change, cwd)),
+            format!("the change of {}", path_in(&change.path, cwd)),
         ),
-        choice('n', "No, go on without it", None, FileChangeApprovalDecision::Decline),
-        choice('c', "No, and stop the turn", None, FileChangeApprovalDecision::Cancel),
-    ];
-    let escape = answer(FileChangeApprovalDecision::Decline);
-    let interrupt = answer(FileChangeApprovalDecision::Cancel);
+        many => {
+            let count = many.len();
+            (format!("Change {count} files?"), format!("changes of {count} files"))
+        }
+    };
+    let choices = file_change_choices(params.grant_root.as_deref(), &subject, cwd);
+    let escape = change_answer(FileChangeApprovalDecision::Decline, &subject);
+    let interrupt = change_answer(FileChangeApprovalDecision::Cancel, &subject);
     (title, facts, Choices::new(choices, escape, interrupt))
 }
 
-fn change_lines(change: &FileUpdateChange) -> Vec<Line> {
-    let path = visible::text(&change.path);
-    let (head, added) = match &change.kind {
-        PatchChangeKind::Add => (format!("New file {path}"), Some(("+", Palette::ADDED))),
-        PatchChangeKind::Delete => (format!("Deleted file {path}"), Some(("-", Palette::REMOVED))),
-        PatchChangeKind::Update { move_path: None } => (format!("Changed {path}"), None),
-        PatchChangeKind::Update { move_path: Some(to) } => {
-            (format!("Changed {path} and moved it to {}", visible::text(to)), None)
+fn file_change_choices(grant_root: Option<&str>, subject: &str, cwd: &Path) -> Vec<Choice> {
+    let answer = |decision| change_answer(decision, subject);
+    let for_session = answer(FileChangeApprovalDecision::AcceptForSession);
+    let session = match grant_root {
+        None => Choice::yes('a', "Yes, for this session", for_session)
+            .with_effect("Until the session ends, changes of these files will not be asked about."),
+        // The folder of the thread: the thread keeps it.
+        Some(root) if Path::new(root) == cwd => {
+            let summary = format!("Allowed {subject}, and edits in this folder");
+            let answer = Answer { summary: Line::new(summary, Palette::GOOD), ..for_session };
+            let effect = "This thread may change files in this folder, also with commands, without \
+                          asking. /approvals keeps that for later threads.";
+            Choice::yes(
+                'e',
+                "Yes, and allow edits in this folder",
+                answer.and(FollowUp::AllowEdits),
+            )
+            .with_effect(effect)
+        }
+        Some(root) => {
+            let root = visible::text(root);
+            let summary = format!("Allowed {subject}, and edits in {root} for the session");
+            let answer = Answer { summary: Line::new(summary, Palette::GOOD), ..for_session };
+            let effect = "Until the session ends, files there may be changed, also with commands, \
+                          without asking.";
+            Choice::yes('e', format!("Yes, and allow edits in {root}"), answer).with_effect(effect)
         }
     };
-    let mut lines = vec![Line::new(head, Style::BOLD)];
-    for text in change.diff.lines() {
+    let decline = answer(FileChangeApprovalDecision::Decline);
+    vec![
+        Choice::yes('y', "Yes, this once", answer(FileChangeApprovalDecision::Accept)),
+        session,
+        Choice::no('n', "No, go on without it", decline.clone()),
+        instead(decline),
+        Choice::no('c', "No, and stop the turn", answer(FileChangeApprovalDecision::Cancel)),
+    ]
+}
+
+fn change_answer(decision: FileChangeApprovalDecision, subject: &str) -> Answer {
+    let (text, style) = match decision {
+        FileChangeApprovalDecision::Accept => (format!("Allowed {subject}"), Palette::GOOD),
+        FileChangeApprovalDecision::AcceptForSession => {
+            (format!("Allowed {subject}, and these files for the session"), Palette::GOOD)
+        }
+        FileChangeApprovalDecision::Decline => (format!("Declined {subject}"), Palette::WARNING),
+        FileChangeApprovalDecision::Cancel => {
+            (format!("Declined {subject} and stopped the turn"), Palette::WARNING)
+        }
+    };
+    let response = FileChangeRequestApprovalResponse { decision };
+    Answer::new(encoded(&response), Line::new(text, style))
+}
+
+/// The pending change of a file, in words.
+fn heading(change: &FileUpdateChange, cwd: &Path) -> String {
+    let path = path_in(&change.path, cwd);
+    match &change.kind {
+        PatchChangeKind::Add => format!("Create {path}"),
+        PatchChangeKind::Delete => format!("Delete {path}"),
+        PatchChangeKind::Update { move_path: None } => format!("Change {path}"),
+        PatchChangeKind::Update { move_path: Some(to) } => {
+            format!("Change {path} and move it to {}", path_in(to, cwd))
+        }
+    }
+}
+
+/// A path as people read it in a thread of this folder.
+fn path_in(path: &str, cwd: &Path) -> String {
+    let inside = Path::new(path).strip_prefix(cwd).ok().and_then(Path::to_str);
+    visible::text(inside.filter(|inside| !inside.is_empty()).unwrap_or(path)).into_owned()
+}
+
+fn diff_lines(change: &FileUpdateChange) -> Vec<Line> {
+    let added = match &change.kind {
+        PatchChangeKind::Add => Some(("+", Palette::ADDED)),
+        PatchChangeKind::Delete => Some(("-", Palette::REMOVED)),
+        PatchChangeKind::Update { .. } => None,
+    };
+    let line = |text: &str| {
         let style = match (text.as_bytes().first(), added) {
             // The diff of an added or deleted file may be its contents alone.
             (_, Some((_, style))) => style,
@@ -276,7 +329,7 @@ fn change_lines(change: &FileUpdateChange) -> Vec<Line> {
             Some((sign, _)) if !change.diff.starts_with("@@") => sign,
             _ => "",
         };
-        lines.push(Line::new(format!("  {sign}{text}"), style));
-    }
-    lines
+        Line::new(format!("  {sign}{text}"), style)
+    };
+    change.diff.lines().map(line).collect()
 }

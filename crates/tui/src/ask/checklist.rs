@@ -35,10 +35,10 @@ impl Checklist {
     pub(super) fn key(&mut self, key: Key) -> Step {
         let (at, count) = (self.selected, self.items.len());
         match key.code {
-            Code::Esc => return Step::Done { answer: left(), accepts: false },
-            Code::Char('c') if key.ctrl => return Step::Done { answer: left(), accepts: false },
+            Code::Esc => return Step::refused(left()),
+            Code::Char('c') if key.ctrl => return Step::refused(left()),
             Code::Enter => {
-                return Step::Done { answer: reply(self.checked().into()), accepts: false };
+                return Step::refused(reply(self.checked().into()));
             }
             Code::Up => self.selected = at.saturating_sub(1),
             Code::Down => self.selected = (at + 1).min(count.saturating_sub(1)),

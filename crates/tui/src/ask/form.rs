@@ -13,25 +13,31 @@ use crate::terminal::input::{Code, Key};
 use crate::text::{Line, Style};
 
 use super::choices::{Choice, Choices};
-use super::facts::text_lines;
+use super::facts::{short, text_lines};
 use super::field::Field;
 use super::step::{Answer, Rows, Step, encoded};
 use super::values;
+
+/// The member of the request's `_meta` that describes the call of a tool that needs an approval.
+const TOOL_CALL: &str = "agentd/toolCall";
+/// The field with which such a tool is allowed for the session.
+const FOR_SESSION: &str = "allowForSession";
 
 /// A request's form, or a yes or no.
 #[derive(Clone, Debug)]
 pub(super) enum Elicitation {
     Choices(Box<Choices>),
-    Form(Form),
+    Form(Box<Form>),
 }
 
-/// A form: its fields, and below them the answers.
+/// A form: its fields, and below them the answers, the first of which sends it.
 #[derive(Clone, Debug)]
 pub(super) struct Form {
     server: String,
     fields: Vec<FormField>,
-    /// The field, or after the last one sending and declining.
+    /// The field, or after the last one the answers.
     at: usize,
+    choices: Choices,
 }
 
 #[derive(Clone, Debug)]
@@ -59,60 +65,62 @@ impl Form {
         params: McpServerElicitationRequestParams,
     ) -> (String, Vec<Line>, Elicitation) {
         let server = params.server_name;
+        let in_turn = params.turn_id.is_some();
         let title = format!("{server} asks");
         match params.request {
-            McpServerElicitationRequestMode::Form { message, requested_schema, .. } => {
+            McpServerElicitationRequestMode::Form { message, requested_schema, meta } => {
                 let facts = text_lines("", &message, Style::PLAIN);
-                if requested_schema.properties.is_empty() {
-                    let yes = Choice {
-                        letter: 'y',
-                        label: "Yes, accept".to_owned(),
-                        effect: None,
-                        accepts: true,
-                        answer: accepted(&server, Some(Value::Object(Map::new()))),
-                    };
-                    let choices = values::choices(vec![yes], &server);
+                if let Some(tool) = called_tool(meta.as_ref(), &requested_schema) {
+                    let title = format!("Call the tool {} of {server}?", short(&tool));
+                    let choices = tool_choices(&requested_schema, &server, in_turn);
                     return (title, facts, Elicitation::Choices(Box::new(choices)));
                 }
-                let form = Self { fields: fields(requested_schema), at: 0, server };
-                (title, facts, Elicitation::Form(form))
+                let content = Some(Value::Object(Map::new()));
+                if requested_schema.properties.is_empty() {
+                    let yes = Choice::yes('y', "Yes, accept", accepted(&server, content));
+                    let choices = values::choices(vec![yes], &server, in_turn);
+                    return (title, facts, Elicitation::Choices(Box::new(choices)));
+                }
+                // What is sent is known when it is chosen.
+                let send = Choice::yes('y', "Send", accepted(&server, content));
+                let choices = values::choices(vec![send], &server, in_turn);
+                let fields = fields(requested_schema);
+                (title, facts, Elicitation::Form(Box::new(Form { server, fields, at: 0, choices })))
             }
             McpServerElicitationRequestMode::Url { message, url, .. } => {
                 let mut facts = text_lines("", &message, Style::PLAIN);
                 facts.extend(address(&url));
-                let accept = |letter, label: &str, open: Option<String>| Choice {
-                    letter,
-                    label: label.to_owned(),
-                    effect: None,
-                    accepts: true,
-                    answer: Answer { open, ..accepted(&server, None) },
-                };
+                let accept = |open| Answer { open, ..accepted(&server, None) };
                 let mut choices = Vec::new();
                 if host(&url).is_some() {
-                    choices.push(accept('y', "Yes, open the page in the browser", Some(url)));
+                    let label = "Yes, open the page in the browser";
+                    choices.push(Choice::yes('y', label, accept(Some(url))));
                 }
-                choices.push(accept('d', "Yes, I open it myself", None));
-                let choices = values::choices(choices, &server);
+                choices.push(Choice::yes('d', "Yes, I open it myself", accept(None)));
+                let title = format!("Open a page for {server}?");
+                let choices = values::choices(choices, &server, in_turn);
                 (title, facts, Elicitation::Choices(Box::new(choices)))
             }
         }
     }
 
     pub(super) fn key(&mut self, key: Key) -> Step {
-        let count = self.fields.len() + 2;
+        let count = self.fields.len();
         match key.code {
-            Code::Esc => return self.end(McpServerElicitationAction::Cancel),
-            Code::Char('c') if key.ctrl => return self.end(McpServerElicitationAction::Cancel),
-            Code::Tab if key.shift => self.at = (self.at + count - 1) % count,
-            Code::Up => self.at = (self.at + count - 1) % count,
-            Code::Tab | Code::Down => self.at = (self.at + 1) % count,
-            Code::Enter if self.at == self.fields.len() => return self.submit(),
-            Code::Enter if self.at > self.fields.len() => {
-                return self.end(McpServerElicitationAction::Decline);
+            Code::Tab if key.shift => self.at = (self.at + count) % (count + 1),
+            Code::Tab => self.at = (self.at + 1) % (count + 1),
+            // Esc and Ctrl+C answer from everywhere.
+            Code::Esc => return self.choices.key(key),
+            Code::Char('c') if key.ctrl => return self.choices.key(key),
+            Code::Up if self.at == count && self.choices.selected() == 0 => {
+                self.at = count.saturating_sub(1);
             }
-            Code::Enter => self.at += 1,
+            _ if self.sends(key) => return self.submit(),
+            _ if self.at == count => return self.choices.key(key),
+            Code::Up => self.at = (self.at + count) % (count + 1),
+            Code::Down | Code::Enter => self.at += 1,
             _ => {
-                let Some(field) = self.fields.get_mut(self.at) else { return Step::Ignored };
+                let field = &mut self.fields[self.at];
                 field.error = None;
                 if !field.input.key(key) {
                     return Step::Ignored;
@@ -122,17 +130,32 @@ impl Form {
         Step::Stay
     }
 
+    /// True if the key chooses to send the form.
+    fn sends(&self, key: Key) -> bool {
+        let is_enter = key.code == Code::Enter && !self.choices.is_writing();
+        self.at == self.fields.len()
+            && (is_enter && self.choices.selected() == 0 || self.choices.choice_of(key) == Some(0))
+    }
+
+    /// The answers, if they take the keys.
+    pub(super) fn open_choices(&self) -> Option<&Choices> {
+        (self.at == self.fields.len()).then_some(&self.choices)
+    }
+
     pub(super) fn paste(&mut self, text: &str) {
         if let Some(FormField { input: Input::Text(field), error, .. }) =
             self.fields.get_mut(self.at)
         {
             *error = None;
             field.insert(text);
+        } else if self.at == self.fields.len() && self.choices.is_writing() {
+            self.choices.paste(text);
         }
     }
 
-    fn end(&self, action: McpServerElicitationAction) -> Step {
-        Step::Done { answer: values::action(action, &self.server), accepts: false }
+    /// The text for the agent.
+    pub(super) fn written(&self) -> String {
+        self.choices.written()
     }
 
     fn submit(&mut self) -> Step {
@@ -169,19 +192,46 @@ impl Form {
                 rows.focus = start..rows.lines.len();
             }
         }
-        for (index, label) in ["Send", "Decline"].into_iter().enumerate() {
-            let is_focus = self.at == self.fields.len() + index;
-            let style = if is_focus { Palette::SELECTED } else { Style::PLAIN };
-            let sign = if is_focus { "› " } else { "  " };
-            if is_focus {
-                rows.focus = rows.lines.len()..rows.lines.len() + 1;
-            }
-            rows.lines.push(Line::new(format!("{sign}{label}"), style));
+        let is_focus = self.at == self.fields.len();
+        let answers = self.choices.rows(columns, is_focus);
+        let start = rows.lines.len();
+        if is_focus {
+            rows.focus = start + answers.focus.start..start + answers.focus.end;
+            rows.cursor = answers.cursor.map(|(row, column)| (start + row, column));
         }
-        let help = "Tab moves, Space changes, Esc cancels";
+        rows.lines.extend(answers.lines);
+        let help = "Tab moves, Space changes";
         rows.lines.extend(Line::new(help, Palette::QUIET).wrapped(columns, &Line::default()));
         rows
     }
+}
+
+/// The tool of the server that the request is about, where that is all that it asks.
+fn called_tool(meta: Option<&Value>, schema: &McpElicitationSchema) -> Option<String> {
+    let tool = meta?.get(TOOL_CALL)?.get("tool")?.as_str()?;
+    let is_plain = schema.properties.iter().all(|(name, schema)| {
+        name == FOR_SESSION && matches!(schema, McpElicitationPrimitiveSchema::Boolean(_))
+    });
+    is_plain.then(|| tool.to_owned())
+}
+
+/// Id of the item of the tool call that a request is about.
+pub(crate) fn item_of_call(params: &Value) -> Option<&str> {
+    params.get("_meta")?.get(TOOL_CALL)?.get("itemId")?.as_str()
+}
+
+fn tool_choices(schema: &McpElicitationSchema, server: &str, in_turn: bool) -> Choices {
+    let answer = |for_session: bool| {
+        let content: Map<String, Value> =
+            schema.properties.keys().map(|name| (name.clone(), for_session.into())).collect();
+        accepted(server, Some(Value::Object(content)))
+    };
+    let mut choices = vec![Choice::yes('y', "Yes, this once", answer(false))];
+    if !schema.properties.is_empty() {
+        let effect = "Until the session ends, this tool will not be asked about.";
+        choices.push(Choice::yes('a', "Yes, for this session", answer(true)).with_effect(effect));
+    }
+    values::choices(choices, server, in_turn)
 }
 
 fn accepted(server: &str, content: Option<Value>) -> Answer {

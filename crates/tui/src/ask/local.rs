@@ -24,11 +24,19 @@ pub(crate) struct Offer {
     label: String,
     effect: Option<String>,
     accepts: bool,
+    is_escape: bool,
 }
 
 impl Offer {
     pub(crate) fn new(id: impl Into<String>, letter: char, label: impl Into<String>) -> Self {
-        Self { id: id.into(), letter, label: label.into(), effect: None, accepts: false }
+        Self {
+            id: id.into(),
+            letter,
+            label: label.into(),
+            effect: None,
+            accepts: false,
+            is_escape: false,
+        }
     }
 
     /// Adds its meaning, in a line below it.
@@ -42,19 +50,28 @@ impl Offer {
         self.accepts = true;
         self
     }
+
+    /// Esc chooses it, too.
+    pub(crate) fn on_escape(mut self) -> Self {
+        self.is_escape = true;
+        self
+    }
 }
 
 impl Ask {
-    /// A list of choices. Esc leaves it.
+    /// A list of choices. Esc chooses the one that says so, and leaves the dialog where there is none.
     pub(crate) fn offer(title: &str, facts: Vec<Line>, offers: Vec<Offer>) -> Self {
-        let choices = offers.into_iter().map(|offer| Choice {
-            letter: offer.letter,
-            label: offer.label,
-            effect: offer.effect,
-            accepts: offer.accepts,
-            answer: reply(Value::String(offer.id)),
+        let escape = offers.iter().find(|offer| offer.is_escape);
+        let escape = escape.map_or_else(left, |offer| reply(Value::String(offer.id.clone())));
+        let choices = offers.into_iter().map(|offer| {
+            let answer = reply(Value::String(offer.id));
+            let choice = match offer.accepts {
+                true => Choice::yes(offer.letter, offer.label, answer),
+                false => Choice::no(offer.letter, offer.label, answer),
+            };
+            Choice { effect: offer.effect, ..choice }
         });
-        let choices = Choices::new(choices.collect(), left(), left());
+        let choices = Choices::new(choices.collect(), escape.clone(), escape);
         Self::local(title, facts, Control::Choices(Box::new(choices)))
     }
 
@@ -74,8 +91,13 @@ impl Ask {
     }
 
     /// Keys that were meant for something else do nothing: the dialog opens by itself.
-    pub(crate) fn guarded(mut self, now_ms: u64, last_key_ms: Option<u64>) -> Self {
-        self.guard = Guard::new(now_ms, last_key_ms);
+    pub(crate) fn guarded(
+        mut self,
+        now_ms: u64,
+        last_key_ms: Option<u64>,
+        is_writing: bool,
+    ) -> Self {
+        self.guard = Guard::new(now_ms, last_key_ms, is_writing);
         self
     }
 
@@ -109,15 +131,12 @@ pub(super) struct Entry {
 impl Entry {
     pub(super) fn key(&mut self, key: Key) -> Step {
         match key.code {
-            Code::Esc => Step::Done { answer: left(), accepts: false },
-            Code::Char('c') if key.ctrl => Step::Done { answer: left(), accepts: false },
+            Code::Esc => Step::refused(left()),
+            Code::Char('c') if key.ctrl => Step::refused(left()),
             Code::Enter if self.field.is_empty() && !self.may_be_empty => {
                 Step::Notice("Nothing is written yet. Esc goes back".to_owned())
             }
-            Code::Enter => {
-                let answer = reply(Value::String(self.field.text()));
-                Step::Done { answer, accepts: false }
-            }
+            Code::Enter => Step::refused(reply(Value::String(self.field.text()))),
             _ if self.field.key(key) => Step::Stay,
             _ if key.typed().is_some() => Step::Notice("The text is as long as it may be".into()),
             _ => Step::Ignored,
@@ -144,5 +163,5 @@ pub(super) fn left() -> Answer {
 
 /// Nothing is printed about it here: who asked says what came of it.
 pub(super) fn reply(value: Value) -> Answer {
-    Answer { reply: Ok(value), summary: Line::default(), open: None }
+    Answer::new(Ok(value), Line::default())
 }

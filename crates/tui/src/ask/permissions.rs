@@ -11,9 +11,9 @@ use protocol::permission::{
 use crate::palette::Palette;
 use crate::text::{Line, Style};
 
-use super::choices::{Choice, Choices};
+use super::choices::{Choice, Choices, refusals};
 use super::facts::{fact, text_lines};
-use super::step::{Answer, encoded};
+use super::step::{Answer, FollowUp, encoded};
 
 /// See [`super::Ask::new`].
 pub(super) fn request(params: PermissionsRequestApprovalParams) -> (String, Vec<Line>, Choices) {
@@ -26,45 +26,32 @@ pub(super) fn request(params: PermissionsRequestApprovalParams) -> (String, Vec<
         let permissions = if granted { params.permissions.clone() } else { Default::default() };
         let response =
             PermissionsRequestApprovalResponse { permissions, scope, strict_auto_review: None };
-        let summary = Line::new(text.to_owned(), style);
-        Answer { reply: encoded(&response), summary, open: None }
+        Answer::new(encoded(&response), Line::new(text.to_owned(), style))
     };
-    let denied = || {
-        let turn = PermissionGrantScope::Turn;
-        answer(false, turn, "Denied the permissions", Palette::WARNING)
-    };
-    let grant = |letter, label: &str, effect: &str, scope, text: &str| Choice {
-        letter,
-        label: label.to_owned(),
-        effect: Some(effect.to_owned()),
-        accepts: true,
-        answer: answer(true, scope, text, Palette::GOOD),
-    };
-    let choices = vec![
-        grant(
-            'y',
-            "Yes, for this turn",
-            "All commands of the turn may use them.",
-            PermissionGrantScope::Turn,
-            "Granted the permissions for the turn",
-        ),
-        grant(
-            'a',
-            "Yes, for this session",
-            "All commands may use them until the session ends.",
-            PermissionGrantScope::Session,
-            "Granted the permissions for the session",
-        ),
-        Choice {
-            letter: 'n',
-            label: "No".to_owned(),
-            effect: None,
-            accepts: false,
-            answer: denied(),
-        },
+    let denied = |text| answer(false, PermissionGrantScope::Turn, text, Palette::WARNING);
+    let denial = denied("Denied the permissions");
+    let stop = denied("Denied the permissions and stopped the turn").and(FollowUp::StopTurn);
+    let for_turn = answer(
+        true,
+        PermissionGrantScope::Turn,
+        "Granted the permissions for the turn",
+        Palette::GOOD,
+    );
+    let for_session = answer(
+        true,
+        PermissionGrantScope::Session,
+        "Granted the permissions for the session",
+        Palette::GOOD,
+    );
+    let mut choices = vec![
+        Choice::yes('y', "Yes, for this turn", for_turn)
+            .with_effect("All commands of the turn may use them."),
+        Choice::yes('a', "Yes, for this session", for_session)
+            .with_effect("All commands may use them until the session ends."),
     ];
-    let choices = Choices::new(choices, denied(), denied());
-    ("Give more permissions?".to_owned(), facts, choices)
+    choices.extend(refusals(&denial, Some(&stop)));
+    let choices = Choices::new(choices, denial, stop);
+    ("Give commands more access?".to_owned(), facts, choices)
 }
 
 /// The permissions, a line each.

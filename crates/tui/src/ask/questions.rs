@@ -12,7 +12,11 @@ use crate::terminal::input::{Code, Key};
 use crate::text::{Line, Style};
 
 use super::field::Field;
-use super::step::{Answer, Rows, Step, encoded};
+use super::step::{Answer, FollowUp, Rows, Step, encoded};
+
+/// The rows after the answers: the same ways to refuse as for every question.
+const REFUSALS: [(&str, &str); 2] =
+    [("No, go on without an answer", " (n, Esc)"), ("No, and stop the turn", " (c, Ctrl+C)")];
 
 /// The questions, of which one is displayed at a time.
 #[derive(Clone, Debug)]
@@ -28,7 +32,7 @@ struct Question {
     chosen: Vec<bool>,
     /// The user's own text.
     field: Field,
-    /// The option, or after the last one the text.
+    /// The option, or after the last one the text, or after that one of the refusals.
     selected: usize,
 }
 
@@ -45,14 +49,16 @@ impl Questions {
 
     pub(super) fn key(&mut self, key: Key) -> Step {
         let count = self.questions.len();
-        let is_interrupt = key == Key::ctrl('c') || key.code == Code::Esc;
+        let is_interrupt = key == Key::ctrl('c');
         let Some(question) = self.questions.get_mut(self.at).filter(|_| !is_interrupt) else {
-            return done(&[]);
+            return stopped();
         };
-        match key.code {
-            Code::Tab if !key.shift => self.at = (self.at + 1) % count,
-            Code::Tab => self.at = (self.at + count - 1) % count,
-            Code::Enter => {
+        match (key.code, question.chosen_refusal(key)) {
+            (Code::Esc, _) | (_, Some(Refusal::GoOn)) => return done(&[]),
+            (_, Some(Refusal::Stop)) => return stopped(),
+            (Code::Tab, None) if !key.shift => self.at = (self.at + 1) % count,
+            (Code::Tab, None) => self.at = (self.at + count - 1) % count,
+            (Code::Enter, None) => {
                 question.choose_selected();
                 if self.at + 1 == count {
                     return done(&self.questions);
@@ -62,6 +68,17 @@ impl Questions {
             _ => return question.key(key),
         }
         Step::Stay
+    }
+
+    /// True if the letter or number answers at once.
+    pub(super) fn answers_at_once(&self, key: Key) -> bool {
+        let question = self.questions.get(self.at);
+        key.typed().is_some() && question.is_some_and(|it| it.chosen_refusal(key).is_some())
+    }
+
+    /// True if what is typed goes into a field that the user turned to.
+    pub(super) fn takes_words(&self) -> bool {
+        self.questions.get(self.at).is_some_and(|it| it.is_text())
     }
 
     pub(super) fn paste(&mut self, text: &str) {
@@ -90,7 +107,7 @@ impl Questions {
         let enter = if last { "Enter sends" } else { "Enter goes on" };
         let several = if question.chosen.is_empty() { "" } else { ", Space chooses several" };
         let tab = if self.questions.len() > 1 { ", Tab the other questions" } else { "" };
-        let help = format!("{enter}{several}{tab}, Esc skips all");
+        let help = format!("{enter}{several}{tab}");
         rows.lines.extend(Line::new(help, Palette::QUIET).wrapped(columns, &none));
         rows
     }
@@ -99,6 +116,33 @@ impl Questions {
 impl Question {
     fn takes_text(&self) -> bool {
         self.asked.is_other || self.chosen.is_empty()
+    }
+
+    /// True if the row of the user's own text is selected.
+    fn is_text(&self) -> bool {
+        self.takes_text() && self.selected == self.chosen.len()
+    }
+
+    /// Rows before the refusals.
+    fn answer_rows(&self) -> usize {
+        self.chosen.len() + usize::from(self.takes_text())
+    }
+
+    /// The refusal that a key chooses: Enter the selected one, a letter or a number while no text is written.
+    fn chosen_refusal(&self, key: Key) -> Option<Refusal> {
+        let answers = self.answer_rows();
+        let row = match (key.code, key.typed()) {
+            (Code::Enter, _) => self.selected,
+            (_, Some('n')) if !self.is_text() => answers,
+            (_, Some('c')) if !self.is_text() => answers + 1,
+            (_, Some(c)) if !self.is_text() => (c.to_digit(10)? as usize).checked_sub(1)?,
+            _ => return None,
+        };
+        match row.checked_sub(answers)? {
+            0 => Some(Refusal::GoOn),
+            1 => Some(Refusal::Stop),
+            _ => None,
+        }
     }
 
     fn choose_selected(&mut self) {
@@ -111,33 +155,31 @@ impl Question {
 
     fn key(&mut self, key: Key) -> Step {
         let options = self.chosen.len();
-        let count = options + usize::from(self.takes_text());
-        let is_text = self.selected == options;
+        let count = self.answer_rows() + REFUSALS.len();
         match key.code {
             Code::Up => self.selected = (self.selected + count - 1) % count,
             Code::Down => self.selected = (self.selected + 1) % count,
-            _ if is_text => {
+            _ if self.is_text() => {
                 let fits = self.field.key(key);
                 if !fits && key.typed().is_some() {
                     return Step::Notice("The text is as long as an answer may be".to_owned());
                 }
             }
-            Code::Char(' ') if key.typed().is_some() => {
+            Code::Char(' ') if key.typed().is_some() && self.selected < options => {
                 self.chosen[self.selected] = !self.chosen[self.selected];
+            }
+            Code::Char('s') if key.typed().is_some() && self.takes_text() => {
+                self.selected = options;
             }
             _ => {
                 let Some(c) = key.typed() else { return Step::Ignored };
                 let number = c.to_digit(10).and_then(|digit| (digit as usize).checked_sub(1));
-                match number.filter(|number| *number < count) {
+                match number.filter(|number| *number < self.answer_rows()) {
                     Some(number) if number < options => {
                         self.selected = number;
                         self.chosen[number] = !self.chosen[number];
                     }
                     Some(number) => self.selected = number,
-                    None if self.takes_text() => {
-                        self.selected = options;
-                        self.field.key(key);
-                    }
                     None => return Step::Ignored,
                 }
             }
@@ -164,17 +206,37 @@ impl Question {
                 rows.focus = start..rows.lines.len();
             }
         }
-        if !self.takes_text() {
-            return;
+        if self.takes_text() {
+            self.text_rows(columns, rows);
         }
-        let is_selected = self.selected == self.chosen.len();
-        let label = match self.chosen.len() {
-            0 => "› ".to_owned(),
-            count => format!("{}  {}. ", if is_selected { "› " } else { "  " }, count + 1),
-        };
+        let answers = self.answer_rows();
+        for (index, (label, keys)) in REFUSALS.into_iter().enumerate() {
+            let is_selected = self.selected == answers + index;
+            let style = if is_selected { Palette::SELECTED } else { Style::PLAIN };
+            let sign = if is_selected { "› " } else { "  " };
+            let keys = match self.is_text() {
+                // Letters are text.
+                true => format!(" ({}", keys.rsplit(", ").next().unwrap_or_default()),
+                false => keys.to_owned(),
+            };
+            let start = rows.lines.len();
+            let line = Line::new(format!("{sign}  {}. {label}", answers + index + 1), style)
+                .with(keys, if is_selected { style } else { Palette::QUIET });
+            rows.lines.extend(line.wrapped(columns, &indent));
+            if is_selected {
+                rows.focus = start..rows.lines.len();
+            }
+        }
+    }
+
+    fn text_rows(&self, columns: usize, rows: &mut Rows) {
+        let is_selected = self.is_text();
+        let sign = if is_selected { "› " } else { "  " };
+        let label = format!("{sign}  {}. ", self.chosen.len() + 1);
         let start = rows.lines.len();
         if !is_selected && self.field.is_empty() {
-            rows.lines.push(Line::new(format!("{label}something else"), Palette::QUIET));
+            let line = Line::plain(format!("{label}Something else")).with(" (s)", Palette::QUIET);
+            rows.lines.push(line);
             return;
         }
         let (lines, cursor) = self.field.rows(&label, columns);
@@ -194,6 +256,18 @@ impl Question {
         answers.extend(own.filter(|own| !answers.contains(own)));
         answers
     }
+}
+
+/// The two ways to refuse.
+enum Refusal {
+    GoOn,
+    Stop,
+}
+
+fn stopped() -> Step {
+    let summary = Line::new("Skipped the questions and stopped the turn", Palette::WARNING);
+    let reply = encoded(&ToolRequestUserInputResponse { answers: BTreeMap::new() });
+    Step::refused(Answer::new(reply, summary).and(FollowUp::StopTurn))
 }
 
 fn done(questions: &[Question]) -> Step {
@@ -216,6 +290,5 @@ fn done(questions: &[Question]) -> Step {
         false => (format!("Answered {}", parts.join("; ")), Palette::GOOD),
     };
     let reply = encoded(&ToolRequestUserInputResponse { answers });
-    let answer = Answer { reply, summary: Line::new(text, style), open: None };
-    Step::Done { answer, accepts: false }
+    Step::refused(Answer::new(reply, Line::new(text, style)))
 }

@@ -15,6 +15,33 @@ pub struct Answer {
     pub summary: Line,
     /// An address to open in the user's browser.
     pub open: Option<String>,
+    /// A further action of the program.
+    pub follow_up: FollowUp,
+}
+
+/// An action of the program besides answering.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum FollowUp {
+    /// Nothing.
+    #[default]
+    None,
+    /// Tells the agent what to do instead, in the turn that asked.
+    Instruct(String),
+    /// Interrupts the turn that asked.
+    StopTurn,
+    /// Lets the thread edit files in its folder from the next turn on, too.
+    AllowEdits,
+}
+
+impl Answer {
+    /// An answer without anything besides.
+    pub(super) fn new(reply: Result<Value, ErrorObject>, summary: Line) -> Self {
+        Self { reply, summary, open: None, follow_up: FollowUp::None }
+    }
+
+    pub(super) fn and(self, follow_up: FollowUp) -> Self {
+        Self { follow_up, ..self }
+    }
 }
 
 /// The effect of a key on a control.
@@ -29,6 +56,13 @@ pub(super) enum Step {
         answer: Answer,
         accepts: bool,
     },
+}
+
+impl Step {
+    /// An answer that allows nothing.
+    pub(super) fn refused(answer: Answer) -> Self {
+        Self::Done { answer, accepts: false }
+    }
 }
 
 /// Rows of a control; those in `focus` are to be displayed if any are.

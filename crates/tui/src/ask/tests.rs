@@ -2,6 +2,8 @@ use serde_json::json;
 
 use super::*;
 
+mod answers;
+
 fn open(method: &str, params: Value) -> Ask {
     Ask::new(method, params, Context::default()).unwrap()
 }
@@ -38,6 +40,14 @@ fn reply(answer: Option<Answer>) -> Value {
     answer.unwrap().reply.unwrap()
 }
 
+/// Presses a key, after which nothing is typed.
+fn alone(ask: &mut Ask, key: Key, now_ms: u64) -> Option<Answer> {
+    ask.key(key, now_ms).or_else(|| ask.settle(now_ms + 300))
+}
+
+const ESC: Key = Key::plain(Code::Esc);
+const DOWN: Key = Key::plain(Code::Down);
+
 #[test]
 fn a_command_is_displayed_whole() {
     let ask = command(all());
@@ -51,17 +61,18 @@ With more rights than the sandbox gives:
   Write: /etc
 Why: to see\\u{1b}[2J whether it works
 › 1. Yes, this once (y)
-  2. Yes, and for this session (a)
+  2. Yes, for this session (a)
      Until the session ends, the very same command will not be asked about.
   3. Yes, and always allow commands that start with `cargo 'test it'` (p)
      Adds a rule, in all later sessions too: `cargo 'test it'` with any further arguments runs unasked.
   4. Yes, and always allow a.org (h)
      Adds a rule, in all later sessions too: every command may connect to a.org unasked.
-  5. No, go on without it (n)
-  6. No, and stop the turn (c)
+  5. No, go on without it (n, Esc)
+  6. No, and say what to do instead (s)
+  7. No, and stop the turn (c, Ctrl+C)
 ";
     assert_eq!(ask.view(120, 40).text(), whole);
-    assert_eq!(ask.view(80, 24).lines.len(), 19);
+    assert_eq!(ask.view(80, 24).lines.len(), 20);
     let narrow = "\
 Run this command?
 $ cargo test
@@ -72,9 +83,9 @@ With more rights than the sandbox gives:
   Write: /etc
 Why: to see\\u{1b}[2J whether it works
 › 1. Yes, this once (y)
-  2. Yes, and for this session (a)
+  2. Yes, for this session (a)
      Until the session ends, the very
-Esc: No, go on without it … 13 more rows
+Esc: No, go on without it … 14 more rows
 ";
     assert_eq!(ask.view(40, 12).text(), narrow);
     assert_eq!(ask.view(10, 3).text(), "Run this\n… 21 hidd…\n› 1. Yes,\n");
@@ -110,13 +121,13 @@ fn decisions_are_those_of_the_protocol() {
     ] {
         let mut ask = command(all());
         let _ = ask.view(120, 40);
-        assert_eq!(reply(ask.key(key, 1000)), json!({ "decision": expect }), "{key:?}");
+        assert_eq!(reply(alone(&mut ask, key, 1000)), json!({ "decision": expect }), "{key:?}");
     }
     // Only what is offered.
     let mut ask = command(json!({ "availableDecisions": ["accept", "cancel"] }));
     let _ = ask.view(120, 40);
-    assert_eq!(ask.key(c('a'), 1000), None);
-    assert_eq!(reply(ask.key(Key::plain(Code::Esc), 1001)), json!({ "decision": "cancel" }));
+    assert_eq!(alone(&mut ask, c('a'), 1000), None);
+    assert_eq!(reply(ask.key(ESC, 1001)), json!({ "decision": "cancel" }));
     // What is offered where the server does not say.
     let ask = command(json!({
         "networkApprovalContext": { "host": "b.org", "protocol": "socks5Tcp" },
@@ -178,12 +189,11 @@ fn keys_meant_for_something_else_do_nothing() {
     assert!(text.ends_with("This has just appeared: the key did nothing\n"), "{text}");
     assert_eq!(ask.key(c('y'), 600), None);
     assert!(ask.view(120, 40).text().contains("You were still typing"));
-    assert_eq!(ask.key(Key::plain(Code::Down), 900), None);
-    assert_eq!(reply(ask.key(c('y'), 901)), json!({ "decision": "accept" }));
+    assert_eq!(ask.key(DOWN, 900), None);
+    assert_eq!(reply(alone(&mut ask, c('y'), 901)), json!({ "decision": "accept" }));
     // Keys before it appeared count.
-    let context = Context { now_ms: 1000, last_key_ms: Some(1400), item: None };
-    let mut guard = Guard::new(context.now_ms, context.last_key_ms);
-    assert!(guard.refuses(1401, true).is_some() && guard.refuses(1701, true).is_none());
+    let mut guard = Guard::new(1000, Some(1400), false);
+    assert!(guard.refuses(1401, c('y')).is_some() && guard.refuses(1701, c('y')).is_none());
 }
 
 #[test]
@@ -193,17 +203,17 @@ fn what_was_not_on_the_screen_is_accepted_only_after_a_second_press() {
     };
     let mut ask = long();
     // Never drawn.
-    assert_eq!(ask.key(c('y'), 1000), None);
+    assert_eq!(alone(&mut ask, c('y'), 1000), None);
     let _ = ask.view(80, 24);
     let text = ask.view(80, 24).text();
     assert!(text.contains("lines hidden (0 above, "), "{text}");
-    assert_eq!(ask.key(c('y'), 2000), None);
+    assert_eq!(alone(&mut ask, c('y'), 2000), None);
     let text = ask.view(80, 24).text();
     assert!(text.contains("lines were not on the screen"), "{text}");
     // Another key in between starts again.
-    assert_eq!(ask.key(c('a'), 2001), None);
-    assert_eq!(ask.key(c('y'), 2002), None);
-    assert_eq!(reply(ask.key(c('y'), 2003)), json!({ "decision": "accept" }));
+    assert_eq!(alone(&mut ask, c('a'), 3000), None);
+    assert_eq!(alone(&mut ask, c('y'), 4000), None);
+    assert_eq!(reply(alone(&mut ask, c('y'), 5000)), json!({ "decision": "accept" }));
     // Having looked at all of it needs one press.
     let mut ask = long();
     for now in 0..10 {
@@ -212,13 +222,13 @@ fn what_was_not_on_the_screen_is_accepted_only_after_a_second_press() {
     }
     let text = ask.view(80, 24).text();
     assert!(text.contains("0 below"), "{text}");
-    assert_eq!(reply(ask.key(c('y'), 2000)), json!({ "decision": "accept" }));
+    assert_eq!(reply(alone(&mut ask, c('y'), 2000)), json!({ "decision": "accept" }));
     // A choice whose rule was not on the screen.
     let mut ask = command(all());
     for (row, presses) in [(40, 1), (3, 3)] {
         let taken = (0..presses).map(|at| {
             let _ = ask.view(120, row);
-            ask.key(c('p'), 1000 + at)
+            alone(&mut ask, c('p'), 1000 * (at + 1))
         });
         let taken: Vec<bool> = taken.map(|it| it.is_some()).collect();
         let mut expect = vec![false; presses as usize];
@@ -229,19 +239,7 @@ fn what_was_not_on_the_screen_is_accepted_only_after_a_second_press() {
     // Refusing needs no look.
     let mut ask = long();
     let _ = ask.view(80, 24);
-    assert_eq!(reply(ask.key(c('n'), 1000)), json!({ "decision": "decline" }));
-}
-
-#[test]
-fn a_message_that_is_typed_into_a_question_answers_nothing() {
-    let mut ask = command(all());
-    let _ = ask.view(80, 24);
-    for (at, key) in "/goal ya".chars().enumerate() {
-        assert_eq!(ask.key(c(key), 5_000 + 200 * at as u64), None, "{key}");
-    }
-    assert_eq!(ask.key(Key::plain(Code::Enter), 7_000), None);
-    assert!(ask.view(80, 24).text().contains("You were still typing"));
-    assert_eq!(reply(ask.key(c('n'), 8_500)), json!({ "decision": "decline" }));
+    assert_eq!(reply(alone(&mut ask, c('n'), 1000)), json!({ "decision": "decline" }));
 }
 
 #[test]
@@ -259,24 +257,61 @@ fn file_changes() {
     let context = Context { item: Some(&item), ..Context::default() };
     let mut ask = Ask::new("item/fileChange/requestApproval", params.clone(), context).unwrap();
     let text = "\
-Change these 2 files?
-Changed a.rs
+Change 2 files?
+Change a.rs
   @@ -1 +1 @@
   -old
   +new
-New file b.rs
+Create b.rs
   +text
-Makes writable for the session: /srv
 › 1. Yes, this once (y)
-  2. Yes, and for this session (a)
-     Until the session ends, changes of these files will not be asked about.
-  3. No, go on without it (n)
-  4. No, and stop the turn (c)
+  2. Yes, and allow edits in /srv (e)
+     Until the session ends, files there may be changed, also with commands, without asking.
+  3. No, go on without it (n, Esc)
+  4. No, and say what to do instead (s)
+  5. No, and stop the turn (c, Ctrl+C)
 ";
-    assert_eq!(ask.view(80, 24).text(), text);
-    assert_eq!(reply(ask.key(c('a'), 1000)), json!({ "decision": "acceptForSession" }));
+    assert_eq!(ask.view(100, 24).text(), text);
+    let answer = alone(&mut ask, c('e'), 1000).unwrap();
+    assert_eq!(answer.follow_up, FollowUp::None);
+    assert_eq!(answer.reply.unwrap(), json!({ "decision": "acceptForSession" }));
     let ask = open("item/fileChange/requestApproval", params);
     assert!(ask.view(80, 24).text().contains("The changes are not known here"));
+}
+
+#[test]
+fn the_heading_says_what_happens_to_a_file_of_the_folder() {
+    let headed = |path: &str, kind: Value| {
+        let params = json!({
+            "threadId": "t", "turnId": "u", "itemId": "i", "startedAtMs": 0, "grantRoot": "/work",
+        });
+        let item: ThreadItem = serde_json::from_value(json!({
+            "type": "fileChange", "id": "i", "status": "inProgress",
+            "changes": [{ "path": path, "kind": kind, "diff": "@@ -1 +1 @@\n-a\n+b\n" }],
+        }))
+        .unwrap();
+        let context = Context { item: Some(&item), cwd: Path::new("/work"), ..Context::default() };
+        Ask::new("item/fileChange/requestApproval", params, context).unwrap()
+    };
+    for (path, kind, heading) in [
+        ("/work/src/a.rs", json!({ "type": "update" }), "Change src/a.rs?"),
+        ("/work/src/a.rs", json!({ "type": "add" }), "Create src/a.rs?"),
+        ("/work/a\u{202e}", json!({ "type": "delete" }), "Delete a\\u{202e}?"),
+        (
+            "/work/a",
+            json!({ "type": "update", "move_path": "/else/b" }),
+            "Change a and move it to /else/b?",
+        ),
+    ] {
+        let text = headed(path, kind).view(80, 24).text();
+        assert_eq!(text.lines().next(), Some(heading));
+    }
+    let mut ask = headed("/work/a", json!({ "type": "update" }));
+    let text = ask.view(80, 24).text();
+    assert!(text.contains("  2. Yes, and allow edits in this folder (e)\n"), "{text}");
+    let answer = alone(&mut ask, c('e'), 1000).unwrap();
+    assert_eq!(answer.follow_up, FollowUp::AllowEdits);
+    assert_eq!(answer.reply.unwrap(), json!({ "decision": "acceptForSession" }));
 }
 
 #[test]
@@ -302,13 +337,14 @@ fn permissions() {
             text.contains("  Network: any host\n  Read: the whole file system\nIn: /w\n"),
             "{text}"
         );
-        assert_eq!(reply(ask.key(key, 1000)), expect);
+        assert_eq!(reply(alone(&mut ask, key, 1000)), expect);
     }
 }
 
 fn press(ask: &mut Ask, keys: &[Key]) -> Option<Answer> {
     let _ = ask.view(80, 24);
-    keys.iter().map(|key| ask.key(*key, 1000)).last().flatten()
+    let last = keys.iter().map(|key| ask.key(*key, 1000)).last().flatten();
+    last.or_else(|| ask.settle(1300))
 }
 
 const ENTER: Key = Key::plain(Code::Enter);
@@ -323,14 +359,16 @@ fn questions() {
     ] });
     let mut ask = open("item/tool/requestUserInput", params.clone());
     let text = "\
-The agent asks
+The agent asks you
 Language (1 of 2)
 Which one?
 › ○ 1. Rust
        Quick
   ○ 2. Go
-    3. something else
-Enter goes on, Space chooses several, Tab the other questions, Esc skips all
+    3. Something else (s)
+    4. No, go on without an answer (n, Esc)
+    5. No, and stop the turn (c, Ctrl+C)
+Enter goes on, Space chooses several, Tab the other questions
 ";
     assert_eq!(ask.view(80, 24).text(), text);
     assert_eq!(ask.view(120, 40).text(), text);
@@ -338,8 +376,8 @@ Enter goes on, Space chooses several, Tab the other questions, Esc skips all
     assert_eq!(press(&mut ask, &[ENTER, c('s'), c('é')]), None);
     ask.paste("x", 1001);
     let view = ask.view(40, 12);
-    assert!(view.text().contains("› •••\n"), "{}", view.text());
-    assert_eq!(view.cursor, Some((3, 5)));
+    assert!(view.text().contains("›   1. •••\n"), "{}", view.text());
+    assert_eq!(view.cursor, Some((3, 10)));
     let answer = press(&mut ask, &[ENTER]).unwrap();
     assert_eq!(answer.summary.text(), "Answered Language: Rust; Key: (hidden)");
     let expect =
@@ -347,7 +385,7 @@ Enter goes on, Space chooses several, Tab the other questions, Esc skips all
     assert_eq!(answer.reply.unwrap(), expect);
     // Several options and a text; the other question is skipped.
     let mut ask = open("item/tool/requestUserInput", params.clone());
-    let answer = press(&mut ask, &[c('1'), c('2'), c('Z'), c('1'), ENTER, ENTER]);
+    let answer = press(&mut ask, &[c('1'), c('2'), c('s'), c('Z'), c('1'), ENTER, ENTER]);
     assert_eq!(
         reply(answer),
         json!({ "answers": { "lang": { "answers": ["Rust", "Go", "Z1"] } } })
@@ -386,9 +424,9 @@ Where to?
     ‹ not set › (2 options)
   e
      [ ] p  [ ] q
-  Send
-  Decline
-Tab moves, Space changes, Esc cancels
+  1. Send (y)
+  2. No, go on without it (n, Esc)
+Tab moves, Space changes
 ";
     assert_eq!(ask.view(80, 24).text().replace("\n  b\n", "\n"), text);
     let space = c(' ');
@@ -408,9 +446,9 @@ Tab moves, Space changes, Esc cancels
     let content = json!({ "a": "XY", "b": 30, "c": true, "d": "y", "e": ["p"] });
     assert_eq!(reply(press(&mut ask, &[ENTER])), json!({ "action": "accept", "content": content }));
     let mut ask = form(properties.clone(), json!([]));
-    assert_eq!(reply(press(&mut ask, &[Key::plain(Code::Esc)])), json!({ "action": "cancel" }));
+    assert_eq!(reply(press(&mut ask, &[ESC])), json!({ "action": "decline" }));
     let mut ask = form(properties, json!([]));
-    let decline = [Key::plain(Code::Up), ENTER];
+    let decline = [Key::plain(Code::Up), DOWN, ENTER];
     assert_eq!(reply(press(&mut ask, &decline)), json!({ "action": "decline" }));
     let mut ask = form(json!({}), json!([]));
     assert_eq!(reply(press(&mut ask, &[c('y')])), json!({ "action": "accept", "content": {} }));
@@ -430,14 +468,13 @@ fn pages() {
     let mut ask = page("https://bank.org@evil.org:8080/a?b=c");
     let view = ask.view(80, 24);
     let text = "\
-bank asks
+Open a page for bank?
 Log in
   https://bank.org@evil.org:8080/a?b=c
 What stands before the @ is no host: the page is on evil.org:8080
 › 1. Yes, open the page in the browser (y)
   2. Yes, I open it myself (d)
-  3. No, decline (n)
-  4. Cancel, decide later (c)
+  3. No, go on without it (n, Esc)
 ";
     assert_eq!(view.text(), text);
     assert_eq!(view.lines[2].spans[1].text(), "evil.org:8080");
@@ -479,7 +516,7 @@ fn what_cannot_be_asked_is_refused_with_the_reason() {
         json!({ "threadId": "t", "serverName": "maps", "mode": "voice", "message": "Say it" });
     let mut ask = open("mcpServer/elicitation/request", params);
     assert!(ask.view(80, 24).text().contains("the mode `voice`"));
-    assert_eq!(reply(press(&mut ask, &[Key::plain(Code::Esc)])), json!({ "action": "cancel" }));
+    assert_eq!(reply(press(&mut ask, &[ESC])), json!({ "action": "decline" }));
 }
 
 #[test]

@@ -10,9 +10,9 @@ use serde_json::{Number, Value};
 use crate::palette::Palette;
 use crate::text::{Line, Style};
 
-use super::choices::{Choice, Choices};
+use super::choices::{Choice, Choices, refusals};
 use super::facts::text_lines;
-use super::step::{Answer, encoded};
+use super::step::{Answer, FollowUp, encoded};
 
 /// The value of a text field, or what is wrong with it.
 pub(super) fn string(schema: &McpElicitationStringSchema, text: &str) -> Result<Value, String> {
@@ -123,29 +123,16 @@ pub(super) fn action(action: McpServerElicitationAction, server: &str) -> Answer
         }
     };
     let response = McpServerElicitationRequestResponse { action, content: None, meta: None };
-    Answer { reply: encoded(&response), summary: Line::new(text, style), open: None }
+    Answer::new(encoded(&response), Line::new(text, style))
 }
 
-/// The choices that refuse.
-pub(super) fn refusals(server: &str) -> [Choice; 2] {
-    let choice = |letter, label: &str, kind| Choice {
-        letter,
-        label: label.to_owned(),
-        effect: None,
-        accepts: false,
-        answer: action(kind, server),
-    };
-    [
-        choice('n', "No, decline", McpServerElicitationAction::Decline),
-        choice('c', "Cancel, decide later", McpServerElicitationAction::Cancel),
-    ]
-}
-
-/// A dialog of choices in which Esc and Ctrl+C cancel.
-pub(super) fn choices(mut choices: Vec<Choice>, server: &str) -> Choices {
-    choices.extend(refusals(server));
-    let cancel = || action(McpServerElicitationAction::Cancel, server);
-    Choices::new(choices, cancel(), cancel())
+/// A dialog with these choices, and after them the ways to refuse. `in_turn`: a turn waits for the answer.
+pub(super) fn choices(mut choices: Vec<Choice>, server: &str, in_turn: bool) -> Choices {
+    let decline = action(McpServerElicitationAction::Decline, server);
+    let stop = action(McpServerElicitationAction::Cancel, server).and(FollowUp::StopTurn);
+    choices.extend(refusals(&decline, in_turn.then_some(&stop)));
+    let interrupt = if in_turn { stop } else { decline.clone() };
+    Choices::new(choices, decline, interrupt)
 }
 
 /// A request in a mode of a newer version: it can be read and refused.
@@ -157,7 +144,8 @@ pub(super) fn unknown_mode(params: &Value) -> (String, Vec<Line>, Choices) {
     facts.push(Line::new(mode, Palette::WARNING));
     let members = format!("{params:#}");
     facts.extend(members.lines().map(|line| Line::new(format!("  {line}"), Palette::QUIET)));
-    (format!("{server} asks"), facts, choices(Vec::new(), &server))
+    let in_turn = params.get("turnId").is_some_and(Value::is_string);
+    (format!("{server} asks"), facts, choices(Vec::new(), &server, in_turn))
 }
 
 #[cfg(test)]

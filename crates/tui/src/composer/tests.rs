@@ -40,8 +40,10 @@ fn keys(text: &str) -> Vec<Key> {
 /// Types at the pace of a person.
 fn press(composer: &mut Composer, text: &str) -> Outcome {
     let mut last = Outcome::Ignored;
+    // The clock of one call is far from that of another.
+    let start = composer.burst.last_ms().unwrap_or_default() + 1_000;
     for (at, key) in keys(text).into_iter().enumerate() {
-        last = composer.key(key, at as u64 * 100);
+        last = composer.key(key, start + at as u64 * 100);
     }
     last
 }
@@ -248,8 +250,8 @@ fn unmarked_pastes_are_recognised_and_nothing_is_lost() {
         assert!(!composer.is_empty());
     }
     assert_eq!(composer.draft().text, text);
-    assert!(!composer.tick(1039));
-    assert!(composer.tick(1040));
+    assert_eq!(composer.tick(1059), Outcome::Ignored);
+    assert_eq!(composer.tick(1060), Outcome::Changed);
     assert_eq!(composer.draft().text, text);
     assert_eq!(composer.view(60, 4).text(), "› [Pasted text #1, 2 lines]\n");
     assert_eq!(composer.deadline(), None);
@@ -261,12 +263,40 @@ fn unmarked_pastes_are_recognised_and_nothing_is_lost() {
     let mut composer = Composer::new();
     composer.key(Key::plain(Code::Char('o')), 0);
     composer.key(Key::plain(Code::Char('k')), 20);
-    let outcome = composer.key(Key::plain(Code::Enter), 25);
-    assert_eq!(outcome, Outcome::Submitted(Draft::plain("ok")));
+    assert_eq!(composer.key(Key::plain(Code::Enter), 25), Outcome::Changed);
+    assert_eq!(composer.deadline(), Some(85));
+    assert_eq!(composer.tick(84), Outcome::Ignored);
+    assert_eq!(composer.tick(85), Outcome::Submitted(Draft::plain("ok")));
+    // After a pause, at once.
+    composer.key(Key::plain(Code::Char('o')), 100);
+    let outcome = composer.key(Key::plain(Code::Enter), 161);
+    assert_eq!(outcome, Outcome::Submitted(Draft::plain("o")));
     // Switched off.
     composer.set_paste_burst_disabled(true);
     let outcome = keys("abcdef\n").into_iter().map(|key| composer.key(key, 20)).last();
     assert_eq!(outcome, Some(Outcome::Submitted(Draft::plain("abcdef"))));
+}
+
+#[test]
+fn unmarked_pastes_in_pieces_are_one_element_and_send_nothing() {
+    let long = format!("{}\n", "x".repeat(83)).repeat(120);
+    let short = "a\n\nb\n".repeat(300);
+    for text in [long, short] {
+        for piece in [1, 2, 7, 64, 1_000, text.len()] {
+            let (mut composer, mut now) = (Composer::new(), 1_000);
+            for part in text.as_bytes().chunks(piece) {
+                for key in keys(std::str::from_utf8(part).unwrap()) {
+                    assert_eq!(composer.tick(now), Outcome::Ignored);
+                    assert_eq!(composer.key(key, now), Outcome::Changed, "pieces of {piece}");
+                }
+                now += 50;
+            }
+            assert_eq!(composer.tick(now + 60), Outcome::Changed);
+            assert_eq!(composer.draft().text, text, "pieces of {piece}");
+            let shown = composer.view(60, 4).text();
+            assert!(shown.starts_with("› [Pasted text #1, "), "pieces of {piece}: {shown}");
+        }
+    }
 }
 
 fn command(name: &str, hint: Option<&str>, is_available: bool) -> Command {

@@ -4,7 +4,7 @@ use jsonrpc::RequestId;
 use serde_json::{Value, json};
 use tui::app::{Effect, Event, Start, StartThread};
 use tui::palette::Palette;
-use tui::terminal::input::{Code, Input, Key};
+use tui::terminal::input::{Code, Input, Key, Reply};
 
 use crate::harness::{
     Bench, THREAD, command, completed, initialized, listed, message, opened, page, turn,
@@ -19,9 +19,9 @@ fn the_first_frames_show_the_thread_and_the_composer() {
         assert!(
             // The cursor stands before the hint.
             shown.ends_with(
-                "\n› Write what is to be done, or / for co…\n  gpt-x high · /work · main"
+                "\n› Describe a task, or / for commands\n  gpt-x high · asks before edits · /wor…"
             ) || shown.ends_with(
-                "\n› Write what is to be done, or / for commands\n  gpt-x high · /work · main"
+                "\n› Describe a task, or / for commands\n  gpt-x high · asks before edits · /work · main"
             ),
             "{shown}"
         );
@@ -51,7 +51,7 @@ fn a_turn_is_printed_as_it_happens_and_each_thing_once() {
     bench.item("item/completed", command("completed"));
     bench.turn("turn/completed", "completed", Value::Null);
     let expected = "agentd  gpt-x  /work\n\
-        Write what is to be done. / lists commands, @ files, $ skills, ! runs a shell\ncommand.\n\n\
+        Describe a task. / lists commands, @ files, $ skills, ! runs a shell command.\n\n\
         › fix the test\n\nI will look.\n\nThen I run the tests.\n\n• Ran cargo test\n  ok\n\n";
     assert_eq!(bench.printed, expected);
     assert!(!bench.shown().contains("Working"), "{}", bench.shown());
@@ -157,17 +157,49 @@ fn a_question_takes_the_keys_until_it_is_answered() {
     bench.now += 1_000;
     bench.ask(7, "item/commandExecution/requestApproval", approval());
     assert!(bench.shown().contains("rm -rf build"), "{}", bench.shown());
-    // Someone was still typing.
-    bench.key(Key::plain(Code::Char('y')));
+    // The message goes on, however long the pause is, and Enter does not send or answer anything.
+    bench.press('g');
+    bench.now += 5_000;
+    bench.press('h');
+    assert!(bench.shown().contains("goes into your message"), "{}", bench.shown());
+    bench.key(Key::plain(Code::Enter));
     assert!(bench.responses.is_empty());
     bench.now += 1_000;
+    bench.key(Key::plain(Code::Down));
+    bench.now += 1_000;
     bench.key(Key::plain(Code::Char('y')));
+    assert!(bench.responses.is_empty());
+    assert_eq!(bench.app.wakes_at(), Some(bench.now + 300));
+    bench.now += 300;
+    bench.event(Event::Tick);
     let (id, outcome) = bench.responses.pop().unwrap();
     assert_eq!(
         (id, outcome.unwrap()["decision"].clone()),
         (RequestId::Integer(7), json!("accept"))
     );
-    assert!(bench.shown().contains("› half a thou"), "{}", bench.shown());
+    assert!(bench.shown().contains("› half a though"), "{}", bench.shown());
+}
+
+#[test]
+fn nothing_that_waits_for_an_answer_says_that_it_runs() {
+    let mut bench = Bench::open(80, 24);
+    bench.begin_turn("go");
+    let mut item = command("inProgress");
+    item["awaitsApproval"] = json!(true);
+    bench.item("item/started", item);
+    assert!(bench.shown().contains("• Waits for approval: cargo test"), "{}", bench.shown());
+    bench.ask(7, "item/commandExecution/requestApproval", approval());
+    let shown = bench.shown();
+    assert!(shown.contains("● Waiting for your answer"), "{shown}");
+    assert!(!shown.contains("Working") && !shown.contains("Esc interrupts"), "{shown}");
+    assert!(!shown.contains("Waits for approval") && !shown.contains("Runs "), "{shown}");
+    bench.now += 1_000;
+    bench.press('y');
+    bench.notify(
+        "item/commandExecution/running",
+        json!({ "threadId": THREAD, "turnId": "t1", "itemId": "c1" }),
+    );
+    assert!(bench.shown().contains("● Working"), "{}", bench.shown());
 }
 
 #[test]
@@ -369,7 +401,8 @@ fn words_that_a_command_does_not_take_are_refused() {
         bench.key(Key::ctrl('c'));
     }
     bench.send("/model echo high");
-    assert!(bench.shown().contains("From the next turn on: echo high"), "{}", bench.shown());
+    let used = "From the next turn on, this thread: echo high";
+    assert!(bench.shown().contains(used), "{}", bench.shown());
 }
 
 #[test]
@@ -420,7 +453,10 @@ fn what_is_sent_before_the_thread_is_open_is_sent_then() {
 fn settings_hold_from_the_next_turn_on() {
     let mut bench = Bench::open(80, 24);
     bench.send("/model gpt-y low");
-    bench.send("/approvals auto");
+    bench.send("/approvals edit");
+    bench.refuse("config/read", "busy");
+    bench.key(Key::plain(Code::Esc));
+    bench.refuse("config/read", "busy");
     let params = bench.begin_turn("go");
     assert_eq!((&params["model"], &params["effort"]), (&json!("gpt-y"), &json!("low")));
     assert_eq!(params["sandboxPolicy"]["type"], "workspaceWrite");
@@ -471,7 +507,7 @@ fn the_status_line_shows_what_is_configured() {
         bench.answer("config/read", json!({ "config": { "tui": tui }, "origins": {} }));
         bench.answer("thread/start", opened(&json!([])));
         assert!(bench.shown().trim_end().ends_with(expected), "{}", bench.shown());
-        assert_eq!(bench.shown().contains("Write what is to be done"), has_tip);
+        assert_eq!(bench.shown().contains("Describe a task"), has_tip);
     }
 }
 
@@ -489,6 +525,7 @@ fn the_alternate_screen_is_used_where_it_is_configured() {
 fn keys_that_come_at_once_are_a_paste_unless_that_is_switched_off() {
     for (disabled, calls) in [(false, 0), (true, 1)] {
         let mut bench = Bench::start(80, 24);
+        bench.event(Event::Input(Input::Reply(Reply::Bracketed(false))));
         let config = json!({ "disable_paste_burst": disabled });
         bench.answer("config/read", json!({ "config": config, "origins": {} }));
         bench.answer("thread/start", opened(&json!([])));

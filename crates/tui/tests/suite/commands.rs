@@ -20,6 +20,7 @@ fn the_status_line_is_chosen_with_itself_as_the_preview() {
 The status line
 The line below shows how it would look.
 › [x] model      the model and its effort
+  [x] mode       what the agent may do
   [x] folder     the working folder
   [x] branch     the git branch
   [x] context    how much of the context window is left
@@ -31,11 +32,15 @@ The line below shows how it would look.
   [ ] sandbox    what commands may access
   [ ] thread     the thread's name, or its id
 Space checks, ← → move, Enter stores, Esc leaves all as it was
-  gpt-x high · /work · main";
+  gpt-x high · asks before edits · /work · main";
         assert!(bench.shown().ends_with(list), "{}", bench.shown());
-        // The model behind the folder, and no branch.
+        // The model after the folder, no mode, and no branch.
         bench.key(Key::plain(Code::Right));
-        bench.key(Key::plain(Code::Down));
+        bench.key(Key::plain(Code::Right));
+        bench.key(Key::plain(Code::Up));
+        bench.key(Key::plain(Code::Up));
+        bench.key(Key::plain(Code::Char(' ')));
+        (0..3).for_each(|_| bench.key(Key::plain(Code::Down)));
         bench.key(Key::plain(Code::Char(' ')));
         assert!(bench.shown().ends_with("\n  /work · gpt-x high"), "{}", bench.shown());
         bench.key(Key::plain(Code::Enter));
@@ -83,7 +88,7 @@ Feedback: the report
   \"logs\": {}
 }
 › 1. Write the report into a file (w)
-  2. Write nothing (Esc) (n)";
+  2. Write nothing (n, Esc)";
     assert!(bench.shown().contains(shown), "{}", bench.shown());
     bench.key(Key::plain(Code::Char('w')));
     let path = "/home/u/.agent/feedback/r1.json";
@@ -141,7 +146,7 @@ fn the_plan_is_shown_and_plan_mode_is_switched() {
     assert_eq!(params["collaborationMode"], json!({ "mode": "plan", "settings": settings }));
     assert_eq!(params["input"][0]["text"], "find the bug");
     assert!(
-        bench.shown().ends_with("\n  plan mode · gpt-x high · /work · main"),
+        bench.shown().ends_with("\n  plan mode · gpt-x high · asks before edits · /work · main"),
         "{}",
         bench.shown()
     );
@@ -162,6 +167,11 @@ fn the_account_its_limits_and_the_context_are_shown() {
         json!({ "threadId": THREAD, "turnId": "t1", "tokenUsage": usage }),
     );
     bench.send("/status");
+    let layers = json!([{ "name": { "type": "user", "file": "/home/u/.agent/config.toml" }, "version": "1", "config": {} }]);
+    let config =
+        json!({ "model_providers": { "offline": { "base_url": "http://localhost:9000/v1" } } });
+    let read = json!({ "config": config, "origins": {}, "layers": layers });
+    assert_eq!(bench.answer("config/read", read)["includeLayers"], true);
     bench.answer(
         "account/read",
         json!({ "account": { "type": "apiKey" }, "requiresDefaultAuth": true }),
@@ -170,11 +180,72 @@ fn the_account_its_limits_and_the_context_are_shown() {
     bench.answer("account/rateLimits/read", json!({ "rateLimits": { "primary": window } }));
     for row in [
         "context      75% left: 50 of 200 tokens are used",
+        "provider     offline",
+        "address      http://localhost:9000/v1",
+        "instructions no AGENTS.md; /init writes one",
+        "config       /home/u/.agent/config.toml",
         "account      an API key",
         "limits       62% left of 5h 00m",
     ] {
         assert!(bench.printed.contains(row), "{}", bench.printed);
     }
+}
+
+#[test]
+fn the_cost_of_a_thread_is_shown_or_said_to_be_unknown() {
+    let mut bench = Bench::open(80, 24);
+    bench.send("/cost");
+    assert!(bench.printed.contains("has not asked a model"), "{}", bench.printed);
+    let tokens = json!({ "totalTokens": 50, "inputTokens": 40, "cachedInputTokens": 30, "outputTokens": 10, "reasoningOutputTokens": 0 });
+    let mut usage = json!({ "total": tokens, "last": tokens, "modelContextWindow": 200 });
+    let tell = |bench: &mut Bench, usage: &Value| {
+        let params = json!({ "threadId": THREAD, "turnId": "t1", "tokenUsage": usage });
+        bench.notify("thread/tokenUsage/updated", params);
+        bench.send("/cost");
+    };
+    tell(&mut bench, &usage);
+    assert!(bench.printed.contains("tokens       40 in (30 cached), 10 out"), "{}", bench.printed);
+    assert!(bench.printed.contains("cost         not known"), "{}", bench.printed);
+    let cost = json!({ "currency": "USD", "last": "0.01", "turn": "0.02", "turnWithAgents": null, "thread": "0.05" });
+    usage["cost"] = cost;
+    tell(&mut bench, &usage);
+    for row in ["cost         0.05 USD for the thread", "0.02 USD for the latest turn"] {
+        assert!(bench.printed.contains(row), "{}", bench.printed);
+    }
+}
+
+#[test]
+fn a_thread_is_archived_or_deleted_and_a_new_one_opened() {
+    let mut bench = Bench::open(80, 24);
+    bench.send("/archive");
+    assert_eq!(bench.answer("thread/archive", json!({}))["threadId"], THREAD);
+    assert!(bench.printed.contains("agentd threads unarchive"), "{}", bench.printed);
+    assert_eq!(bench.call("thread/start").1["cwd"], "/work");
+    let mut bench = Bench::open(80, 24);
+    bench.send("/delete");
+    bench.key(Key::plain(Code::Esc));
+    assert!(bench.calls.is_empty());
+    bench.send("/delete");
+    bench.key(Key::plain(Code::Char('y')));
+    assert_eq!(bench.answer("thread/delete", json!({}))["threadId"], THREAD);
+    bench.call("thread/start");
+    // What the server refuses leaves the thread open.
+    let mut bench = Bench::open(80, 24);
+    bench.send("/archive");
+    bench.refuse("thread/archive", "a turn runs");
+    assert!(
+        bench.printed.contains("The thread was not archived: a turn runs"),
+        "{}",
+        bench.printed
+    );
+    assert!(bench.calls.is_empty());
+}
+
+#[test]
+fn exit_is_another_name_of_quit() {
+    let mut bench = Bench::open(80, 24);
+    bench.send("/exit");
+    assert!(bench.others.iter().any(|effect| matches!(effect, Effect::Quit(_))));
 }
 
 #[test]
@@ -284,23 +355,29 @@ fn a_model_that_is_not_listed_is_used_when_the_user_insists() {
     );
     assert!(!bench.printed.contains("From the next turn on"), "{}", bench.printed);
     bench.send("/model nope high");
-    assert!(bench.printed.contains("From the next turn on: nope high"), "{}", bench.printed);
+    let used = |bench: &mut Bench, model: &str| {
+        let expected = format!("From the next turn on, this thread: {model}\n");
+        assert!(bench.printed.contains(&expected), "{}", bench.printed);
+        bench.refuse("config/read", "busy");
+        bench.key(Key::plain(Code::Esc));
+    };
+    used(&mut bench, "nope high");
     // One that is listed is used at once, and without a list none is doubted.
     for (model, list) in
         [("b", listed_models(&["a", "b"], Value::Null)), ("c", listed_models(&[], Value::Null))]
     {
         bench.send(&format!("/model {model}"));
         bench.answer("model/list", list);
-        let expected = format!("From the next turn on: {model}\n");
-        assert!(bench.printed.contains(&expected), "{}", bench.printed);
+        used(&mut bench, model);
     }
     // A list of the model in use alone says nothing of others.
     bench.send("/model e");
     bench.answer("model/list", listed_models(&["c"], Value::Null));
-    assert!(bench.printed.contains("From the next turn on: e\n"), "{}", bench.printed);
+    used(&mut bench, "e");
     bench.send("/model d");
     bench.refuse("model/list", "no connection");
     assert!(bench.printed.contains("! Whether it exists is not known"), "{}", bench.printed);
+    used(&mut bench, "d");
     bench.send("go");
     let (_, params) = bench.call("turn/start");
     assert_eq!((&params["model"], &params["effort"]), (&json!("d"), &json!("high")));

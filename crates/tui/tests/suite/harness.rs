@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tui::app::{App, Effect, Environment, Event, Start};
 use tui::link::Arrival;
 use tui::palette::Depth;
-use tui::terminal::input::{Code, Input, Key};
+use tui::terminal::input::{Code, Input, Key, Reply};
 use tui::terminal::screen::{Screen, Size};
 
 /// The thread of the tests.
@@ -64,6 +64,9 @@ impl Bench {
             printed: String::new(),
             drawn: 0,
         };
+        // A terminal that marks pastes: keys that come at once were typed.
+        let marks = Event::Input(Input::Reply(Reply::Bracketed(true)));
+        bench.app.handle(marks, bench.now);
         bench.event(Event::Connected(Box::new(initialized())));
         bench
     }
@@ -104,6 +107,13 @@ impl Bench {
 
     pub(crate) fn key(&mut self, key: Key) {
         self.event(Event::Input(Input::Key(key)));
+    }
+
+    /// Presses a letter, after which nothing is typed.
+    pub(crate) fn press(&mut self, c: char) {
+        self.key(Key::plain(Code::Char(c)));
+        self.now += 300;
+        self.event(Event::Tick);
     }
 
     pub(crate) fn type_text(&mut self, text: &str) {

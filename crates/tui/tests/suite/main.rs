@@ -1,9 +1,11 @@
 //! The whole state machine on an emulated terminal, with a server that the test plays.
 #![allow(clippy::unwrap_used)]
 
+mod access;
 mod app;
 mod attempts;
 mod commands;
+mod dialogs;
 mod harness;
 mod images;
 mod input;

@@ -26,7 +26,7 @@ fn edits(bench: &mut Bench) -> Vec<(String, Value)> {
 }
 
 fn press(bench: &mut Bench, c: char) {
-    bench.key(Key::plain(Code::Char(c)));
+    bench.press(c);
 }
 
 // Effect of `notice.hide_full_access_warning`.
@@ -44,13 +44,14 @@ What is in the files and pages that it reads can lead it to do what you do not
 › 1. Switch full access on (y)
   2. Switch it on, and do not show this again (d)
      stores `notice.hide_full_access_warning`
-  3. Leave it as it is (Esc) (n)";
+  3. Leave it as it is (n, Esc)";
     assert!(bench.shown().contains(asks), "{}", bench.shown());
     bench.key(Key::plain(Code::Esc));
     assert!(bench.printed.contains("Nothing was changed."), "{}", bench.printed);
     bench.send("/approvals full-access");
     press(&mut bench, 'd');
     assert_eq!(edits(&mut bench), [("notice.hide_full_access_warning".to_owned(), json!(true))]);
+    bench.refuse("config/read", "busy");
     bench.send("go");
     assert_eq!(bench.call("turn/start").1["sandboxPolicy"]["type"], "dangerFullAccess");
     for hides in [false, true] {
@@ -156,7 +157,7 @@ It is faster.
      stores `model`; this thread uses it from the next turn on
   2. Keep gpt-x, and do not ask again (k)
      stores the answer in `notice`
-  3. Keep it for now (Esc) (l)";
+  3. Keep it for now (l, Esc)";
     assert!(bench.shown().contains(asks), "{}", bench.shown());
     press(&mut bench, 'u');
     let migrated = ("notice.model_migrations.\"gpt-x\"".to_owned(), json!("gpt-y"));

@@ -108,6 +108,8 @@ fn an_interrupted_turn_gives_all_of_them_back_before_what_is_being_written() {
 fn a_command_that_waits_runs_at_the_end_and_the_next_message_follows() {
     let mut bench = with_queue(80, 24, &["/model gpt-z ", "then this"]);
     bench.turn("turn/completed", "completed", Value::Null);
+    // For how long it is used is asked afterwards.
+    bench.call("config/read");
     let (_, params) = bench.call("turn/start");
     assert_eq!(
         (&params["model"], &params["input"][0]["text"]),

@@ -90,7 +90,7 @@ fn a_question_comes_before_what_is_read() {
     assert!(bench.shown().contains("make"), "{}", bench.shown());
     assert_eq!(overlays(&mut bench), [true, false]);
     bench.now += 5_000;
-    bench.key(Key::plain(Code::Char('n')));
+    bench.press('n');
     assert_eq!(bench.responses.len(), 1);
     assert_eq!(overlays(&mut bench), [true]);
     assert!(bench.shown().contains("Transcript"), "{}", bench.shown());

@@ -36,7 +36,7 @@ pub(crate) fn chooser(columns: usize, rows: usize) -> Bench {
 }
 
 fn press(bench: &mut Bench, c: char) {
-    bench.key(Key::plain(Code::Char(c)));
+    bench.press(c);
 }
 
 fn account() -> Value {
@@ -59,9 +59,9 @@ Which provider runs the model?
      looks for Ollama and LM Studio; needs no key
   5. Use the offline model (o)
      answers by a script, to try the program: no key, no network
-  6. Not now (Esc) (n)
+  6. Not now (n, Esc)
      /login opens this again
-  gpt-x high · /work · main";
+  gpt-x high · asks before edits · /work · main";
     for (columns, rows) in [(120, 40), (80, 24)] {
         let bench = chooser(columns, rows);
         assert!(bench.shown().ends_with(wide), "{}", bench.shown());
@@ -77,8 +77,8 @@ Which provider runs the model?
      needs the address of a login
      service: `hosted_base_url` in
      config.toml
-… 12 more rows of choices (Up, Down)
-  gpt-x high · /work · main";
+Esc: Not now … 12 more rows
+  gpt-x high · asks before edits · /wor…";
     assert_eq!(chooser(40, 12).shown(), narrow);
 }
 
@@ -138,7 +138,7 @@ Log in on the page that opens in the browser:
 https://login.example/a
 Waiting for the login …
 › 1. Open the page in the browser of this machine (o)
-  2. Cancel the login (Esc) (c)";
+  2. Cancel the login (c, Esc)";
     assert!(bench.shown().contains(waits), "{}", bench.shown());
     assert!(
         matches!(bench.others.pop(), Some(Effect::Browse(url)) if url == "https://login.example/a")
@@ -221,7 +221,7 @@ Looked for LMSTUDIO at http://127.0.0.1/lmstudio: it is not running; start it
   with `ollama serve`
 No model was found. Start one of them, or get a model.
 › 1. Look again (l)
-  2. Go back (Esc) (b)";
+  2. Go back (b, Esc)";
     assert!(bench.shown().contains(none), "{}", bench.shown());
     press(&mut bench, 'l');
     let models = Ok(vec!["small".to_owned(), "large:70b".to_owned()]);
@@ -345,7 +345,7 @@ If not, none of it is read or run. Everything else works the same: the agent
   reads and writes files here as the sandbox and your approvals allow.
 › 1. Trust it (t)
   2. Do not trust it, and do not ask again (n)
-  3. Do not trust it now (Esc) (l)
+  3. Do not trust it now (l, Esc)
      asked again at the next start";
     let bench = asks_for_trust(80, 24);
     assert!(bench.shown().contains(wide), "{}", bench.shown());
@@ -354,7 +354,7 @@ If not, none of it is read or run. Everything else works the same: the agent
         "the question takes its place: {}",
         bench.printed
     );
-    assert!(asks_for_trust(120, 40).shown().contains("3. Do not trust it now (Esc) (l)"));
+    assert!(asks_for_trust(120, 40).shown().contains("3. Do not trust it now (l, Esc)"));
     // What is not on the screen is not granted with one key.
     let mut bench = asks_for_trust(40, 12);
     press(&mut bench, 't');

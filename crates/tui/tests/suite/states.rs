@@ -13,6 +13,7 @@ use crate::harness::{
 };
 use crate::start::{asks_for_trust, chooser};
 use crate::terminals::{output, started};
+use crate::{access, dialogs};
 
 /// Columns and rows.
 const SIZES: [(usize, usize); 3] = [(120, 40), (80, 24), (40, 12)];
@@ -23,9 +24,16 @@ const STATES: &[(&str, State)] = &[
     ("agent", agent),
     ("agents", agents),
     ("approval-command", approval_command),
+    ("approval-edit-in-folder", access::edit_in_folder),
     ("approval-file-change", approval_file_change),
     ("approval-hidden-characters", approval_hidden_characters),
+    ("approval-host", dialogs::approval_host),
+    ("approval-instead", access::instead),
     ("approval-permissions", approval_permissions),
+    ("approval-tool", dialogs::approval_tool),
+    ("approval-typed-into", dialogs::approval_typed_into),
+    ("approvals", access::approvals),
+    ("approvals-how-long", access::approvals_scope),
     ("code-blocks", code_blocks),
     ("command-done", command_done),
     ("command-in-background", command_in_background),
@@ -37,23 +45,37 @@ const STATES: &[(&str, State)] = &[
     ("composer-many-lines", composer_many_lines),
     ("composer-vi", composer_vi),
     ("connection-lost", connection_lost),
+    ("delete", dialogs::delete),
     ("diff-of-a-change", diff_of_a_change),
     ("earlier-message", earlier_message),
     ("earlier-message-how", earlier_message_how),
     ("elicitation", elicitation),
+    ("elicitation-page", dialogs::elicitation_page),
     ("export", export),
+    ("feedback-kind", dialogs::feedback_kind),
+    ("feedback-parts", dialogs::feedback_parts),
+    ("feedback-report", dialogs::feedback_report),
+    ("first-question", access::first_start),
+    ("first-question-with-settings", access::first_start_with_settings),
     ("first-start", chooser),
     ("first-start-key", first_start_key),
+    ("full-access", dialogs::full_access),
     ("history-search", history_search),
+    ("implement-plan", dialogs::implement_plan),
     ("interrupted", interrupted),
     ("list-of-commands-that-run", list_of_commands_that_run),
     ("list-of-threads", list_of_threads),
     ("list-of-threads-failed", list_of_threads_failed),
+    ("local-models", dialogs::local_models),
+    ("logout", dialogs::logout),
     ("markdown", markdown),
     ("markdown-streams", markdown_streams),
+    ("memory-reset", dialogs::memory_reset),
+    ("model-how-long", access::model_scope),
     ("model-list", model_list),
     ("plan", plan),
     ("question", question),
+    ("question-text", dialogs::question_text),
     ("queue", queue),
     ("queue-list", queue_list),
     ("reasoning", reasoning),
@@ -276,7 +298,7 @@ fn approval_file_change(columns: usize, rows: usize) -> Bench {
     bench.ask(
         7,
         "item/fileChange/requestApproval",
-        json!({ "threadId": THREAD, "turnId": "t1", "itemId": "f1", "startedAtMs": 0, "reason": "outside of the folder", "grantRoot": null }),
+        json!({ "threadId": THREAD, "turnId": "t1", "itemId": "f1", "startedAtMs": 0, "reason": "/etc/hosts is not in a writable folder (sandbox: read-only)", "grantRoot": null }),
     );
     bench
 }
@@ -520,6 +542,13 @@ fn status(columns: usize, rows: usize) -> Bench {
         json!({ "threadId": THREAD, "turnId": "t1", "tokenUsage": usage }),
     );
     bench.send("/status");
+    let layers = json!([
+        { "name": { "type": "project", "dotAgentFolder": "/work/.agent" }, "version": "1", "config": {}, "disabledReason": "not trusted" },
+        { "name": { "type": "user", "file": "/home/u/.agent/config.toml" }, "version": "1", "config": {} },
+    ]);
+    let config =
+        json!({ "model_providers": { "offline": { "base_url": "http://localhost:9000/v1" } } });
+    bench.answer("config/read", json!({ "config": config, "origins": {}, "layers": layers }));
     let account = json!({ "account": { "type": "apiKey" }, "requiresDefaultAuth": true });
     bench.answer("account/read", account);
     let window = json!({ "usedPercent": 38, "windowDurationMins": 300 });

@@ -11,14 +11,14 @@ fn vi_keys_are_switched_on_and_off_and_their_mode_is_shown() {
         bench.send("/vim");
         assert!(bench.shown().contains("Vi keys, in this session"), "{}", bench.shown());
         assert!(
-            bench.shown().ends_with("  INSERT · gpt-x high · /work · main"),
+            bench.shown().contains("\n  INSERT · gpt-x high · asks before edi"),
             "{}",
             bench.shown()
         );
         bench.type_text("one two");
         bench.key(Key::plain(Code::Esc));
         assert!(
-            bench.shown().ends_with("  NORMAL · gpt-x high · /work · main"),
+            bench.shown().contains("\n  NORMAL · gpt-x high · asks before edi"),
             "{}",
             bench.shown()
         );

@@ -1,4 +1,4 @@
-//! What a request costs in system calls, instructions and misses of the instruction cache: figures that hardly depend on
+//! The cost of a request in system calls, instructions and misses of the instruction cache: figures that hardly depend on
 //! how fast the machine is. `strace` and `perf` count them while one connection asks again and again.
 
 use std::io::{BufRead, BufReader};
@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal};
 
 use super::contestant::{self, Contestant, ContestantName};
 use super::report::{Goal, Report, Row};
-use super::scenarios::AT_ONCE;
+use super::rounds::AT_ONCE;
 use super::stage::{Bench, Placement, RequestKind, run_load, single_load, upstream};
 use crate::bench::system_calls;
 
@@ -59,7 +59,7 @@ pub(crate) fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Our figure beside nginx's, if both were measured.
+/// Our figure compared with nginx's, if both were measured.
 fn difference(
     cells: &[(ContestantName, f64)],
     of: fn(f64, f64) -> f64,

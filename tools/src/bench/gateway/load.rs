@@ -178,7 +178,7 @@ impl Generator<'_> {
         Ok(())
     }
 
-    /// How long to wait for events.
+    /// The longest wait for events.
     fn wait(&self) -> Result<Timespec> {
         let wait = match self.load.offered {
             Some(_) if !self.idle.is_empty() => self.due.saturating_duration_since(Instant::now()),

@@ -110,6 +110,13 @@ pub(crate) const SKILLS: Kit = Kit {
     folder: "skills-validator",
     alone: false,
 };
+/// Helm, schemas of Kubernetes and types of the compose specification; Python alone.
+pub(crate) const DEPLOYMENTS: Kit = Kit {
+    scripts: "packaging/tests/deployments",
+    versions: "packaging/tests/deployments",
+    folder: "deployments",
+    alone: true,
+};
 /// A collector of telemetry; Python alone.
 pub(crate) const COLLECTOR: Kit = Kit {
     scripts: "crates/telemetry/tests/real-collector",

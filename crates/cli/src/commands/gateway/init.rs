@@ -20,6 +20,9 @@ const TOKEN: &str = "admin.token";
 pub(super) struct Arguments {
     /// The folder for both files [default: the current one]
     folder: Option<PathBuf>,
+    /// The address at which the gateway listens
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
+    listen: String,
     /// The address of a model server, such as `https://models.example/v1` [default: the offline model]
     #[arg(long, value_name = "URL")]
     upstream: Option<String>,
@@ -30,7 +33,7 @@ pub(super) struct Arguments {
 
 /// Writes both files; replaces none.
 pub(super) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::Result<ExitCode> {
-    let folder = arguments.folder.as_deref().unwrap_or(Path::new("."));
+    let folder = arguments.folder.as_deref().unwrap_or(Path::new(""));
     let at = environment.cwd.join(folder);
     let text = config(arguments).map_err(Invalid::from)?;
     for name in [CONFIG, TOKEN] {
@@ -48,14 +51,15 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::R
     write(&at.join(TOKEN), &format!("{}\n", URL_SAFE_NO_PAD.encode(random)))?;
     write(&at.join(CONFIG), &text)?;
     let (config, token) = (folder.join(CONFIG), folder.join(TOKEN));
-    let (config, token) = (config.display(), token.display());
+    let (config, token, listen) = (config.display(), token.display(), &arguments.listen);
     print(format_args!(
         "Wrote {config} and {token}, the token of the administrator. Next:\n\n  \
          agentd gateway --config {config} --check\n  \
          agentd gateway --config {config}\n\n\
-         While it runs, make a key for a project, and see the dashboard at http://127.0.0.1:8080/dashboard \
-         (any user name, and the token as the password):\n\n  \
-         agentd gateway create-key --config {config}"
+         While it runs, make a key for a project, and send a request:\n\n  \
+         KEY=$(agentd gateway create-key --config {config} --project bots)\n  \
+         curl http://{listen}/v1/models -H \"Authorization: Bearer $KEY\"\n\n\
+         The dashboard is at http://{listen}/dashboard: any user name, and the token as the password."
     ))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -64,6 +68,10 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::R
 fn config(arguments: &Arguments) -> anyhow::Result<String> {
     // A string of JSON is one of TOML.
     let quoted = |text: &str| serde_json::Value::from(text).to_string();
+    let port = arguments.listen.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
+    if port.is_none() {
+        bail!("--listen {}: give an address and a port, such as 127.0.0.1:8080", arguments.listen);
+    }
     let upstream = match (&arguments.upstream, &arguments.env_key) {
         (None, _) => {
             "# Without an upstream, the built-in offline model answers.\n# [upstreams.main]\n\
@@ -80,16 +88,18 @@ fn config(arguments: &Arguments) -> anyhow::Result<String> {
     };
     Ok(format!(
         "# The gateway. Every key: the chapter \"The gateway\" of the book.\n\
-         listen = \"127.0.0.1:8080\"\n\n\
+         listen = {}\n\n\
          [admin]\ntoken_file = \"{TOKEN}\"\n\n\
-         # Relative paths begin at the folder of this file. Several nodes need PostgreSQL and Redis.\n\
+         # Relative paths begin at the folder of this file. Several nodes need PostgreSQL and Redis: the chapter \"The\n\
+         # gateway in production\".\n\
          [store]\nurl = \"sqlite://gateway.db\"\n\n\
          [limits]\nurl = \"memory:\"\n\n\
          {upstream}\n\
          # A model with its price (USD per million tokens), and its limits in the tier of new organizations:\n\
          # [models.\"big-2026-08-01\"]\n# aliases = [\"big\"]\n\
          # price = {{ input = 1.25, cached_input = 0.125, output = 10.0 }}\n#\n\
-         # [tiers.free.limits.big]\n# rpm = 60\n# tpm = 40000\n"
+         # [tiers.free.limits.big]\n# rpm = 60\n# tpm = 40000\n",
+        quoted(&arguments.listen)
     ))
 }
 

@@ -53,19 +53,7 @@ impl Gateway {
         kind: &str,
         body: &str,
     ) -> (String, String) {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let length = body.len();
-        let request = format!(
-            "{head} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {bearer}\r\n\
-             content-type: {kind}\r\nconnection: close\r\n\
-             content-length: {length}\r\n\r\n{body}"
-        );
-        stream.write_all(request.as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        (head.to_owned(), body.to_owned())
+        ask_at(&self.address, head, bearer, kind, body)
     }
 
     /// Uploads the input of a batch; returns the file's id.
@@ -109,11 +97,42 @@ impl Gateway {
         line.map_or(0, |number| number.trim().parse().unwrap())
     }
 
+    /// Ends it as a service manager does, and takes what `start` starts for it.
+    pub(crate) fn restart(&mut self, start: impl FnOnce() -> Self) {
+        self.running.signal("TERM");
+        let (status, _) = self.running.wait();
+        assert_eq!(status.code(), Some(0));
+        *self = start();
+    }
+
     pub(crate) fn end(self) {
         self.running.signal("TERM");
         let (status, _) = self.running.end_with_input_open();
         assert_eq!(status.code(), Some(0));
     }
+}
+
+/// Sends a request to an address; returns status and headers, and the body.
+pub(crate) fn ask_at(
+    address: &str,
+    head: &str,
+    bearer: &str,
+    kind: &str,
+    body: &str,
+) -> (String, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let length = body.len();
+    let request = format!(
+        "{head} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {bearer}\r\n\
+         content-type: {kind}\r\nconnection: close\r\n\
+         content-length: {length}\r\n\r\n{body}"
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.to_owned(), body.to_owned())
 }
 
 /// Writes a configuration with an admin token and the lines in `more`.

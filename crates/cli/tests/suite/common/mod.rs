@@ -1,9 +1,22 @@
 //! The real program in a separate home, and a client that exchanges raw lines with it.
 
+#[cfg(unix)]
+pub(crate) mod cluster;
 #[cfg(target_os = "linux")]
 pub(crate) mod dead_mount;
 #[cfg(unix)]
 pub(crate) mod gateway;
+#[cfg(unix)]
+pub(crate) mod https;
+#[cfg(unix)]
+pub(crate) mod models;
+#[cfg(unix)]
+pub(crate) mod nginx;
+// Those of the tests of the gateway; not all are needed here.
+#[cfg(unix)]
+#[allow(dead_code)]
+#[path = "../../../../gateway/tests/suite/common/servers.rs"]
+pub(crate) mod servers;
 #[cfg(unix)]
 pub(crate) mod socket;
 
@@ -237,6 +250,11 @@ impl Running {
 
     /// Waits for the exit with the input still open, and returns the remaining output.
     pub(crate) fn end_with_input_open(mut self) -> (ExitStatus, Vec<String>) {
+        self.wait()
+    }
+
+    /// Waits for the exit, and returns the remaining output.
+    pub(crate) fn wait(&mut self) -> (ExitStatus, Vec<String>) {
         let mut rest = Vec::new();
         loop {
             match self.lines.recv_timeout(PATIENCE) {
@@ -259,4 +277,13 @@ impl Drop for Running {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Replaces texts of a file that is shipped; each must occur, so that the file and its test stay together.
+#[cfg(unix)]
+pub(crate) fn replace_all(text: &str, replaced: &[(String, String)]) -> String {
+    replaced.iter().fold(text.to_owned(), |text, (old, new)| {
+        assert!(text.contains(old), "{old:?} is not in the file:\n{text}");
+        text.replace(old, new)
+    })
 }

@@ -40,11 +40,12 @@ pub(super) async fn read(
 }
 
 pub(super) fn section(view: &View<'_>, projects: &Projects) -> Markup {
-    let path = format!("/dashboard/organizations/{}", query_value(&view.organization.id));
+    let path = view.page();
     let items = &projects.listed.items;
     html! {
         section aria-labelledby="projects" {
             h2 #projects { "Projects" }
+            p.actions { a href={ (path) "/projects/new" } { "New project" } }
             @if items.is_empty() { p.empty { "There are none here." } }
             @else {
                 div.scroll.card tabindex="0" role="region" aria-labelledby="projects" {

@@ -6,13 +6,13 @@ use maud::{Markup, html};
 use ratelimit::Micros;
 
 use super::super::chart::{bar, share, soft_bar};
-use super::super::text::{count, money, month};
+use super::super::text::{cents, money, month};
 use super::super::{live, page::Failure};
 use super::view::{Notice, View, tier_name};
 use crate::Services;
 use gateway_policy::dates;
 use gateway_policy::plan::{Meter, ORGANIZATION_SPEND, Scope, spend_meter};
-use gateway_policy::tenants::{MicroDollars, Organization, SpendLimits, Tier};
+use gateway_policy::tenants::{MicroDollars, Organization, SpendAlert, SpendLimits, Tier};
 use gateway_store::ledger;
 
 /// Spend of an organization and of its projects this month.
@@ -119,10 +119,11 @@ pub(super) fn section(view: &View<'_>, spent: &Spent) -> Markup {
                     tbody {
                         (line(&format!("Monthly limit of {}", tier_name(view.organization.tier)),
                             used, of_tier))
-                        (own(&view.organization.spend, used))
+                        (own(&view.organization.spend, used, Some(&view.page())))
                     }
                 }
             }
+            (changes(Some(&view.page())))
         }
     }
 }
@@ -142,22 +143,45 @@ fn heading() -> Markup {
     }
 }
 
-/// The limits that administrators set.
-fn own(limits: &SpendLimits, used: MicroDollars) -> Markup {
+/// Links to the forms of limits; `page` is the address of their owner's page, if it can be changed.
+fn changes(page: Option<&str>) -> Markup {
     html! {
-        @if let Some(hard) = limits.hard { (line("Hard limit", used, hard)) }
-        @else { tr { th scope="row" { "Hard limit" } td colspan="4" { "none set" } } }
-        @for alert in &limits.alerts { (soft(used, alert.threshold)) }
+        @if let Some(page) = page {
+            p.actions {
+                a href={ (page) "/spend-limit" } { "Change the hard limit" }
+                a href={ (page) "/spend-alerts/new" } { "New spend alert" }
+            }
+        }
     }
 }
 
-fn soft(used: MicroDollars, threshold: MicroDollars) -> Markup {
+/// The limits that administrators set.
+fn own(limits: &SpendLimits, used: MicroDollars, page: Option<&str>) -> Markup {
+    html! {
+        @if let Some(hard) = limits.hard { (line("Hard limit", used, hard)) }
+        @else { tr { th scope="row" { "Hard limit" } td colspan="4" { "none set" } } }
+        @for alert in &limits.alerts { (soft(used, alert, page)) }
+    }
+}
+
+fn soft(used: MicroDollars, alert: &SpendAlert, page: Option<&str>) -> Markup {
+    let threshold = alert.threshold;
     let what = format!("{} of the soft limit of {} spent", money(used), money(threshold));
     html! {
         tr {
             th scope="row" {
                 "Soft limit "
                 @if used >= threshold { span.tag.high { "passed" } }
+                @if let Some(page) = page {
+                    span.actions {
+                        a href={ (page) "/spend-alerts/" (alert.id) } {
+                            "Change" span.unseen { " the alert at " (money(threshold)) }
+                        }
+                        a href={ (page) "/spend-alerts/" (alert.id) "/delete" } {
+                            "Delete" span.unseen { " the alert at " (money(threshold)) }
+                        }
+                    }
+                }
             }
             td { (soft_bar(&what, used, threshold)) }
             td.number { (money(used)) }
@@ -182,7 +206,7 @@ pub(crate) fn line(name: &str, used: MicroDollars, limit: MicroDollars) -> Marku
 }
 
 /// All limits of a project.
-pub(crate) fn of_project(limits: &SpendLimits, used: MicroDollars) -> Markup {
+pub(crate) fn of_project(limits: &SpendLimits, used: MicroDollars, page: Option<&str>) -> Markup {
     html! {
         section aria-labelledby="spend" {
             h2 #spend { "Spend" }
@@ -191,9 +215,10 @@ pub(crate) fn of_project(limits: &SpendLimits, used: MicroDollars) -> Markup {
                     caption { "Spent this month, with what requests under way have reserved: "
                         (money(used)) }
                     (heading())
-                    tbody { (own(limits, used)) }
+                    tbody { (own(limits, used, page)) }
                 }
             }
+            (changes(page))
         }
     }
 }
@@ -210,7 +235,7 @@ pub(super) fn next_tier(view: &View<'_>) -> Markup {
         None => html! { "the highest one" },
         Some((tier, needs)) => {
             let missing = needs.saturating_sub(view.organization.paid_cents);
-            html! { (dollars(missing)) " more paid leads to " (tier_name(tier)) }
+            html! { (cents(missing)) " more paid leads to " (tier_name(tier)) }
         }
     }
 }
@@ -223,7 +248,7 @@ pub(super) fn tier(view: &View<'_>) -> Markup {
             div.card {
                 p {
                     strong { (tier_name(organization.tier)) } " · "
-                    (dollars(organization.paid_cents)) " paid in all · " (next_tier(view)) "."
+                    (cents(organization.paid_cents)) " paid in all · " (next_tier(view)) "."
                     @if organization.tier > view.settings.tier_for(organization.paid_cents) {
                         " It was set by hand: payments alone would not have led here."
                     }
@@ -231,7 +256,7 @@ pub(super) fn tier(view: &View<'_>) -> Markup {
                 @if let Some((next, needs)) = next(view) {
                     (share(
                         &format!("{} of the {} paid that {} needs",
-                            dollars(organization.paid_cents), dollars(needs), tier_name(next)),
+                            cents(organization.paid_cents), cents(needs), tier_name(next)),
                         organization.paid_cents, needs))
                 }
                 div.scroll tabindex="0" role="region" aria-label="Tiers" {
@@ -253,7 +278,7 @@ pub(super) fn tier(view: &View<'_>) -> Markup {
                                             " " span.tag { "current" }
                                         }
                                     }
-                                    td.number { (dollars(view.settings.tier(tier).paid_usd * 100)) }
+                                    td.number { (cents(view.settings.tier(tier).paid_usd * 100)) }
                                     td.number { (money(view.settings.tier(tier).monthly_limit)) }
                                 }
                             }
@@ -262,13 +287,5 @@ pub(super) fn tier(view: &View<'_>) -> Markup {
                 }
             }
         }
-    }
-}
-
-/// Formats cents as dollars.
-fn dollars(cents: u64) -> String {
-    match cents % 100 {
-        0 => format!("${}", count(cents / 100)),
-        rest => format!("${}.{rest:02}", count(cents / 100)),
     }
 }

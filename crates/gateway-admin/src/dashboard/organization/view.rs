@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use maud::Markup;
 
+use super::super::text::query_value;
 use crate::Services;
 use gateway_policy::settings::Settings;
 use gateway_policy::tenants::{Organization, Tier};
@@ -14,6 +15,13 @@ pub(super) struct View<'a> {
     pub(super) settings: &'a Settings,
     pub(super) organization: &'a Arc<Organization>,
     pub(super) now: ratelimit::Micros,
+}
+
+impl View<'_> {
+    /// The address of the organization's page.
+    pub(super) fn page(&self) -> String {
+        format!("/dashboard/organizations/{}", query_value(&self.organization.id))
+    }
 }
 
 /// A notice that asks for attention.

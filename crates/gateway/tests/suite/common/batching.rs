@@ -40,6 +40,10 @@ impl Clock for ManualClock {
     fn now(&self) -> u64 {
         self.0.load(Ordering::SeqCst)
     }
+
+    fn steady(&self) -> ratelimit::SteadyTime {
+        ratelimit::SteadyTime::from_micros(self.0.load(Ordering::SeqCst))
+    }
 }
 
 /// The same random numbers in every run, different ones on every node.

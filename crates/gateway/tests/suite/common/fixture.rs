@@ -77,6 +77,10 @@ impl Clock for ManualClock {
     fn now(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
+
+    fn steady(&self) -> ratelimit::SteadyTime {
+        ratelimit::SteadyTime::from_micros(self.0.load(Ordering::Relaxed))
+    }
 }
 
 struct ThreadRandom;
@@ -233,9 +237,9 @@ impl Fixture {
             audio_milliseconds: if &*model.name == "scribe-1" { 95_000 } else { 0 },
             cost: 0,
         };
-        let now = self.gateway.clock().now();
+        let clock = self.gateway.clock();
         for _ in 0..requests {
-            let draws = plan.draws(&demand, now);
+            let (draws, now) = (plan.draws(&demand, clock.now()), clock.steady());
             let number = self.gateway.next_request();
             let id = &*caller.organization.id;
             let limits = self.gateway.limits();

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use gateway::Ending;
 use gateway::Gateway;
 use gateway_policy::environment::Environment;
-use gateway_policy::environment::{Clock, Random};
+use gateway_policy::environment::{Clock, Random, SteadyTime};
 use gateway_policy::settings::{LoadContext, Settings};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -41,21 +41,42 @@ pub(crate) const SECOND: u64 = 1_000_000;
 
 /// A clock that stands still until it is moved.
 #[derive(Debug)]
-pub(crate) struct TestClock(AtomicU64);
+pub(crate) struct TestClock {
+    wall: AtomicU64,
+    steady: AtomicU64,
+}
 
 impl TestClock {
-    pub(crate) fn advance(&self, micros: u64) {
-        self.0.fetch_add(micros, Ordering::SeqCst);
+    fn new(now: u64) -> Self {
+        Self { wall: AtomicU64::new(now), steady: AtomicU64::new(now) }
     }
 
+    /// Time passes.
+    pub(crate) fn advance(&self, micros: u64) {
+        self.wall.fetch_add(micros, Ordering::SeqCst);
+        self.steady.fetch_add(micros, Ordering::SeqCst);
+    }
+
+    /// Time passes up to a moment.
     pub(crate) fn set(&self, micros: u64) {
-        self.0.store(micros, Ordering::SeqCst);
+        self.advance(micros.saturating_sub(self.now()));
+        self.wall.store(micros, Ordering::SeqCst);
+    }
+
+    /// The wall clock is set, while no time passes.
+    pub(crate) fn step(&self, by: i64) {
+        let now = self.now().saturating_add_signed(by);
+        self.wall.store(now, Ordering::SeqCst);
     }
 }
 
 impl Clock for TestClock {
     fn now(&self) -> u64 {
-        self.0.load(Ordering::SeqCst)
+        self.wall.load(Ordering::SeqCst)
+    }
+
+    fn steady(&self) -> SteadyTime {
+        SteadyTime::from_micros(self.steady.load(Ordering::SeqCst))
     }
 }
 
@@ -140,7 +161,7 @@ impl TestGateway {
 
     /// The same at another time.
     pub(crate) async fn start_at(folder: Arc<TempDir>, config: &str, seed: u64, now: u64) -> Self {
-        let clock = Arc::new(TestClock(AtomicU64::new(now)));
+        let clock = Arc::new(TestClock::new(now));
         keep_log();
         let environment = Environment {
             clock: Arc::clone(&clock) as _,
@@ -181,7 +202,7 @@ impl TestGateway {
         config: &str,
     ) -> Result<Arc<Gateway>, gateway::OpenError> {
         let environment = Environment {
-            clock: Arc::new(TestClock(AtomicU64::new(START))),
+            clock: Arc::new(TestClock::new(START)),
             random: Arc::new(SeededRandom(AtomicU64::new(1))),
         };
         let settings = settings(config, folder.path()).expect("a good configuration");

@@ -17,7 +17,7 @@ use gateway_store::ledger::Ledger;
 use gateway_store::records::audit::Act;
 use gateway_store::records::organizations;
 use http_body_util::BodyExt;
-use hyper::{Request, Response};
+use hyper::{HeaderMap, Request, Response};
 use serde_json::Value;
 use tower::ServiceExt;
 
@@ -57,6 +57,10 @@ pub(crate) struct TestSources(pub(crate) AtomicU64);
 impl Clock for TestSources {
     fn now(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
+    }
+
+    fn steady(&self) -> ratelimit::SteadyTime {
+        ratelimit::SteadyTime::from_micros(self.0.load(Ordering::Relaxed))
     }
 }
 
@@ -135,9 +139,15 @@ impl Node {
     }
 
     pub(crate) async fn send(&self, request: Request<Body>) -> (u16, Bytes) {
+        let (status, _, body) = self.send_page(request).await;
+        (status, body)
+    }
+
+    /// The same with the headers of the response.
+    pub(crate) async fn send_page(&self, request: Request<Body>) -> (u16, HeaderMap, Bytes) {
         let response: Response<Body> = self.router.clone().oneshot(request).await.unwrap();
-        let status = response.status().as_u16();
-        (status, response.into_body().collect().await.unwrap().to_bytes())
+        let (head, body) = response.into_parts();
+        (head.status.as_u16(), head.headers, body.collect().await.unwrap().to_bytes())
     }
 
     /// `call("POST /path", token, body)`; a null body sends none.

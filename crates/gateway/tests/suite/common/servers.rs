@@ -5,7 +5,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, TcpListener};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -31,12 +31,26 @@ impl Redis {
         Redis::with(&["--appendonly", "no"])
     }
 
-    fn with(persistence: &[&str]) -> Redis {
+    /// Starts a server as [`Redis::start`] does, that speaks TLS only and asks for a password.
+    pub(crate) fn start_with_tls(tls: &Certificate<'_>, password: &str) -> Redis {
         let folder = Folder::new(None);
+        let (certificate, key) = folder.keep(tls);
+        let files = ["--tls-cert-file", &certificate, "--tls-key-file", &key];
+        let more = ["--tls-ca-cert-file", &certificate, "--tls-auth-clients", "no"];
+        let persistence = ["--appendonly", "yes", "--appendfsync", "no"];
+        let more = [&files[..], &more, &persistence, &["--requirepass", password, "--port", "0"]];
+        Redis::run_in(folder, &more.concat(), "--tls-port")
+    }
+
+    fn with(persistence: &[&str]) -> Redis {
+        Redis::run_in(Folder::new(None), persistence, "--port")
+    }
+
+    fn run_in(folder: Folder, more: &[&str], port: &str) -> Redis {
         let place = folder.dir.path().display().to_string();
         let mut arguments = vec!["--bind", "127.0.0.1", "--save", "", "--dir", &place];
-        arguments.extend(persistence);
-        arguments.push("--port");
+        arguments.extend(more);
+        arguments.push(port);
         let program = Server {
             program: PathBuf::from("redis-server"),
             arguments: arguments.into_iter().map(str::to_owned).collect(),
@@ -79,6 +93,15 @@ pub(crate) struct Postgres(Server);
 
 impl Postgres {
     pub(crate) fn start() -> Postgres {
+        Postgres::with(None)
+    }
+
+    /// Starts a server that speaks TLS, too.
+    pub(crate) fn start_with_tls(tls: &Certificate<'_>) -> Postgres {
+        Postgres::with(Some(tls))
+    }
+
+    fn with(tls: Option<&Certificate<'_>>) -> Postgres {
         let bin = postgres_programs();
         let folder = Folder::new(unprivileged());
         let data = folder.dir.path().join("data");
@@ -99,8 +122,13 @@ impl Postgres {
             // Segments elsewhere would outlive a killed server.
             "dynamic_shared_memory_type=mmap",
         ];
+        let tls = tls.map(|tls| folder.keep(tls)).map(|(certificate, key)| {
+            let files = [format!("ssl_cert_file={certificate}"), format!("ssl_key_file={key}")];
+            [&["ssl=on".to_owned()][..], &files].concat()
+        });
+        let settings = settings.into_iter().map(str::to_owned).chain(tls.into_iter().flatten());
         let mut arguments = vec!["-D".to_owned(), data.display().to_string()];
-        arguments.extend(settings.into_iter().flat_map(|s| ["-c".to_owned(), s.to_owned()]));
+        arguments.extend(settings.flat_map(|setting| ["-c".to_owned(), setting]));
         arguments.push("-p".to_owned());
         let program = Server {
             program: bin.join("postgres"),
@@ -113,6 +141,15 @@ impl Postgres {
             running: None,
         };
         Postgres(program.on_any_port())
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.0.port
+    }
+
+    /// The path of one of PostgreSQL's programs, such as `pg_dump`.
+    pub(crate) fn program(name: &str) -> PathBuf {
+        folder_with(&[name]).join(name)
     }
 
     /// `postgres://postgres@127.0.0.1:PORT/postgres`; the same across [`Postgres::restart`].
@@ -129,6 +166,12 @@ impl Postgres {
     pub(crate) fn restart(&mut self) {
         self.0.restart();
     }
+}
+
+/// A certificate with its key, in PEM.
+pub(crate) struct Certificate<'a> {
+    pub(crate) chain: &'a str,
+    pub(crate) key: &'a str,
 }
 
 /// Far longer than any start takes; reaching it is a failure.
@@ -266,6 +309,21 @@ impl Folder {
         Folder { dir, owner }
     }
 
+    /// Writes a certificate and its key into the folder; returns their paths.
+    fn keep(&self, tls: &Certificate<'_>) -> (String, String) {
+        let [chain, key] = [("tls.pem", tls.chain), ("tls.key", tls.key)].map(|(name, text)| {
+            let path = self.dir.path().join(name);
+            std::fs::write(&path, text).expect("a file");
+            // PostgreSQL refuses a key that others can read.
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).expect("its mode");
+            if let Some((user, group)) = self.owner {
+                std::os::unix::fs::chown(&path, Some(user), Some(group)).expect("chown");
+            }
+            path.display().to_string()
+        });
+        (chain, key)
+    }
+
     /// A command that runs in the folder as its owner.
     fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
@@ -292,21 +350,25 @@ fn unprivileged() -> Option<(u32, u32)> {
     Some(named("postgres").or_else(|| named("nobody")).expect("a user for PostgreSQL"))
 }
 
-/// The folder of `initdb` and `postgres`: Debian installs each version in a folder outside of the
-/// path.
+/// The folder of `initdb` and `postgres`.
 fn postgres_programs() -> PathBuf {
+    folder_with(&["initdb", "postgres"])
+}
+
+/// A folder with these programs of PostgreSQL: Debian installs each version in a folder outside of the path.
+fn folder_with(programs: &[&str]) -> PathBuf {
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let debian = versions.map(|version| version.path().join("bin"));
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut folders: Vec<PathBuf> = debian.chain(std::env::split_paths(&path)).collect();
-    folders.retain(|folder| folder.join("initdb").is_file() && folder.join("postgres").is_file());
+    folders.retain(|folder| programs.iter().all(|program| folder.join(program).is_file()));
     folders.sort();
     folders.pop().expect("PostgreSQL is not installed: `cargo xtask test` does it")
 }
 
 /// A port below the ephemeral range: a client that keeps reconnecting to a stopped server must not
 /// be assigned that server's own port.
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     const FIRST: u32 = 12_000;
     const COUNT: u32 = 20_000;
     static NEXT: AtomicU32 = AtomicU32::new(0);

@@ -15,7 +15,7 @@ use crate::common::upstream::{Gate, Received, Script, Step, Upstream, chat, even
 pub(super) const CHAT: &str = "/v1/chat/completions";
 
 /// A configuration whose upstream `main` has these backends, with further settings of each.
-pub(super) fn several(settings: &str, backends: &[(&str, &Upstream, &str)], rest: &str) -> String {
+pub(crate) fn several(settings: &str, backends: &[(&str, &Upstream, &str)], rest: &str) -> String {
     let list: String = backends
         .iter()
         .map(|(name, upstream, more)| {
@@ -207,7 +207,9 @@ async fn reads_are_repeated_and_so_is_whatever_was_not_sent() {
     for path in ["/v1/uploads", "/v1/containers", "/v1/audio/transcriptions"] {
         let body = match path {
             "/v1/audio/transcriptions" => {
-                form.replace("purpose", "model").replace("x\r\n", "big-2026-08-01\r\n")
+                let file = "--b\r\ncontent-disposition: form-data; name=\"file\"; filename=\"a\"\r\n\r\ny\r\n";
+                let form = form.replace("purpose", "model").replace("x\r\n", "big-2026-08-01\r\n");
+                format!("{file}{form}")
             }
             _ => form.to_owned(),
         };

@@ -68,7 +68,8 @@ pub(super) async fn spent(gateway: &TestGateway, tenant: &Tenant) -> [u64; 2] {
     let project = spend_meter(&tenant.project);
     let draws =
         [ORGANIZATION_SPEND, &project].map(|meter| Draw { meter, bound, amount: 0, set: 0 });
-    let states = gateway.gateway.limits().look(&tenant.organization, &draws, now).await;
+    let steady = gateway.gateway.clock().steady();
+    let states = gateway.gateway.limits().look(&tenant.organization, &draws, steady).await;
     let states = states.expect("the limits are available");
     [states[0].used, states[1].used]
 }
@@ -361,14 +362,14 @@ async fn tokens_beyond_the_estimate_count_at_the_end() {
     assert_eq!(gateway.post(&tenant, RESPONSES, &body).await.status, 200);
     gateway.is_idle().await;
     let used = async || {
-        let now = gateway.gateway.clock().now();
         let meters =
             [("m:big-2026-08-01:tpm", MINUTE, 100_000), ("m:big-2026-08-01:tpd", DAY, 1_000_000)];
         let draws = meters.map(|(meter, window, amount)| {
             let bound = Bound::Rate { limit: Limit { amount, window }, counts_refusals: false };
             Draw { meter, bound, amount: 0, set: 0 }
         });
-        let states = gateway.gateway.limits().look(&tenant.organization, &draws, now).await;
+        let steady = gateway.gateway.clock().steady();
+        let states = gateway.gateway.limits().look(&tenant.organization, &draws, steady).await;
         let states = states.expect("the limits are available");
         [states[0].used, states[1].used]
     };

@@ -79,6 +79,59 @@ async fn every_completion_is_reserved() {
 }
 
 #[tokio::test]
+async fn every_prompt_is_reserved() {
+    let (gateway, _upstream, tenant) = priced().await;
+    gateway.hard_limit(&tenant, true, 1).await;
+    let completions =
+        |prompt: Value| json!({ "model": "big", "prompt": prompt, "max_tokens": 200, "n": 2 });
+    let code = "project_spend_limit_exceeded";
+    for many in [json!(["x", "y", "z"]), json!([[1], [2], [3]])] {
+        refused(&gateway.post(&tenant, "/v1/completions", &completions(many)).await, code);
+    }
+    for few in [json!(["x", "y"]), json!([1, 2, 3]), json!("x")] {
+        let answer = gateway.post(&tenant, "/v1/completions", &completions(few)).await;
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        gateway.is_idle().await;
+    }
+}
+
+/// An output limit that the servers of a wire ignore bounds nothing: what the model may write is reserved.
+#[tokio::test]
+async fn an_output_limit_that_a_server_ignores_bounds_nothing() {
+    let most = format!("{BIG}max_output_tokens = 600\n");
+    let (gateway, upstream) = start(&most).await;
+    let tenant = gateway.tenant("free").await;
+    gateway.hard_limit(&tenant, false, 1).await;
+    for (path, ignored, followed) in [
+        (CHAT, "max_output_tokens", "max_tokens"),
+        ("/v1/responses", "max_tokens", "max_output_tokens"),
+        ("/v1/completions", "max_completion_tokens", "max_tokens"),
+    ] {
+        let ask = |name: &str| {
+            let mut body = json!({ "model": "big", "messages": [], "prompt": "x", "input": "x" });
+            body[name] = json!(1);
+            body
+        };
+        let gate = Gate::closed();
+        let answer = Script::json(&chat(&usage(0, 1))).before(Step::Wait(gate.clone()));
+        let before = upstream.count();
+        upstream.script([answer]);
+        let (first, second, third) = (ask(ignored), ask(ignored), ask(followed));
+        let first = gateway.post(&tenant, path, &first);
+        let meanwhile = async {
+            upstream.has_received(before + 1).await;
+            let refused = gateway.post(&tenant, path, &second).await;
+            assert_eq!(refused.error().1, "spend_reserved", "{path}");
+            assert_eq!(gateway.post(&tenant, path, &third).await.status, 200, "{path}");
+            gate.open(1);
+        };
+        let (first, ()) = tokio::join!(first, meanwhile);
+        assert_eq!(first.status, 200);
+        gateway.is_idle().await;
+    }
+}
+
+#[tokio::test]
 async fn the_tier_spend_limit_has_its_code() {
     let (gateway, _upstream, tenant) = priced().await;
     refused(&gateway.post(&tenant, CHAT, &ask(100_000)).await, "organization_usage_limit_exceeded");

@@ -224,7 +224,7 @@ async fn calls_of_the_servers_tools_cost() {
     let streamed = ask(json!({ "stream": true, "tools": [{ "type": "web_search" }] }));
     assert_eq!(cost_of(&gateway, &tenant, RESPONSES, &streamed).await, 100 + 20_000);
     // A chat that searches by itself.
-    upstream.script([Script::json(&chat(&usage(1, 0)))]);
+    upstream.script([Script::json(&json!({ "id": "c", "choices": [], "usage": usage(1, 0) }))]);
     let chats = chat_with(json!({ "web_search_options": {} }));
     assert_eq!(cost_of(&gateway, &tenant, CHAT, &chats).await, 1 + 10_000);
     // Free by name, and without any price.
@@ -339,4 +339,61 @@ async fn a_video_without_a_model_is_refused_where_money_counts() {
     let remix = gateway.post(&tenant, "/v1/videos/v/remix", &json!({ "prompt": "x" })).await;
     assert_eq!(remix.error().1, "path_not_open", "{}", remix.text());
     assert_eq!(upstream.count(), 0);
+}
+
+/// A form with these parts: name, file name, content.
+fn form_of(parts: &[(&str, &str, &[u8])]) -> Vec<u8> {
+    let mut body = Vec::new();
+    for (name, file, content) in parts {
+        let file = if file.is_empty() { String::new() } else { format!("; filename=\"{file}\"") };
+        let head = format!("--b\r\nContent-Disposition: form-data; name=\"{name}\"{file}\r\n\r\n");
+        body.extend_from_slice(head.as_bytes());
+        body.extend_from_slice(content);
+        body.extend_from_slice(b"\r\n");
+    }
+    body.extend_from_slice(b"--b--\r\n");
+    body
+}
+
+/// The route decides what a form is charged for. Names of fields are the client's, and headers of files, too.
+#[tokio::test]
+async fn no_form_hides_its_audio_or_its_images() {
+    let models = "[models.scribe]\nprice = { audio_minute = 0.06 }\n\
+                  [models.canvas]\nprice = { input = \"free\", image = [{ usd = 0.01 }] }\n";
+    let (gateway, upstream) = start(models).await;
+    let tenant = gateway.tenant("free").await;
+    let minute = vec![7; 60 * 16_000];
+    // Compressed audio in a WAV file, whose byte rate no decoder reads.
+    let mut fake =
+        b"RIFF\0\0\0\0WAVEfmt \x10\0\0\0\x55\0\x01\0\x80\x3e\0\0\0\x28\x6b\xee\x01\0\0\0data"
+            .to_vec();
+    fake.extend_from_slice(&960_000_u32.to_le_bytes());
+    fake.extend_from_slice(&minute);
+    let (audio, images) = ("/v1/audio/transcriptions", "/v1/images/edits");
+    let kind = [("content-type", "multipart/form-data; boundary=b")];
+    let mut before = 0;
+    for (path, parts, cost) in [
+        (audio, &[("file", "a.mp3", &*minute)][..], 60_000),
+        (audio, &[("file", "a.mp3", &minute), ("image", "a.png", b"x")], 61_000),
+        (audio, &[("file", "", &minute)], 60_000),
+        (audio, &[("file", "a.wav", &fake)], 60_003),
+        (images, &[("n", "", b"3"), ("image", "a.png", b"x")], 30_000),
+        (images, &[("n", "", b"3"), ("picture", "a.png", b"x")], 30_000),
+        (images, &[("n", "", b"3"), ("image", "", b"x")], 30_000),
+    ] {
+        let model: &[u8] = if path == audio { b"scribe" } else { b"canvas" };
+        let parts = [&[("model", "", model)], parts].concat();
+        let entry = json!({ "url": "x" });
+        upstream.script([Script::json(&json!({ "text": "", "data": [entry, entry, entry] }))]);
+        let answer = gateway.with(&tenant, Method::POST, path, &kind, form_of(&parts)).await;
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        gateway.is_idle().await;
+        let now = gateway.cost(&tenant.organization).await;
+        let names: Vec<_> = parts.iter().map(|(name, file, _)| (name, file)).collect();
+        assert_eq!(now - before, cost, "{names:?}");
+        before = now;
+    }
+    let empty = form_of(&[("model", "", b"scribe"), ("audio", "", &minute)]);
+    let refused = gateway.with(&tenant, Method::POST, audio, &kind, empty).await;
+    assert_eq!(refused.error(), (400, "missing_required_parameter".into(), "file".into()));
 }

@@ -4,6 +4,7 @@ use hyper::Method;
 use serde_json::{Value, json};
 
 use crate::common::gateway::{ADMIN, TestGateway, config};
+use crate::common::html_form::HtmlForm;
 use crate::common::upstream::Upstream;
 
 const LOGS: &str = "/v1/organization/audit_logs?event_types[]=login.failed\
@@ -62,7 +63,10 @@ async fn sign_ins_to_the_dashboard_are_in_the_audit_log() {
     let (status, cookie) = sign_in(&gateway, ADMIN).await;
     assert_eq!(status, 303);
     let cookie = cookie.split(';').next().unwrap();
-    let out = gateway.send(Method::POST, "/dashboard/sign-out", &[("cookie", cookie)], "").await;
+    let page = gateway.send(Method::GET, "/dashboard", &[("cookie", cookie)], "").await.text();
+    let form = HtmlForm::find(&page, "/dashboard/sign-out").unwrap().body();
+    let headers = [("cookie", cookie), ("content-type", "application/x-www-form-urlencoded")];
+    let out = gateway.send(Method::POST, "/dashboard/sign-out", &headers, form).await;
     assert_eq!(out.status, 303);
     let logs = gateway.admin(Method::GET, LOGS, Value::Null).await;
     let rows = logs["data"].as_array().unwrap();

@@ -187,7 +187,8 @@ async fn making() -> (TestGateway, Upstream) {
         }
     })
     .await;
-    (TestGateway::start(&config(&upstream, BIG)).await, upstream)
+    let open = "[server]\npass_through = [\"/v1/fine_tuning/jobs\"]\n";
+    (TestGateway::start(&config(&upstream, &format!("{BIG}{open}"))).await, upstream)
 }
 
 #[tokio::test]
@@ -272,6 +273,8 @@ async fn objects_of_other_projects_cannot_be_referenced() {
         ("/v1/images/edits", json!({ "model": "big", "mask": { "file_id": id } })),
         ("/v1/vector_stores", json!({ "file_ids": [id] })),
         ("/v1/fine_tuning/jobs", json!({ "training_file": id })),
+        ("/v1/evals", json!({ "data_source": { "source": { "type": "file_id", "id": id } } })),
+        ("/v1/evals", json!({ "data_source": { "source": { "id": id, "type": "file_id" } } })),
     ] {
         let refused = gateway.post(&theirs, path, &body).await;
         assert_eq!(refused.error(), (404, "not_found".into(), String::new()), "{path} {body}");
@@ -366,4 +369,54 @@ async fn path_traversal_is_refused() {
         assert_eq!(gateway.get(&tenant, path).await.error().1, "not_found", "{path}");
     }
     assert_eq!(upstream.count(), 0);
+}
+
+/// A form with these text fields.
+fn form(fields: &[(&str, &str)]) -> String {
+    let field = |(name, value): &(&str, &str)| {
+        format!("--b\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n")
+    };
+    fields.iter().map(field).collect::<String>() + "--b--\r\n"
+}
+
+#[tokio::test]
+async fn forms_cannot_refer_to_objects_of_other_projects() {
+    const FORM: (&str, &str) = ("content-type", "multipart/form-data; boundary=b");
+    const URLENCODED: (&str, &str) = ("content-type", "application/x-www-form-urlencoded");
+    let (gateway, upstream) = making().await;
+    let mine = gateway.tenant("free").await;
+    let theirs = gateway.tenant("free").await;
+    let made = async |tenant| {
+        let made = gateway.post(tenant, "/v1/vector_stores", &json!({})).await.json();
+        made["id"].as_str().unwrap().to_owned()
+    };
+    let (id, own) = (made(&mine).await, made(&theirs).await);
+    let files = format!("/v1/containers/{own}/files");
+    let before = upstream.count();
+    for (path, fields) in [
+        (&*files, &[("file_id", &*id)][..]),
+        (&files, &[("file_ids[]", &id)]),
+        (&files, &[("model", "big"), ("source", &json!({ "file_id": id }).to_string())]),
+        ("/v1/videos/edits", &[("model", "big"), ("video[id]", &id)]),
+        ("/v1/videos/edits", &[("model", "big"), ("video", &json!({ "id": id }).to_string())]),
+        ("/v1/videos", &[("model", "big"), ("input_reference[file_id]", &id)]),
+        ("/v1/images/edits", &[("model", "big"), ("image[0][file_id]", &id)]),
+    ] {
+        let body = form(fields);
+        let refused = gateway.with(&theirs, Method::POST, path, &[FORM], body.clone()).await;
+        assert_eq!(refused.error(), (404, "not_found".into(), String::new()), "{path} {fields:?}");
+        let served = gateway.with(&mine, Method::POST, path, &[FORM], body).await;
+        let is_served = served.status == 200 || path == files;
+        assert!(is_served, "{path} {fields:?}: {}", served.text());
+    }
+    assert_eq!(upstream.count() - before, 4, "only the requests of the owner");
+    let encoded = format!("a=b&file%5Fid={id}");
+    let refused = gateway.with(&theirs, Method::POST, &files, &[URLENCODED], encoded).await;
+    assert_eq!(refused.status, 404);
+    // What is called a form is one.
+    let json = json!({ "file_id": id }).to_string();
+    let refused = gateway.with(&theirs, Method::POST, &files, &[FORM], json).await;
+    assert_eq!(refused.error().1, "invalid_form");
+    let body = form(&[("file_id", &own)]);
+    assert_eq!(gateway.with(&theirs, Method::POST, &files, &[FORM], body).await.status, 200);
 }

@@ -56,6 +56,33 @@ async fn implausible_upstream_usage_is_ignored() {
     }
 }
 
+/// Numbers that are not believed are not learnt from either: the text of the next answer counts as before.
+#[tokio::test]
+async fn a_false_usage_changes_no_other_charge() {
+    let text = "x".repeat(2000);
+    let answer = |usage: &Value| {
+        let mut answer = chat(usage);
+        answer["choices"][0]["message"]["content"] = json!(text);
+        Script::json(&answer)
+    };
+    for (completion, learnt) in [(0, false), (900_000_000, false), (250, true)] {
+        let (gateway, upstream, tenant) = limited().await;
+        upstream.script([answer(&usage(1, completion)), answer(&Value::Null)]);
+        let body = chat_with(json!({ "max_tokens": 40 }));
+        assert_eq!(gateway.post(&tenant, CHAT, &body).await.status, 200);
+        gateway.is_idle().await;
+        let first = gateway.cost(&tenant.organization).await;
+        // No output is no answer to two thousand characters.
+        let expected = if learnt { 250 } else { 500 };
+        assert_eq!(first, 1 + 10 * expected, "{completion}");
+        assert_eq!(gateway.metric("gateway_usage_invalid_total").await, u64::from(!learnt));
+        assert_eq!(gateway.post(&tenant, CHAT, &body).await.status, 200);
+        gateway.is_idle().await;
+        let second = gateway.cost(&tenant.organization).await - first;
+        assert_eq!(second, 1 + 10 * expected, "{completion}");
+    }
+}
+
 #[tokio::test]
 async fn both_spellings_of_usage_are_read() {
     let (gateway, upstream, tenant) = limited().await;
