@@ -83,6 +83,8 @@ impl Directory {
             in_touch: AtomicBool::new(true),
         });
         tokio::spawn(follow(Arc::downgrade(&directory)));
+        // Apart from what follows changes, since after an upgrade it reads all keys.
+        tokio::spawn(complete_search(Arc::clone(&directory.database)));
         Ok(directory)
     }
 
@@ -207,6 +209,13 @@ impl Directory {
 impl std::fmt::Debug for Directory {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Directory").field("keys", &self.len()).finish_non_exhaustive()
+    }
+}
+
+/// Makes keys that an earlier version created known to the search.
+async fn complete_search(database: Arc<Database>) {
+    if let Err(error) = crate::records::key_search::complete(&database).await {
+        tracing::warn!("keys of an earlier version are not in the lists of keys yet: {error}");
     }
 }
 

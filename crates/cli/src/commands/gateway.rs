@@ -48,7 +48,7 @@ enum Action {
     CreateKey(create_key::Arguments),
 }
 
-/// What belongs to no connection runs on one thread; connections have theirs: [`workers`].
+/// The runtime of all that belongs to no connection: one thread. Connections have theirs: [`workers`].
 pub(crate) fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()
 }

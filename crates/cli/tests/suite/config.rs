@@ -203,7 +203,7 @@ fn everything_that_a_first_turn_uses_is_checked_in_the_order_of_the_lines() {
         ("tui.theme = 'no-such-theme'", "warning tui.theme there is no theme"),
         (
             "tui.status_line = ['model', 'weather']",
-            "warning tui.status_line.1 the status line has no item \"weather\"; it has model, folder",
+            "warning tui.status_line.1 the status line has no item \"weather\"; it has model, mode, folder",
         ),
         ("[sandbox_workspace_write]", ""),
         (

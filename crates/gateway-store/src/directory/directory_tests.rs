@@ -309,3 +309,22 @@ async fn models_change_on_other_nodes_like_revoked_keys() {
         .unwrap();
     assert_eq!(missing, None);
 }
+
+#[tokio::test]
+async fn keys_of_an_earlier_version_are_found_once_the_directory_is_open() {
+    let fixture = Fixture::new().await;
+    fixture.key().await;
+    let sql = "UPDATE keys SET search_text = NULL, organization = NULL";
+    fixture.database.transact(vec![crate::database::Statement::new(sql, [])]).await.unwrap();
+    let _node = fixture.node().await;
+    let sql = "SELECT id FROM keys WHERE search_text IS NULL OR organization IS NULL";
+    while !fixture
+        .database
+        .query(crate::database::Statement::new(sql, []))
+        .await
+        .unwrap()
+        .is_empty()
+    {
+        tokio::task::yield_now().await;
+    }
+}
