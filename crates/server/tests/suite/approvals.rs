@@ -329,6 +329,7 @@ async fn no_folder_is_offered_where_it_would_not_help_or_is_not_allowed() {
         [("unlessTrusted", ""), ("onRequest", "allowed_sandbox_modes = [\"read-only\"]\n")]
     {
         let env = TestEnvironment::with_responses(json!([add(), says("Done.")])).await;
+        std::fs::create_dir_all(env.system_dir()).unwrap();
         std::fs::write(env.system_dir().join("requirements.toml"), requirements).unwrap();
         let server = env.start();
         let mut peer = server.connect().await;
