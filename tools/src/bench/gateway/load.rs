@@ -199,7 +199,8 @@ impl Generator<'_> {
             stream,
             sent_at: Instant::now(),
             is_asking: false,
-            written: 0,
+            // Nothing is to be written before the first request.
+            written: usize::MAX,
             input: Vec::new(),
             reading: None,
             first_byte: None,
