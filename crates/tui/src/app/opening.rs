@@ -211,6 +211,10 @@ fn opened(app: &mut App, response: ThreadStartResponse, has_turns: bool) {
     let unread = app.beginning.take_unread_config();
     report_unread(app, unread);
     let is_same = app.session.id.as_ref() == Some(&thread.id);
+    if !is_same && app.session.id.is_some() {
+        // What was chosen for the thread before, such as its mode, is not this one's.
+        app.outbox.take_overrides();
+    }
     if !is_same {
         app.session = Session::default();
         app.asks.clear_questions();

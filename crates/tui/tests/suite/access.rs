@@ -352,6 +352,22 @@ fn edits_that_are_allowed_in_the_folder_hold_for_later_turns_too() {
     assert_eq!(params["sandboxPolicy"]["type"], "workspaceWrite");
 }
 
+#[test]
+fn what_was_allowed_in_a_thread_is_not_allowed_in_the_next_one() {
+    let mut bench = edit_in_folder(80, 24);
+    bench.press('e');
+    bench.turn("turn/completed", "completed", Value::Null);
+    bench.send("/new");
+    let mut other = opened(&json!([]));
+    other["thread"]["id"] = json!("0199aaaa-0000-7000-8000-000000000002");
+    bench.answer("thread/start", other);
+    bench.calls.clear();
+    bench.send("go");
+    let (_, params) = bench.call("turn/start");
+    assert_eq!(params["sandboxPolicy"], Value::Null, "{params}");
+    assert!(bench.shown().contains("· asks before edits ·"), "{}", bench.shown());
+}
+
 /// The user writes what to do instead.
 pub(crate) fn instead(columns: usize, rows: usize) -> Bench {
     let mut bench = edit_in_folder(columns, rows);
