@@ -12,7 +12,7 @@ use gateway_policy::environment::Random;
 use gateway_policy::settings::{Secret, StoreUrl};
 use gateway_policy::tenants::{ModelPermissions, PermissionMode};
 
-/// The wall clock, and by how much the monotonic one is behind it.
+/// The wall clock, and how far the monotonic clock lags.
 #[derive(Debug)]
 struct TestSources(AtomicU64, AtomicU64);
 

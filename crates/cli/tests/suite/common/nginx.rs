@@ -41,7 +41,7 @@ impl Nginx {
         let errors = BufReader::new(keeper.stderr.take().unwrap());
         std::thread::spawn(move || {
             for line in errors.lines().map_while(Result::ok) {
-                // After the start, the lines are for whoever reads the output of a failed test.
+                // After the start, the lines show why a test failed.
                 if sender.send(line.clone()).is_err() && !line.contains("[notice]") {
                     println!("nginx: {line}");
                 }
