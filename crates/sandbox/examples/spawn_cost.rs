@@ -23,14 +23,13 @@ async fn main() {
     .rooted(Path::new("/"));
     let cases = [
         ("full access", Layer::Auto, RootedPolicy::FULL_ACCESS),
-        ("bubblewrap, read-only", Layer::Bubblewrap, read_only.clone()),
-        ("bubblewrap, workspace", Layer::Bubblewrap, workspace),
+        ("namespaces, read-only", Layer::Namespaces, read_only.clone()),
+        ("namespaces, workspace", Layer::Namespaces, workspace),
         ("landlock, read-only", Layer::Landlock, read_only),
     ];
     for (name, layer, policy) in cases {
         let sandbox = Sandbox::new(Config {
             supervisor: sandbox::THIS_PROGRAM.into(),
-            search_path: vec!["/usr/local/bin".into(), "/usr/bin".into(), "/bin".into()],
             layer,
             descriptors: None,
             kept: Vec::new(),

@@ -1,4 +1,4 @@
-//! The last steps before a command inside of bubblewrap. They are a separate program, embedded here
+//! The last steps before a command inside of its namespaces. They are a separate program, embedded here
 //! and started from memory, because starting the whole program again takes milliseconds. The whole
 //! program takes the same steps where the embedded one cannot run.
 
@@ -99,7 +99,7 @@ pub(crate) fn is_left_out(argument: &std::ffi::OsStr) -> bool {
 mod tests {
     use std::process::Command;
 
-    /// Runs the program without bubblewrap.
+    /// Runs the program outside of any namespaces.
     #[allow(clippy::disallowed_methods, reason = "it is the program under test")]
     fn lead(arguments: &[&str]) -> (Option<i32>, String, String) {
         let folder = tempfile::tempdir().unwrap();

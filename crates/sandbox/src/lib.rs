@@ -5,13 +5,12 @@
 //!
 //! [`Sandbox::spawn`] starts a command under a [`policy::RootedPolicy`]. On Linux, a confined command runs
 //!
-//! - under **bubblewrap** where it works: user, process, IPC, host name and (network off) network
-//!   namespaces of its own, no capability even for root, the file system read-only or only in part,
+//! - in **namespaces** of its own where they can be made: for users, mounts, processes, IPC, the host name and
+//!   (network off) the network, without any capability even for root, the file system read-only or only in part,
 //!   writable roots writable, their protected names ([`policy::PROTECTED_NAMES`]) read-only. An empty
 //!   read-only folder stands for a protected name that does not exist while commands run. Inside of
 //!   it, **Landlock** applies as well if the kernel has it: the writable roots are opened before
-//!   bubblewrap mounts them by name, and nothing else can be written, wherever the names lead by
-//!   then;
+//!   they are mounted, and nothing else can be written, wherever their names lead by then;
 //! - else under **Landlock** (Linux 6.2 or later), which enforces read-only policies completely and
 //!   workspace policies more strictly than required: nothing can be created at the top of a
 //!   writable root or of `/tmp`, and modes, owners and times cannot be changed;

@@ -145,7 +145,7 @@ impl Process {
         self.control.clone()
     }
 
-    /// The process id; in a sandbox, that of bubblewrap.
+    /// The process id; in namespaces, that of their first process.
     pub fn pid(&self) -> i32 {
         self.control.shared.pid
     }

@@ -15,8 +15,6 @@ pub struct Config {
     /// The program that starts commands, given [`crate::SUPERVISE_ARGUMENT`]: [`crate::THIS_PROGRAM`], or
     /// another that calls [`crate::supervisor_main`].
     pub supervisor: PathBuf,
-    /// Folders to search for `bwrap`; relative ones are skipped.
-    pub search_path: Vec<PathBuf>,
     pub layer: Layer,
     /// Soft limit of open files that commands start with; `None` is this process's own.
     pub descriptors: Option<u64>,
@@ -28,12 +26,15 @@ pub struct Config {
 /// Which layer confines commands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Layer {
-    /// Bubblewrap where it works, else Landlock.
+    /// Namespaces where they work, else Landlock alone.
     #[default]
     Auto,
-    Bubblewrap,
+    /// Namespaces of its own, with Landlock where the kernel has it.
+    Namespaces,
     /// Stricter than the policy inside writable roots; see the crate's documentation.
     Landlock,
+    /// Not one: a command that has to be confined is refused, as on a machine where nothing works.
+    None,
 }
 
 /// A command to start.
@@ -90,7 +91,7 @@ pub enum Outputs {
 /// The state of one layer on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayerStatus {
-    /// `bubblewrap`, `landlock`, `seccomp`.
+    /// `namespaces`, `landlock`, `seccomp`.
     pub layer: &'static str,
     pub usable: bool,
     /// The parts that work, or the reason why the layer does not, with advice.

@@ -11,6 +11,7 @@
 #[cfg(feature = "self-supervise")]
 mod any_program;
 pub(crate) mod child;
+mod first_process;
 pub(crate) mod handover;
 pub(crate) mod request;
 mod tree;
@@ -133,12 +134,20 @@ fn supervise(mut server: UnixStream, mut streams: Streams, embedded: Option<Owne
         Err(error) => return send_report(&server, failed(Stage::Request, &error)),
     };
     match start(&prepared, &streams) {
-        Ok(pid) => {
+        Ok((pid, status)) => {
             drop(streams);
             prepared.started();
             send_report(&server, Report::Started { pid: pid.as_raw_nonzero().get() });
-            let begun =
-                Supervisor { server, exits, prepared, main: pid, ending: None, left: false };
+            let begun = Supervisor {
+                server,
+                exits,
+                prepared,
+                main: pid,
+                status,
+                is_reported: false,
+                ending: None,
+                left: false,
+            };
             begun.run();
         }
         Err((stage, error)) => send_report(&server, failed(stage, &error)),
@@ -157,8 +166,15 @@ fn read_request(server: &mut UnixStream) -> io::Result<Request> {
     Request::decode(&body).ok_or_else(|| Errno::INVAL.into())
 }
 
-/// Starts the command.
-fn start(prepared: &Prepared, streams: &Streams) -> Result<Pid, (Stage, io::Error)> {
+/// Starts the command. The pipe is that of the first process of its namespaces, if it has its own.
+fn start(
+    prepared: &Prepared,
+    streams: &Streams,
+) -> Result<(Pid, Option<OwnedFd>), (Stage, io::Error)> {
+    if let Some(inside) = prepared.inside() {
+        let (pid, status) = first_process::start(prepared, &inside, streams)?;
+        return Ok((pid, Some(status)));
+    }
     let parent = rustix::process::getpid();
     let mut failure = None;
     // SAFETY: this process was forked from a single-threaded one and has started no thread. Until it
@@ -168,7 +184,7 @@ fn start(prepared: &Prepared, streams: &Streams) -> Result<Pid, (Stage, io::Erro
     let pid = unsafe { sys::start_child(&mut || failure = Some(prepared.exec(streams, parent))) }
         .map_err(|error| (Stage::Fork, error))?;
     match failure {
-        None => Ok(pid),
+        None => Ok((pid, None)),
         Some(failure) => {
             let _ = rustix::process::waitpid(Some(pid), WaitOptions::empty());
             Err(failure)
@@ -181,6 +197,10 @@ struct Supervisor {
     exits: OwnedFd,
     prepared: Prepared,
     main: Pid,
+    /// The reports of the first process of the command's namespaces.
+    status: Option<OwnedFd>,
+    /// True once the server knows how the command ended.
+    is_reported: bool,
     /// Set once all processes are to be killed: milliseconds until the next attempt.
     ending: Option<i64>,
     /// True if the server has dropped the command, or ended.
@@ -198,13 +218,7 @@ impl Supervisor {
             match tree::reap() {
                 tree::Reaped::Ended(pid, status) if pid == self.main => {
                     let how = self.exit_of(status);
-                    if self.prepared.confined() {
-                        // The remaining processes end with the sandbox. Reported at once, because
-                        // the kernel takes milliseconds longer to remove the namespaces.
-                        tree::signal(&tree::descendants(), Signal::KILL);
-                        self.ending.get_or_insert(1);
-                    }
-                    send_report(&self.server, Report::Exited(how));
+                    self.finish(how);
                 }
                 tree::Reaped::Ended(..) => {}
                 tree::Reaped::Nothing => self.wait(),
@@ -217,6 +231,19 @@ impl Supervisor {
         }
     }
 
+    /// The command has ended, and if confined, its other processes end with it.
+    fn finish(&mut self, how: Ended) {
+        if std::mem::replace(&mut self.is_reported, true) {
+            return;
+        }
+        // Reported at once, because the kernel takes milliseconds longer to remove the namespaces.
+        send_report(&self.server, Report::Exited(how));
+        if self.prepared.confined() {
+            tree::signal(&tree::descendants(), Signal::KILL);
+            self.ending.get_or_insert(1);
+        }
+    }
+
     /// Waits for the end of a child or a message of the server. Kills first if all processes are to
     /// end.
     fn wait(&mut self) {
@@ -225,16 +252,27 @@ impl Supervisor {
             self.ending = Some((pause_ms * 2).min(MAX_RETRY_MS));
             Timespec { tv_sec: pause_ms / 1000, tv_nsec: pause_ms % 1000 * 1_000_000 }
         });
-        let mut fds =
-            [PollFd::new(&self.exits, PollFlags::IN), PollFd::new(&self.server, PollFlags::IN)];
+        let status = self.status.as_ref().unwrap_or(&self.exits);
+        let mut fds = [
+            PollFd::new(&self.exits, PollFlags::IN),
+            PollFd::new(status, PollFlags::IN),
+            PollFd::new(&self.server, PollFlags::IN),
+        ];
         // If all processes are to end, the server sends nothing.
-        let count = if self.ending.is_some() { 1 } else { 2 };
+        let count = if self.ending.is_some() { 2 } else { 3 };
         let Some(watched) = fds.get_mut(..count) else { return };
         if rustix::event::poll(watched, timeout.as_ref()).is_err() {
             return;
         }
-        let server_spoke = !fds[1].revents().is_empty();
+        let [_, reported, server_spoke] = fds.map(|fd| !fd.revents().is_empty());
         self.discard_signals();
+        if reported && let Some(status) = self.status.take() {
+            // Without a report, the end of the process says the rest.
+            if let Some(how) = first_process::read_end(&status) {
+                let how = self.unless_not_started(how);
+                self.finish(how);
+            }
+        }
         if server_spoke {
             self.handle_message();
         }
@@ -261,32 +299,33 @@ impl Supervisor {
 
     fn terminate_all(&self) {
         let mut pids = tree::descendants();
-        // Ending bubblewrap would kill the command before its grace period.
-        pids.retain(|pid| !self.prepared.wrapped() || *pid != self.main);
+        // The end of the first process would kill the command before its grace period.
+        pids.retain(|pid| self.prepared.inside().is_none() || *pid != self.main);
         tree::signal(&pids, Signal::TERM);
         tree::signal(&pids, Signal::CONT);
     }
 
-    fn exit_of(&self, status: WaitStatus) -> Ended {
-        if let Some(signal) = status.terminating_signal() {
-            return Ended::Signal(signal);
-        }
-        let code = status.exit_status().unwrap_or(-1);
-        if let Some(failed) = self.prepared.failed_lead() {
-            return match failed {
-                Lead::Exec(errno) => Ended::NotExecuted(errno),
-                Lead::Confine => Ended::NotConfined(code),
-            };
-        }
-        let Some(report) = &self.prepared.confined_report else { return Ended::Code(code) };
-        // Bubblewrap reports an exit code only for a command that it has started.
-        let mut text = [0; 1024];
-        let length = rustix::io::read(report, &mut text).unwrap_or(0);
-        let reported = text.get(..length).unwrap_or_default();
-        if reported.windows(9).any(|part| part == b"exit-code") {
-            Ended::Code(code)
-        } else {
-            Ended::NotConfined(code)
+    fn exit_of(&mut self, status: WaitStatus) -> Ended {
+        let reported = self.status.take().and_then(|status| first_process::read_end(&status));
+        let how = match (reported, status.terminating_signal()) {
+            (Some(how), _) => how,
+            (None, Some(signal)) => Ended::Signal(signal),
+            // The first process of namespaces reports the end of a command that it has started.
+            (None, None) if self.prepared.inside().is_some() => {
+                return Ended::NotConfined(status.exit_status().unwrap_or(-1));
+            }
+            (None, None) => Ended::Code(status.exit_status().unwrap_or(-1)),
+        };
+        self.unless_not_started(how)
+    }
+
+    /// `how`, unless the program before the command could not become it.
+    fn unless_not_started(&self, how: Ended) -> Ended {
+        match (self.prepared.failed_lead(), how) {
+            (Some(Lead::Exec(errno)), _) => Ended::NotExecuted(errno),
+            (Some(Lead::Confine), Ended::Code(code)) => Ended::NotConfined(code),
+            (Some(Lead::Confine), _) => Ended::NotConfined(-1),
+            (None, how) => how,
         }
     }
 }

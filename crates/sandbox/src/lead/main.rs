@@ -1,4 +1,4 @@
-//! The program that prepares a command inside of bubblewrap. Without libraries and relocations, so
+//! The program that prepares a command inside of its namespaces. Without libraries and relocations, so
 //! that it starts fast. `build.rs` compiles it; the launcher starts it from memory.
 #![no_std]
 #![no_main]

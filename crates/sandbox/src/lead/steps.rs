@@ -1,4 +1,4 @@
-//! Prepares a command inside of bubblewrap and becomes it. Needs neither the standard library nor
+//! Prepares a command inside of its namespaces and becomes it. Needs neither the standard library nor
 //! an allocator: it runs in a separate program (`main.rs`), and in the whole program if that one
 //! cannot be started.
 #![allow(unsafe_code)]
@@ -55,7 +55,7 @@ impl Strings {
 }
 
 /// Becomes the leader of a session with the terminal, restricts writing to the folders that were
-/// opened before bubblewrap mounted them, then becomes the command. Returns only after it has
+/// opened before they were mounted, then becomes the command. Returns only after it has
 /// reported a failure. Arguments: the descriptor for reports, [`TERMINAL`] or [`NONE`], a managed
 /// network (always [`NONE`] here), the real path of the working folder or [`NONE`], the number of
 /// folders or [`NONE`], for each folder its descriptor and path, then the program and its arguments.
@@ -104,7 +104,7 @@ fn prepare(arguments: &mut Strings) -> Result<&'static CStr, Failed> {
     rest.next().ok_or(invalid)
 }
 
-/// Checks that bubblewrap came to the working folder through no link: the kernel names the folder by
+/// Checks that the way to the working folder had no link: the kernel names the folder by
 /// its real path.
 fn check_folder(expected: &CStr) -> Result<(), Failed> {
     let mut path = [0; MAX_PATH];

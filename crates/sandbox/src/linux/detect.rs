@@ -1,9 +1,6 @@
 //! Finds out which layers work on this machine, and why the others do not.
 
-use std::ffi::OsString;
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::io;
 
 use super::{landlock, sys};
 use crate::error::{Error, ErrorKind};
@@ -11,32 +8,10 @@ use crate::error::{Error, ErrorKind};
 /// The layers of this machine; an error says why one does not work.
 #[derive(Clone, Debug)]
 pub(crate) struct Detected {
-    pub(crate) bubblewrap: Result<PathBuf, Error>,
+    /// Namespaces, with a file system of their own.
+    pub(crate) namespaces: Result<(), Error>,
     /// The version of Landlock.
     pub(crate) landlock: Result<u32, Error>,
-}
-
-/// Finds `bwrap` in the absolute folders of `search_path`. A file that everybody can write is
-/// skipped.
-pub(crate) fn find_bubblewrap(search_path: &[PathBuf]) -> Result<PathBuf, Error> {
-    let candidates = search_path.iter().filter(|folder| folder.is_absolute());
-    for candidate in candidates.map(|folder| folder.join("bwrap")) {
-        let Ok(program) = candidate.canonicalize() else { continue };
-        if is_trusted_program(&program) {
-            return Ok(program);
-        }
-    }
-    Err(Error::new(ErrorKind::Unavailable, "bubblewrap (`bwrap`) is not installed")
-        .next_step("install the package `bubblewrap` of your system"))
-}
-
-fn is_trusted_program(program: &Path) -> bool {
-    const EXECUTABLE: u32 = 0o111;
-    const WRITABLE_BY_ALL: u32 = 0o002;
-    fs::metadata(program).is_ok_and(|meta| {
-        let mode = meta.permissions().mode();
-        meta.is_file() && mode & EXECUTABLE != 0 && mode & WRITABLE_BY_ALL == 0
-    })
 }
 
 /// The version of Landlock, if it is recent enough to enforce a whole policy.
@@ -56,30 +31,42 @@ pub(crate) fn landlock() -> Result<u32, Error> {
     }
 }
 
-/// Why bubblewrap does not run, judged by what it printed.
-pub(crate) fn explain(program: &Path, printed: &str) -> Error {
-    let printed = printed.trim();
-    let hint = if printed.contains("namespace") || printed.contains("uid map") {
-        "user namespaces are not permitted: allow them as an administrator \
-         (`sysctl kernel.unprivileged_userns_clone=1`, or on Ubuntu \
-         `sysctl kernel.apparmor_restrict_unprivileged_userns=0` or an AppArmor profile for bwrap)"
-    } else if printed.contains("proc") {
-        "a container around the server hides parts of /proc: run it with \
-         `--security-opt systempaths=unconfined`, or choose the external sandbox policy"
-    } else {
-        "run it by hand to see the reason"
+/// Why namespaces cannot be made.
+pub(crate) fn refused(error: &io::Error) -> Error {
+    let hint = match error.raw_os_error() {
+        Some(libc::ENOSPC | libc::EUSERS) => {
+            "raise the number of namespaces that a user may have (`sysctl user.max_user_namespaces` and its \
+             neighbours), or end other sandboxes"
+        }
+        _ => ALLOW_USER_NAMESPACES,
     };
-    let program = program.display();
-    let message = match printed {
-        "" => format!("{program} does not work here and prints no reason"),
-        _ => format!("{program} does not work here ({printed})"),
-    };
+    let message = format!("namespaces cannot be made here ({error})");
     Error::new(ErrorKind::Unavailable, message).next_step(hint)
 }
 
-/// A command that proves that bubblewrap and namespaces work: bubblewrap itself.
-pub(crate) fn probe_argv(program: &Path) -> Vec<OsString> {
-    vec![program.into(), "--version".into()]
+const ALLOW_USER_NAMESPACES: &str = "user namespaces are not permitted: allow them as an administrator \
+     (`sysctl kernel.unprivileged_userns_clone=1`, on Ubuntu \
+     `sysctl kernel.apparmor_restrict_unprivileged_userns=0` or an AppArmor profile for agentd, in a \
+     container a seccomp profile that allows `clone` with namespaces and `mount`)";
+
+/// Why the confinement cannot be made in namespaces, judged by what their first process printed.
+pub(crate) fn explain(printed: &str) -> Error {
+    let printed = printed.trim().trim_start_matches("setting up the sandbox: ");
+    let hint = if printed.contains("/proc") {
+        "a container around the server hides parts of /proc: run it with \
+         `--security-opt systempaths=unconfined`, or choose the external sandbox policy"
+    } else if printed.contains("not permitted") || printed.contains("ermission denied") {
+        ALLOW_USER_NAMESPACES
+    } else if printed.contains("not implemented") {
+        "use Linux 5.12 or later"
+    } else {
+        "report it with this reason and the output of `uname -a`"
+    };
+    let message = match printed {
+        "" => "namespaces do not work here, and nothing says why".to_owned(),
+        _ => format!("namespaces do not work here ({printed})"),
+    };
+    Error::new(ErrorKind::Unavailable, message).next_step(hint)
 }
 
 #[cfg(test)]
@@ -87,16 +74,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn explains_a_program_that_prints_nothing() {
-        let explained = |printed| explain(Path::new("/bin/bwrap"), printed).to_string();
-        assert_eq!(
-            explained(" \n"),
-            "/bin/bwrap does not work here and prints no reason; run it by hand to see the reason"
-        );
-        let explanation = explained("setting up uid map: Permission denied");
-        assert!(
-            explanation.contains("(setting up uid map: Permission denied); user namespaces"),
-            "{explanation}"
-        );
+    fn reasons_have_a_next_step() {
+        for (printed, part) in [
+            ("setting up the sandbox: making /proc: Operation not permitted (os error 1)", "systempaths=unconfined"),
+            ("setting up the sandbox: user namespace: Permission denied (os error 13)", "AppArmor"),
+            ("setting up the sandbox: copying /: Function not implemented (os error 38)", "Linux 5.12"),
+            (" \n", "nothing says why"),
+        ] {
+            let explained = explain(printed).to_string();
+            assert!(explained.contains(part), "{explained}");
+            assert!(!explained.contains("setting up"), "{explained}");
+        }
+        let full = refused(&io::Error::from_raw_os_error(libc::ENOSPC)).to_string();
+        assert!(full.contains("user.max_user_namespaces"), "{full}");
     }
 }

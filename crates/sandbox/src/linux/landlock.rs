@@ -1,4 +1,4 @@
-//! The layer for machines without bubblewrap or namespaces: Landlock rules for files, which the
+//! The layer for machines without namespaces: Landlock rules for files, which the
 //! process applies before it becomes the command, together with the seccomp filter.
 //!
 //! Landlock grants whole trees and cannot exclude a name, so a writable root is granted entry by

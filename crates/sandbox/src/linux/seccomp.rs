@@ -166,7 +166,7 @@ pub(crate) fn filter(network: bool, metadata: bool) -> Vec<Instruction> {
     program
 }
 
-/// The filter in the form that bubblewrap reads: instructions in native byte order.
+/// The filter in the form in which it is sent to a supervisor: instructions in native byte order.
 pub(crate) fn to_bytes(filter: &[Instruction]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(size_of_val(filter));
     for instruction in filter {

@@ -143,6 +143,19 @@ pub(crate) fn close_on_exec_from(first: RawFd) -> io::Result<()> {
     check(done).map(drop)
 }
 
+/// Closes every descriptor from the fourth on but `kept`.
+pub(crate) fn close_all_but(kept: RawFd) {
+    let close = |first: libc::c_uint, last: libc::c_uint| {
+        if first <= last {
+            // SAFETY: nothing of this process uses the descriptors later. A failure leaves them open.
+            let _ = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
+        }
+    };
+    let kept = libc::c_uint::try_from(kept).unwrap_or(0);
+    close(3, kept.saturating_sub(1));
+    close(kept.max(2) + 1, libc::c_uint::MAX);
+}
+
 /// Ignores all signals except SIGKILL, and lets the kernel reap the children.
 pub(crate) fn ignore_signals() {
     let ignored = [libc::SIGCHLD, libc::SIGPIPE, libc::SIGTERM, libc::SIGINT, libc::SIGHUP];
@@ -294,6 +307,6 @@ pub(crate) fn landlock_restrict(ruleset: BorrowedFd<'_>) -> io::Result<()> {
     check(done).map(drop)
 }
 
-fn check(result: libc::c_long) -> io::Result<libc::c_long> {
+pub(super) fn check(result: libc::c_long) -> io::Result<libc::c_long> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }

@@ -34,6 +34,6 @@ impl Sandbox {
 
     #[allow(clippy::unused_async, reason = "as on Linux")]
     pub async fn report(&self) -> Vec<LayerStatus> {
-        vec![LayerStatus { layer: "bubblewrap", usable: false, detail: WHY.to_owned() }]
+        vec![LayerStatus { layer: "namespaces", usable: false, detail: WHY.to_owned() }]
     }
 }

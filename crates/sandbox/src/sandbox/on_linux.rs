@@ -1,4 +1,4 @@
-//! The sandbox on Linux: bubblewrap or Landlock, each with a seccomp filter.
+//! The sandbox on Linux: namespaces with Landlock, or Landlock alone, each with a seccomp filter.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -20,7 +20,8 @@ use super::{Config, Layer, LayerStatus, Outputs, Spawn, Stdin};
 use crate::error::{Error, ErrorKind};
 use crate::linux::detect::{self, Detected};
 use crate::linux::landlock::Ruleset;
-use crate::linux::{bubblewrap, seccomp};
+use crate::linux::seccomp;
+use crate::linux::view::View;
 use crate::output::OutputBuffer;
 use crate::process::{Control, OUTPUT_CHUNKS, Process, Shared};
 use crate::program::{empty_command, exec_error, find_program, too_long};
@@ -85,19 +86,19 @@ impl Sandbox {
         self.detected().await;
     }
 
-    /// Which layers work on this machine, and why the others do not. The first call runs
-    /// bubblewrap.
+    /// Which layers work on this machine, and why the others do not. The first call makes
+    /// namespaces.
     pub async fn report(&self) -> Vec<LayerStatus> {
         let found = self.detected().await;
-        let bubblewrap = match &found.bubblewrap {
-            Ok(program) => (true, format!("{} works, with user namespaces", program.display())),
+        let namespaces = match &found.namespaces {
+            Ok(()) => (true, "user, mount, process, IPC, host name and network namespaces work".to_owned()),
             Err(why) => (false, why.to_string()),
         };
         let landlock = match &found.landlock {
             Ok(abi) => (
                 true,
                 format!(
-                    "version {abi}; without bubblewrap it is stricter than workspace policies: no \
+                    "version {abi}; without namespaces it is stricter than workspace policies: no \
                      new entries at the top of a writable folder, and no changes of modes, owners \
                      and times"
                 ),
@@ -109,25 +110,25 @@ impl Sandbox {
             Ok(actions) => (true, format!("actions: {}", actions.trim())),
             Err(_) => (false, "the kernel was built without CONFIG_SECCOMP_FILTER".to_owned()),
         };
-        [("bubblewrap", bubblewrap), ("landlock", landlock), ("seccomp", seccomp)]
+        [("namespaces", namespaces), ("landlock", landlock), ("seccomp", seccomp)]
             .map(|(layer, (usable, detail))| LayerStatus { layer, usable, detail })
             .into()
     }
 
     /// Says in words which parts of the sandbox do not work on this machine, and the remedy; `None` when all
-    /// do. The first call runs bubblewrap.
+    /// do. The first call makes namespaces.
     pub async fn degradation(&self) -> Option<String> {
-        let (bubblewrap, landlock) = layers(self.config.layer, self.detected().await);
-        let no_bubblewrap = bubblewrap.err()?;
+        let (namespaces, landlock) = layers(self.config.layer, self.detected().await);
+        let no_namespaces = namespaces.err()?;
         Some(match landlock {
             Ok(_) => format!(
-                "the sandbox works in part: {no_bubblewrap}. With Landlock alone, commands make no new entries \
+                "the sandbox works in part: {no_namespaces}. With Landlock alone, commands make no new entries \
                  at the top of a writable folder and change no modes, owners and times, and permission \
                  profiles and the managed network do not work"
             ),
             Err(no_landlock) => format!(
                 "no command can be confined here, so that those run only that leave the sandbox: \
-                 {no_bubblewrap}. {no_landlock}"
+                 {no_namespaces}. {no_landlock}"
             ),
         })
     }
@@ -143,17 +144,13 @@ impl Sandbox {
     }
 
     async fn detect(&self) -> Detected {
-        let bubblewrap = match detect::find_bubblewrap(&self.config.search_path) {
-            Ok(program) => self.probe(&program).await.map(|()| program),
-            Err(why) => Err(why),
-        };
-        Detected { bubblewrap, landlock: detect::landlock() }
+        Detected { namespaces: self.probe().await, landlock: detect::landlock() }
     }
 
-    /// Runs a harmless command under bubblewrap as every confined command runs.
-    async fn probe(&self, bwrap: &Path) -> Result<(), Error> {
+    /// Makes the confinement of a command, and starts none.
+    async fn probe(&self) -> Result<(), Error> {
         let spawn = Spawn {
-            argv: detect::probe_argv(bwrap),
+            argv: Vec::new(),
             cwd: PathBuf::from("/"),
             cwd_is_real: false,
             env: Vec::new(),
@@ -167,12 +164,12 @@ impl Sandbox {
         };
         let resolved = Resolved::new(&spawn.policy, None);
         let (confinement, placeholders) =
-            wrap(bwrap, false, &resolved, &Protection::default(), &spawn)
+            wrap(false, &resolved, &Protection::default(), &spawn)
                 .map_err(io_error("preparing the sandbox"))?;
-        let mut process = self.start(bwrap, &spawn, confinement, placeholders).await?;
+        let mut process = self.start(Path::new(""), &spawn, confinement, placeholders).await?;
         let mut printed = OutputBuffer::new(2048);
         let exit = process.collect(&mut OutputBuffer::new(2048), &mut printed).await;
-        if exit.success() { Ok(()) } else { Err(detect::explain(bwrap, &printed.text())) }
+        if exit.success() { Ok(()) } else { Err(detect::explain(&printed.text())) }
     }
 
     async fn start(
@@ -282,35 +279,39 @@ fn confine(
     }
     let protection = protection(resolved).map_err(io_error("looking at writable folders"))?;
     match layers(layer, found) {
-        (Ok(bwrap), _) => wrap(bwrap, found.landlock.is_ok(), resolved, &protection, spawn)
+        (Ok(()), _) => wrap(found.landlock.is_ok(), resolved, &protection, spawn)
             .map_err(io_error("preparing the sandbox")),
-        (Err(no_bubblewrap), Ok(_)) if spawn.egress.is_some() => Err(unavailable(&format!(
-            "a managed network needs bubblewrap: {no_bubblewrap}. Landlock alone cannot \
+        (Err(no_namespaces), Ok(_)) if spawn.egress.is_some() => Err(unavailable(&format!(
+            "a managed network needs namespaces: {no_namespaces}. Landlock alone cannot \
                  restrict where a connection goes"
         ))),
-        (Err(no_bubblewrap), Ok(_)) if resolved.rules.is_some() => Err(unavailable(&format!(
-            "permission profiles need bubblewrap: {no_bubblewrap}. Landlock alone cannot \
+        (Err(no_namespaces), Ok(_)) if resolved.rules.is_some() => Err(unavailable(&format!(
+            "permission profiles need namespaces: {no_namespaces}. Landlock alone cannot \
                  exclude a path inside a readable or writable folder"
         ))),
         (Err(_), Ok(abi)) => {
             landlocked(*abi, resolved, &protection).map_err(io_error("preparing the sandbox"))
         }
-        (Err(no_bubblewrap), Err(no_landlock)) => {
-            Err(unavailable(&format!("{no_bubblewrap}. {no_landlock}")))
+        (Err(no_namespaces), Err(no_landlock)) => {
+            Err(unavailable(&format!("{no_namespaces}. {no_landlock}")))
         }
     }
 }
 
 /// The layers that may be used, each with the reason why it cannot.
-fn layers(layer: Layer, found: &Detected) -> (Result<&PathBuf, String>, Result<&u32, String>) {
-    let bubblewrap = found.bubblewrap.as_ref().map_err(Error::to_string);
+fn layers(layer: Layer, found: &Detected) -> (Result<(), String>, Result<&u32, String>) {
+    let namespaces = found.namespaces.as_ref().map(|()| ()).map_err(Error::to_string);
     let landlock = found.landlock.as_ref().map_err(Error::to_string);
     match layer {
-        Layer::Auto => (bubblewrap, landlock),
-        Layer::Bubblewrap => {
-            (bubblewrap, Err("the configuration allows bubblewrap only".to_owned()))
+        Layer::Auto => (namespaces, landlock),
+        Layer::Namespaces => {
+            (namespaces, Err("the configuration allows namespaces only".to_owned()))
         }
         Layer::Landlock => (Err("the configuration allows Landlock only".to_owned()), landlock),
+        Layer::None => {
+            let refused = || "the configuration allows no layer of the sandbox".to_owned();
+            (Err(refused()), Err(refused()))
+        }
     }
 }
 
@@ -352,6 +353,7 @@ fn not_started(stage: Stage, errno: i32, program: &Path, spawn: &Spawn) -> Error
     let context = match stage {
         Stage::Folder if errno == libc::ESTALE => return moved_cwd(&spawn.cwd),
         Stage::Folder => return bad_cwd(&spawn.cwd, &source.to_string()),
+        Stage::Namespaces => return detect::refused(&source),
         Stage::Confine => {
             return unavailable(&format!("Landlock could not be applied: {source}"));
         }
@@ -378,7 +380,6 @@ fn protection(resolved: &Resolved) -> io::Result<Protection> {
 }
 
 fn wrap(
-    bwrap: &Path,
     landlock: bool,
     resolved: &Resolved,
     protection: &Protection,
@@ -402,21 +403,15 @@ fn wrap(
     }
     read_only.sort();
     let managed = spawn.egress.is_some();
-    let namespaced = Resolved { network: resolved.network && !managed, ..resolved.clone() };
-    let mut env = spawn.env.clone();
-    for (name, value) in spawn.egress.iter().flat_map(|egress| egress.variables()) {
-        env.retain(|(known, _)| known != name);
-        env.push((name.into(), value.into()));
-    }
-    let options = bubblewrap::options(&namespaced, protection, &read_only, &spawn.cwd, &env)?;
+    let view = View::new(resolved, protection, &read_only)?;
     let filter = seccomp::to_bytes(&seccomp::filter(resolved.network || managed, true));
-    let bwrap = bytes(bwrap);
     // Pinned folders are mounted writable as well, so they must be those that were checked. In a
     // profile, its rules decide about them.
     let pins = protection.pins.iter().filter(|_| resolved.rules.is_none());
     let roots = || protection.roots.iter().chain(pins).map(bytes).collect();
     let narrowing = (landlock && runs_inside(resolved)).then(|| Narrowing { roots: roots() });
-    Ok((Confinement::Bubblewrap { bwrap, options, filter, narrowing }, placeholders))
+    let network = resolved.network && !managed;
+    Ok((Confinement::Namespaces { view, network, filter, narrowing }, placeholders))
 }
 
 /// Returns whether this program finds the system's libraries inside the sandbox.
@@ -450,10 +445,15 @@ fn request(
 ) -> Result<Vec<u8>, Error> {
     let variable =
         |(name, value): &(OsString, OsString)| [name.as_bytes(), b"=", value.as_bytes()].concat();
+    let mut env = spawn.env.clone();
+    for (name, value) in spawn.egress.iter().flat_map(|egress| egress.variables()) {
+        env.retain(|(known, _)| known != name);
+        env.push((name.into(), value.into()));
+    }
     let request = Request {
         program: bytes(program),
         argv: spawn.argv.iter().map(bytes).collect(),
-        env: spawn.env.iter().map(variable).collect(),
+        env: env.iter().map(variable).collect(),
         cwd: bytes(&spawn.cwd),
         cwd_is_real: spawn.cwd_is_real,
         terminal: spawn.tty.is_some(),
@@ -470,7 +470,7 @@ fn request(
     Ok(request.encode())
 }
 
-/// Refuses what the kernel would refuse later, or bubblewrap with a message of its own.
+/// Refuses what the kernel would refuse later.
 fn check_lengths(request: &Request) -> Result<(), Error> {
     const MAX_STRING: usize = 128 << 10;
     const MAX_TOTAL: usize = 2 << 20;

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use rustix::process::{Pid, Signal};
 
+use super::first_process::Inside;
 use super::handover;
 use super::request::{Confinement, Narrowing, Ports, Request, Stage};
 use crate::lead::{self, NONE, TERMINAL};
@@ -23,7 +24,7 @@ pub(crate) struct Streams {
     pub(crate) egress: Option<OwnedFd>,
 }
 
-/// The arguments of `exec`, and the descriptors that bubblewrap reads and writes.
+/// The arguments of `exec`, and the descriptors that the program before the command uses.
 pub(crate) struct Prepared {
     program: CString,
     argv: Vec<CString>,
@@ -35,8 +36,6 @@ pub(crate) struct Prepared {
     inherited: Vec<OwnedFd>,
     /// See [`Request`].
     pub(crate) placeholders: Vec<PathBuf>,
-    /// Bubblewrap's report that it has started the command; read after bubblewrap has ended.
-    pub(crate) confined_report: Option<OwnedFd>,
     /// The report of the program inside that it could not become the command; read after it has
     /// ended.
     lead_report: Option<OwnedFd>,
@@ -69,17 +68,14 @@ impl Prepared {
             confinement: request.confinement,
             inherited: Vec::new(),
             placeholders: request.placeholders.into_iter().map(path).collect(),
-            confined_report: None,
             lead_report: None,
         };
-        if let Confinement::Bubblewrap { bwrap, options, filter, narrowing } = &prepared.confinement
-        {
-            let (bwrap, options, filter) = (bwrap.clone(), options.join(&0), filter.clone());
+        if let Confinement::Namespaces { narrowing, .. } = &prepared.confinement {
             let narrowing = narrowing.as_ref().map(open_roots).transpose()?;
             let egress = request.ports.zip(egress);
-            prepared.wrap(bwrap, options, &filter, embedded, egress, narrowing)?;
+            prepared.wrap(embedded, egress, narrowing)?;
         } else if request.ports.is_some() {
-            // Only bubblewrap creates a network namespace.
+            // There is no network namespace.
             return Err(io::ErrorKind::Unsupported.into());
         }
         Ok(prepared)
@@ -90,45 +86,36 @@ impl Prepared {
         self.confinement != Confinement::None
     }
 
-    /// Returns whether the first process is bubblewrap, which must outlive the processes that it
-    /// waits for.
-    pub(crate) fn wrapped(&self) -> bool {
-        self.confined_report.is_some()
+    /// The namespaces of the command, if it has its own.
+    pub(crate) fn inside(&self) -> Option<Inside<'_>> {
+        match &self.confinement {
+            Confinement::Namespaces { view, network, filter, .. } => {
+                Some(Inside { view, network: *network, filter })
+            }
+            Confinement::None | Confinement::Landlock { .. } => None,
+        }
     }
 
+    /// Returns whether there is no command, only its confinement.
+    pub(crate) fn runs_nothing(&self) -> bool {
+        self.program.is_empty()
+    }
+
+    /// Puts the program that takes the last steps before the command.
     fn wrap(
         &mut self,
-        bwrap: Vec<u8>,
-        mut options: Vec<u8>,
-        filter: &[u8],
         embedded: Option<OwnedFd>,
         egress: Option<(Ports, OwnedFd)>,
         narrowing: Option<Narrowed>,
     ) -> io::Result<()> {
-        options.push(0);
-        let options = memory_file(&options)?;
-        let filter = memory_file(filter)?;
-        let (report, reporting) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
-        rustix::io::ioctl_fionbio(&report, true)?;
-        let bwrap = c_string(bwrap)?;
-        let mut argv = vec![bwrap.clone()];
-        for (option, fd) in
-            [(c"--args", &options), (c"--seccomp", &filter), (c"--json-status-fd", &reporting)]
-        {
-            argv.push(option.to_owned());
-            argv.push(c_string(fd.as_raw_fd().to_string().into_bytes())?);
+        if self.runs_nothing() {
+            return Ok(());
         }
-        argv.push(c"--".to_owned());
-        self.inherited = vec![options, filter, reporting];
-        // Needed even if there is nothing to prepare: bubblewrap would run any file that the kernel
-        // does not execute in the shell.
-        argv.extend(self.leader(embedded, egress, narrowing)?);
-        argv.push(std::mem::replace(&mut self.program, bwrap));
+        let mut argv = self.leader(embedded, egress, narrowing)?;
+        let leader = argv.first().cloned().unwrap_or_default();
+        argv.push(std::mem::replace(&mut self.program, leader));
         argv.extend(self.argv.drain(..).skip(1));
         self.argv = argv;
-        // The options contain the command's own environment, which must not affect bubblewrap.
-        self.env.clear();
-        self.confined_report = Some(report);
         Ok(())
     }
 
@@ -204,7 +191,8 @@ impl Prepared {
         }
     }
 
-    fn become_command(&self, streams: &Streams, parent: Pid) -> Result<(), (Stage, io::Error)> {
+    /// The steps in any process of a command: its session, streams and folder.
+    pub(crate) fn begin(&self, streams: &Streams) -> Result<(), (Stage, io::Error)> {
         let at = |stage: Stage| move |error: rustix::io::Errno| (stage, error.into());
         rustix::process::setsid().map_err(at(Stage::Session))?;
         sys::reset_signals();
@@ -215,12 +203,34 @@ impl Prepared {
             let terminal = streams.stdin.as_fd();
             rustix::process::ioctl_tiocsctty(terminal).map_err(at(Stage::Session))?;
         }
-        self.enter_folder().map_err(at(Stage::Folder))?;
-        sys::close_on_exec_from(3).map_err(|error| (Stage::Session, error))?;
-        for fd in &self.inherited {
-            let keep = rustix::io::FdFlags::empty();
-            rustix::io::fcntl_setfd(fd, keep).map_err(at(Stage::Session))?;
+        self.enter_folder().map_err(at(Stage::Folder))
+    }
+
+    /// Goes to the working folder of another root.
+    pub(crate) fn enter_again(&self) -> rustix::io::Result<()> {
+        rustix::process::chdir(&self.cwd)
+    }
+
+    /// Becomes the program before the command, in a child of the first process; returns only an error.
+    pub(crate) fn exec_inside(&self) -> io::Error {
+        match self.pass_descriptors() {
+            Ok(()) => sys::exec(&self.program, &self.argv, &self.env),
+            Err(error) => error,
         }
+    }
+
+    fn pass_descriptors(&self) -> io::Result<()> {
+        sys::close_on_exec_from(3)?;
+        for fd in &self.inherited {
+            rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::empty())?;
+        }
+        Ok(())
+    }
+
+    fn become_command(&self, streams: &Streams, parent: Pid) -> Result<(), (Stage, io::Error)> {
+        let at = |stage: Stage| move |error: rustix::io::Errno| (stage, error.into());
+        self.begin(streams)?;
+        sys::close_on_exec_from(3).map_err(|error| (Stage::Session, error))?;
         self.confine().map_err(|error| (Stage::Confine, error))?;
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
             .map_err(at(Stage::Session))?;
@@ -276,7 +286,7 @@ type Narrowed = Vec<(Vec<u8>, OwnedFd)>;
 /// Opens the roots by their real paths.
 ///
 /// # Errors
-/// A path now leads elsewhere, or to nothing; bubblewrap would mount its target.
+/// A path now leads elsewhere, or to nothing.
 fn open_roots(narrowing: &Narrowing) -> io::Result<Narrowed> {
     let open = |path: &Vec<u8>| {
         let changed = || io::Error::from_raw_os_error(libc::ESTALE);
@@ -285,13 +295,12 @@ fn open_roots(narrowing: &Narrowing) -> io::Result<Narrowed> {
     narrowing.roots.iter().map(open).collect()
 }
 
-/// The second argument with which this program prepares a command inside of bubblewrap.
+/// The second argument with which this program prepares a command inside of its namespaces.
 pub(super) const LEAD: &str = "lead";
 
-/// Runs inside of bubblewrap instead of the embedded program: sends the listeners of a managed
-/// network, then takes the same steps. It starts the command's session here, because an interrupt
-/// typed into the terminal would otherwise end bubblewrap before the command can react. Returns
-/// only after it has reported a failure, since an exit code could be that of the command.
+/// Runs inside of the namespaces instead of the embedded program: sends the listeners of a managed
+/// network, then takes the same steps. Returns only after it has reported a failure, since an exit code
+/// could be that of the command.
 pub(super) fn lead(argv: impl Iterator<Item = OsString>) {
     /// The argument after the descriptor for reports and the terminal.
     const EGRESS: usize = 2;
@@ -322,7 +331,7 @@ fn hand_over(egress: &OsStr) -> io::Result<()> {
 
 /// Drops all capabilities. Root without them is an ordinary user who owns the system's files; the
 /// bounding set prevents `exec` from restoring them.
-fn drop_capabilities() -> io::Result<()> {
+pub(super) fn drop_capabilities() -> io::Result<()> {
     use rustix::thread::{CapabilitySet, CapabilitySets};
     let _ = rustix::thread::clear_ambient_capability_set();
     for bit in 0..64 {
@@ -337,15 +346,6 @@ fn drop_capabilities() -> io::Result<()> {
     let none = CapabilitySet::empty();
     let none = CapabilitySets { effective: none, permitted: none, inheritable: none };
     Ok(rustix::thread::set_capabilities(None, none)?)
-}
-
-fn memory_file(content: &[u8]) -> io::Result<OwnedFd> {
-    use std::io::{Seek, Write};
-    let flags = rustix::fs::MemfdFlags::CLOEXEC;
-    let mut file = std::fs::File::from(rustix::fs::memfd_create(c"sandbox", flags)?);
-    file.write_all(content)?;
-    file.rewind()?;
-    Ok(file.into())
 }
 
 fn path(bytes: Vec<u8>) -> PathBuf {

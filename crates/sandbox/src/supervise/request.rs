@@ -1,11 +1,17 @@
 //! The messages between the server and a supervisor, as bytes over a socket pair. Both ends are the
 //! same program, so the format has no versions.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
 use crate::linux::landlock::Ruleset;
+use crate::linux::view::{Missing, Step, View};
 
 /// A command to start. Strings have no NUL byte.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Request {
+    /// Empty: nothing runs, which only shows whether the confinement works.
     pub(crate) program: Vec<u8>,
     pub(crate) argv: Vec<Vec<u8>>,
     /// `NAME=value`.
@@ -51,13 +57,13 @@ impl Ports {
 pub(crate) enum Confinement {
     #[default]
     None,
-    /// `options` are passed through a descriptor, so that `ps` does not show the environment in
-    /// them.
-    Bubblewrap {
-        bwrap: Vec<u8>,
-        options: Vec<Vec<u8>>,
+    /// Namespaces of its own.
+    Namespaces {
+        view: View,
+        /// True if the network is the machine's.
+        network: bool,
         filter: Vec<u8>,
-        /// Landlock inside of bubblewrap.
+        /// Landlock inside of the namespaces.
         narrowing: Option<Narrowing>,
     },
     Landlock {
@@ -66,8 +72,8 @@ pub(crate) enum Confinement {
     },
 }
 
-/// The writable folders, opened before bubblewrap mounts them by name, so that nothing else can be
-/// written wherever the names lead by then.
+/// The writable folders, opened before they are mounted, so that nothing else can be written wherever
+/// their names lead by then.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Narrowing {
     /// Real paths.
@@ -97,10 +103,10 @@ impl Request {
         put_list(&mut body, &self.placeholders);
         match &self.confinement {
             Confinement::None => body.push(0),
-            Confinement::Bubblewrap { bwrap, options, filter, narrowing } => {
+            Confinement::Namespaces { view, network, filter, narrowing } => {
                 body.push(1);
-                put(&mut body, bwrap);
-                put_list(&mut body, options);
+                put_view(&mut body, view);
+                body.push(u8::from(*network));
                 put(&mut body, filter);
                 body.push(u8::from(narrowing.is_some()));
                 if let Some(Narrowing { roots }) = narrowing {
@@ -172,13 +178,21 @@ pub(crate) enum Stage {
     Fork,
     Session,
     Folder,
+    Namespaces,
     Confine,
     Exec,
 }
 
 impl Stage {
-    pub(crate) const ALL: [Stage; 6] =
-        [Stage::Request, Stage::Fork, Stage::Session, Stage::Folder, Stage::Confine, Stage::Exec];
+    pub(crate) const ALL: [Stage; 7] = [
+        Stage::Request,
+        Stage::Fork,
+        Stage::Session,
+        Stage::Folder,
+        Stage::Namespaces,
+        Stage::Confine,
+        Stage::Exec,
+    ];
 
     pub(crate) fn from_number(number: i32) -> Option<Stage> {
         Stage::ALL.into_iter().find(|stage| *stage as i32 == number)
@@ -274,9 +288,9 @@ fn take_ports(rest: &mut &[u8]) -> Option<Option<Ports>> {
 fn take_confinement(rest: &mut &[u8]) -> Option<Confinement> {
     match take_array::<1>(rest)? {
         [0] => Some(Confinement::None),
-        [1] => Some(Confinement::Bubblewrap {
-            bwrap: take_bytes(rest)?,
-            options: take_list(rest)?,
+        [1] => Some(Confinement::Namespaces {
+            view: take_view(rest)?,
+            network: take_bool(rest)?,
             filter: take_bytes(rest)?,
             narrowing: match take_bool(rest)? {
                 false => None,
@@ -300,6 +314,61 @@ fn take_rules(rest: &mut &[u8]) -> Option<Vec<(Vec<u8>, u64)>> {
     (0..take_len(rest)?).map(|_| rule(rest)).collect()
 }
 
+fn put_view(out: &mut Vec<u8>, view: &View) {
+    out.push(match view.whole {
+        None => 0,
+        Some(false) => 1,
+        Some(true) => 2,
+    });
+    put_len(out, view.steps.len());
+    for step in &view.steps {
+        let (tag, paths): (u8, [&Path; 2]) = match step {
+            Step::Show { path, writable, missing } => {
+                let skipped = u8::from(*missing == Missing::Skipped);
+                (u8::from(*writable) << 1 | skipped, [path, Path::new("")])
+            }
+            Step::Empty(path) => (4, [path, Path::new("")]),
+            Step::Cover(path) => (5, [path, Path::new("")]),
+            Step::Freeze(path) => (6, [path, Path::new("")]),
+            Step::Processes => (7, [Path::new(""); 2]),
+            Step::Devices => (8, [Path::new(""); 2]),
+            Step::Link { at, to } => (9, [at, to]),
+        };
+        out.push(tag);
+        paths.iter().for_each(|path| put(out, path.as_os_str().as_bytes()));
+    }
+}
+
+fn take_view(rest: &mut &[u8]) -> Option<View> {
+    let whole = match take_array::<1>(rest)? {
+        [0] => None,
+        [1] => Some(false),
+        [2] => Some(true),
+        _ => return None,
+    };
+    let steps = (0..take_len(rest)?).map(|_| take_step(rest)).collect::<Option<_>>()?;
+    Some(View { whole, steps })
+}
+
+fn take_step(rest: &mut &[u8]) -> Option<Step> {
+    let [tag] = take_array(rest)?;
+    let mut path = || Some(PathBuf::from(OsString::from_vec(take_bytes(rest)?)));
+    let (path, to) = (path()?, path()?);
+    Some(match tag {
+        0..=3 => {
+            let missing = if tag & 1 == 0 { Missing::Refused } else { Missing::Skipped };
+            Step::Show { path, writable: tag & 2 != 0, missing }
+        }
+        4 => Step::Empty(path),
+        5 => Step::Cover(path),
+        6 => Step::Freeze(path),
+        7 => Step::Processes,
+        8 => Step::Devices,
+        9 => Step::Link { at: path, to },
+        _ => return None,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -318,14 +387,31 @@ mod tests {
         prop::option::of(ports.prop_map(|(http, socks, udp)| Ports { http, socks, udp }))
     }
 
+    fn view() -> impl Strategy<Value = View> {
+        let path = || bytes().prop_map(|path| PathBuf::from(OsString::from_vec(path)));
+        let missing = prop_oneof![Just(Missing::Refused), Just(Missing::Skipped)];
+        let step = prop_oneof![
+            (path(), any::<bool>(), missing)
+                .prop_map(|(path, writable, missing)| Step::Show { path, writable, missing }),
+            path().prop_map(Step::Empty),
+            path().prop_map(Step::Cover),
+            path().prop_map(Step::Freeze),
+            Just(Step::Processes),
+            Just(Step::Devices),
+            (path(), path()).prop_map(|(at, to)| Step::Link { at, to }),
+        ];
+        (prop::option::of(any::<bool>()), prop::collection::vec(step, 0..6))
+            .prop_map(|(whole, steps)| View { whole, steps })
+    }
+
     fn confinement() -> impl Strategy<Value = Confinement> {
         let rules = prop::collection::vec((bytes(), any::<u64>()), 0..4);
         prop_oneof![
             Just(Confinement::None),
-            (bytes(), list(), bytes(), prop::option::of(list())).prop_map(
-                |(bwrap, options, filter, narrowing)| {
+            (view(), any::<bool>(), bytes(), prop::option::of(list())).prop_map(
+                |(view, network, filter, narrowing)| {
                     let narrowing = narrowing.map(|roots| Narrowing { roots });
-                    Confinement::Bubblewrap { bwrap, options, filter, narrowing }
+                    Confinement::Namespaces { view, network, filter, narrowing }
                 }
             ),
             (any::<u32>(), any::<bool>(), rules, bytes()).prop_map(

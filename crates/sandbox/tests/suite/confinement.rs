@@ -8,7 +8,7 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use crate::common::{
-    bubblewrap, command, folder, layers, read_only, run, sandbox, shell, workspace,
+    namespaces, command, folder, layers, read_only, run, sandbox, shell, workspace,
 };
 use policy::{ReadAccess, RootedPolicy, SandboxPolicy};
 use sandbox::{ErrorKind, Layer};
@@ -66,7 +66,7 @@ async fn only_the_writable_root_can_be_written() {
         check("echo x > /tmp/sandbox-test-$$", false).await;
         check("mv sub ../other/", false).await;
         // Landlock alone cannot permit new names and still forbid the protected ones.
-        check("echo x > new", layer == Layer::Bubblewrap).await;
+        check("echo x > new", layer == Layer::Namespaces).await;
         assert_eq!(fs::read_dir(dir.join("other")).unwrap().count(), 0);
     }
 }
@@ -86,11 +86,11 @@ async fn the_working_folder_does_not_become_writable() {
 
 #[tokio::test]
 async fn temporary_folders_are_included_and_can_be_excluded() {
-    if !bubblewrap() {
+    if !namespaces() {
         return;
     }
     let (_guard, dir) = folder();
-    let sandbox = sandbox(Layer::Bubblewrap);
+    let sandbox = sandbox(Layer::Namespaces);
     let check = async |exclude_slash_tmp, exclude_tmpdir, expect: [bool; 2]| {
         let policy = SandboxPolicy::WorkspaceWrite {
             writable_roots: vec![],
@@ -338,16 +338,16 @@ async fn the_environment_is_exactly_the_one_given() {
     assert_eq!(ran.stdout, "");
 }
 
-/// A variable for the dynamic linker must not affect bubblewrap, which is not confined yet.
+/// A variable for the dynamic linker must not affect what is not confined yet.
 #[tokio::test]
 async fn the_environment_does_not_act_on_the_sandbox_itself() {
-    if !bubblewrap() {
+    if !namespaces() {
         return;
     }
     let mut spawn = command(&["env"], read_only());
     spawn.env.push(("LD_DEBUG".into(), "libs".into()));
-    let ran = run(&sandbox(Layer::Bubblewrap), spawn).await;
-    assert!(ran.stderr.contains("env") && !ran.stderr.contains("bwrap"), "{ran:?}");
+    let ran = run(&sandbox(Layer::Namespaces), spawn).await;
+    assert!(ran.stderr.contains("env") && !ran.stderr.contains("agentd"), "{ran:?}");
 }
 
 #[tokio::test]
@@ -370,45 +370,18 @@ async fn other_processes_cannot_be_seen_or_signalled() {
 
 #[tokio::test]
 async fn without_any_layer_nothing_runs() {
-    let config = sandbox::Config {
-        supervisor: sandbox::THIS_PROGRAM.into(),
-        search_path: vec!["relative".into(), "/nonexistent".into()],
-        layer: Layer::Bubblewrap,
-        descriptors: None,
-        kept: Vec::new(),
-    };
-    let refused = sandbox::Sandbox::new(config).spawn(shell("true", read_only())).await;
+    let refused = sandbox(Layer::None).spawn(shell("true", read_only())).await;
     let error = refused.expect_err("refused");
     assert_eq!(error.kind(), ErrorKind::Unavailable);
-    assert!(error.to_string().contains("install the package `bubblewrap`"), "{error}");
-}
-
-#[tokio::test]
-async fn a_program_in_the_working_folder_is_not_taken_for_bubblewrap() {
-    let (_guard, dir) = folder();
-    fs::write(dir.join("bwrap"), "#!/bin/sh\necho fooled").unwrap();
-    fs::set_permissions(dir.join("bwrap"), std::os::unix::fs::PermissionsExt::from_mode(0o777))
-        .unwrap();
-    for search_path in ["", ".", dir.to_str().unwrap()] {
-        let config = sandbox::Config {
-            supervisor: sandbox::THIS_PROGRAM.into(),
-            search_path: vec![search_path.into()],
-            layer: Layer::Bubblewrap,
-            descriptors: None,
-            kept: Vec::new(),
-        };
-        let refused = sandbox::Sandbox::new(config).spawn(shell("true", read_only())).await;
-        let kind = refused.err().map(|error| error.kind());
-        assert_eq!(kind, Some(ErrorKind::Unavailable), "{search_path}");
-    }
+    assert!(sandbox(Layer::None).degradation().await.unwrap().contains("no command can be confined"));
 }
 
 #[tokio::test]
 async fn a_program_hidden_by_the_sandbox_is_distinguished_from_a_failing_command() {
-    if !bubblewrap() {
+    if !namespaces() {
         return;
     }
-    let sandbox = sandbox(Layer::Bubblewrap);
+    let sandbox = sandbox(Layer::Namespaces);
     let mut spawn = shell("exit 1", read_only());
     let ran = run(&sandbox, spawn.clone()).await;
     assert_eq!((ran.exit.code, ran.exit.sandbox_failed), (Some(1), false));
@@ -428,7 +401,7 @@ async fn a_program_hidden_by_the_sandbox_is_distinguished_from_a_failing_command
 async fn the_report_names_every_layer() {
     let report = sandbox(Layer::Auto).report().await;
     let names: Vec<_> = report.iter().map(|status| status.layer).collect();
-    assert_eq!(names, ["bubblewrap", "landlock", "seccomp"]);
+    assert_eq!(names, ["namespaces", "landlock", "seccomp"]);
     assert!(report.iter().all(|status| status.usable || layers().len() == 1), "{report:?}");
 }
 

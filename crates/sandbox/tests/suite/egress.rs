@@ -5,7 +5,7 @@ use std::net::{TcpListener, UdpSocket};
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::common::{bubblewrap, command, read_only, run, sandbox};
+use crate::common::{namespaces, command, read_only, run, sandbox};
 use policy::{ReadAccess, RootedPolicy, SandboxPolicy};
 use sandbox::egress::{Egress, EgressPolicy, Outside, Pattern};
 use sandbox::{ErrorKind, Layer, Size, Spawn};
@@ -48,7 +48,7 @@ fn through_http(port: u16) -> String {
 
 #[tokio::test]
 async fn the_proxy_is_the_one_way_out() {
-    if !bubblewrap() {
+    if !namespaces() {
         return;
     }
     let port = service();
@@ -85,7 +85,7 @@ async fn the_proxy_is_the_one_way_out() {
 
 #[tokio::test]
 async fn datagrams_go_through_the_proxy_too() {
-    if !bubblewrap() {
+    if !namespaces() {
         return;
     }
     // The shell's `printf` sends what it has at each line feed: the port must have none.
@@ -116,7 +116,7 @@ async fn datagrams_go_through_the_proxy_too() {
 
 #[tokio::test]
 async fn a_terminal_and_many_commands_have_their_own_proxies() {
-    if !bubblewrap() {
+    if !namespaces() {
         return;
     }
     let port = service();

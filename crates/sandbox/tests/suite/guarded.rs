@@ -70,8 +70,8 @@ async fn protected_names_of_guarded_folders_are_protected() {
     // Landlock alone forbids new entries in a folder that holds a protected one.
     let (_guard, dir) = folder();
     fs::create_dir_all(dir.join("there")).unwrap();
-    if common::bubblewrap() {
-        let sandbox = sandbox(sandbox::Layer::Bubblewrap);
+    if common::namespaces() {
+        let sandbox = sandbox(sandbox::Layer::Namespaces);
         let guarded = [dir.join("there")];
         let guarded: Vec<&Path> = guarded.iter().map(|folder| folder.as_path()).collect();
         assert!(works(&sandbox, &dir, &guarded, "echo x > there/file && mkdir beside").await);

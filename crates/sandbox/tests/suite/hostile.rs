@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::common;
-use crate::common::{PATH, bubblewrap, command, sandbox};
+use crate::common::{PATH, namespaces, command, sandbox};
 use policy::{Access, ReadAccess, RootedPolicy, SandboxPolicy};
 use sandbox::egress::{Egress, EgressPolicy, Outside, Pattern};
 use sandbox::rules::{Context, Invocation, PathResolver, Rules, assess};
@@ -396,19 +396,19 @@ async fn check(sandbox: &Sandbox, expect: Expect) {
 }
 
 #[tokio::test]
-async fn bubblewrap_stops_every_attack() {
-    if bubblewrap() {
-        check(&sandbox(Layer::Bubblewrap), Expect::Held).await;
+async fn namespaces_stop_every_attack() {
+    if namespaces() {
+        check(&sandbox(Layer::Namespaces), Expect::Held).await;
     }
 }
 
 /// Permission profiles mount path by path, and must have the same effect.
 #[tokio::test]
 async fn profiles_stop_every_attack_with_links() {
-    if !bubblewrap() {
+    if !namespaces() {
         return;
     }
-    let sandbox = sandbox(Layer::Bubblewrap);
+    let sandbox = sandbox(Layer::Namespaces);
     for row in rows().into_iter().filter(|row| row.harm == 'L') {
         let mut targets = Targets::new();
         let mut rules = vec![(PathBuf::from("/"), Access::Read)];
@@ -421,10 +421,10 @@ async fn profiles_stop_every_attack_with_links() {
 /// Even when the destination is allowed, the script must ask the proxy for it.
 #[tokio::test]
 async fn no_attack_bypasses_the_proxy() {
-    if !bubblewrap() {
+    if !namespaces() {
         return;
     }
-    let sandbox = sandbox(Layer::Bubblewrap);
+    let sandbox = sandbox(Layer::Namespaces);
     let policy = EgressPolicy {
         allowed: vec![Pattern::parse("*").unwrap()],
         local: true,
@@ -497,7 +497,7 @@ fn an_ordinary_user_is_confined() {
     }
     let tests = [
         "every_attack_succeeds_without_a_sandbox",
-        "bubblewrap_stops_every_attack",
+        "namespaces_stop_every_attack",
         "landlock_alone_stops_every_attack",
     ];
     again(&tests, |command| {
@@ -506,7 +506,7 @@ fn an_ordinary_user_is_confined() {
 }
 
 #[test]
-fn bubblewrap_suffices_without_landlock() {
+fn namespaces_suffice_without_landlock() {
     let missing = [FailingCall::call(libc::SYS_landlock_create_ruleset, libc::ENOSYS)];
     without(&missing, "the_remaining_layers_hold");
 }

@@ -96,7 +96,6 @@ impl Place {
 fn keeping(layer: Layer, home: &Path) -> Sandbox {
     Sandbox::new(Config {
         supervisor: THIS_PROGRAM.into(),
-        search_path: std::env::split_paths(PATH).collect(),
         layer,
         descriptors: None,
         kept: vec![home.to_owned()],

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::common::{
-    bubblewrap, command, folder, gone, layers, read_only, run, sandbox, shell, workspace,
+    namespaces, command, folder, gone, layers, read_only, run, sandbox, shell, workspace,
 };
 use policy::RootedPolicy;
 use sandbox::{Chunk, ErrorKind, Layer, Process};
@@ -233,7 +233,7 @@ async fn a_killed_server_ends_every_process() {
         // tidy: sleep because a file that another process creates has no event to wait for.
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    assert_eq!(work.join(".git").exists(), bubblewrap(), "what stands for a protected name");
+    assert_eq!(work.join(".git").exists(), namespaces(), "what stands for a protected name");
     server.kill().unwrap();
     server.wait().unwrap();
     for pid in fs::read_to_string(&file).unwrap().split(' ') {

@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use crate::common;
-use crate::common::{bubblewrap, folder, run, sandbox, shell};
+use crate::common::{namespaces, folder, run, sandbox, shell};
 use policy::{Access, RootedPolicy};
 use proptest::prelude::*;
 use sandbox::{ErrorKind, Layer, Resolved};
@@ -51,7 +51,7 @@ fn rules(dir: &Path) -> Vec<(PathBuf, Access)> {
 
 #[tokio::test]
 async fn the_deepest_rule_decides() {
-    if !bubblewrap() {
+    if !namespaces() {
         return;
     }
     let (_guard, dir) = folder();
@@ -59,7 +59,7 @@ async fn the_deepest_rule_decides() {
     let rules = rules(&dir);
     let rules: Vec<(&Path, Access)> = rules.iter().map(|(p, a)| (p.as_path(), *a)).collect();
     let policy = profile(&rules);
-    let sandbox = sandbox(Layer::Bubblewrap);
+    let sandbox = sandbox(Layer::Namespaces);
     let check = async |script: &str, expect: bool| {
         let mut spawn = shell(script, policy.clone());
         spawn.cwd = dir.join("w");
@@ -109,7 +109,7 @@ async fn the_deepest_rule_decides() {
 
 #[tokio::test]
 async fn a_rule_that_names_a_protected_path_grants_it() {
-    if !bubblewrap() {
+    if !namespaces() {
         return;
     }
     let (_guard, dir) = folder();
@@ -119,7 +119,7 @@ async fn a_rule_that_names_a_protected_path_grants_it() {
     let policy = profile(&[(&work, Access::Write), (&git, Access::Write)]);
     let mut spawn = shell("echo x > .git/config && ! mkdir .agent/x", policy.clone());
     spawn.cwd = work.clone();
-    let ran = run(&sandbox(Layer::Bubblewrap), spawn).await;
+    let ran = run(&sandbox(Layer::Namespaces), spawn).await;
     assert!(ran.ok(), "{ran:?}");
     let resolved = Resolved::new(&policy, None);
     assert!(resolved.check_write(&work.join(".git/config")).is_ok());
@@ -128,14 +128,14 @@ async fn a_rule_that_names_a_protected_path_grants_it() {
 
 #[tokio::test]
 async fn everything_readable_but_one_folder() {
-    if !bubblewrap() {
+    if !namespaces() {
         return;
     }
     let (_guard, dir) = folder();
     tree(&dir);
     let secret = dir.join("w/secret");
     let policy = profile(&[(Path::new("/"), Access::Read), (&secret, Access::None)]);
-    let sandbox = sandbox(Layer::Bubblewrap);
+    let sandbox = sandbox(Layer::Namespaces);
     for (script, expect) in
         [("cat DIR/w/file", true), ("cat DIR/w/secret/file", false), ("echo x > DIR/w/file", false)]
     {
@@ -154,7 +154,7 @@ async fn landlock_alone_refuses() {
         .err();
     let error = error.expect("refused");
     assert_eq!(error.kind(), ErrorKind::Unavailable);
-    assert!(error.to_string().contains("need bubblewrap"), "{error}");
+    assert!(error.to_string().contains("need namespaces"), "{error}");
 }
 
 #[test]

@@ -11,25 +11,24 @@ pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin
 pub(crate) fn sandbox(layer: Layer) -> Sandbox {
     Sandbox::new(Config {
         supervisor: THIS_PROGRAM.into(),
-        search_path: std::env::split_paths(PATH).collect(),
         layer,
         descriptors: None,
         kept: Vec::new(),
     })
 }
 
-/// The layers to test. Bubblewrap must work on the test machine, unless the environment says
+/// The layers to test. Namespaces must work on the test machine, unless the environment says
 /// otherwise.
 pub(crate) fn layers() -> Vec<Layer> {
     let mut layers = vec![Layer::Landlock];
-    if std::env::var_os("AGENTD_TEST_NO_BWRAP").is_none() {
-        layers.push(Layer::Bubblewrap);
+    if std::env::var_os("AGENTD_TEST_NO_NAMESPACES").is_none() {
+        layers.push(Layer::Namespaces);
     }
     layers
 }
 
-pub(crate) fn bubblewrap() -> bool {
-    layers().contains(&Layer::Bubblewrap)
+pub(crate) fn namespaces() -> bool {
+    layers().contains(&Layer::Namespaces)
 }
 
 pub(crate) fn command(argv: &[&str], policy: RootedPolicy) -> Spawn {

@@ -1,10 +1,8 @@
-//! The options that make bubblewrap enforce a policy: separate namespaces without capabilities, the
-//! file system read-only or only in part, writable roots writable, and protected names read-only.
+//! The file system that a confined command sees under a policy: read-only or only in part, writable roots
+//! writable, and protected names read-only. Decides about it; [`super::mounts`] makes it.
 
 use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use policy::{Access, ReadAccess};
@@ -13,69 +11,80 @@ use crate::platform::PLATFORM_READABLE;
 use crate::protect::{self, Protection};
 use crate::resolved::Resolved;
 
-/// Options of every confined command. No `--new-session`: the command already has its own session,
-/// with its own terminal if any, before bubblewrap starts.
-const ISOLATION: [&str; 7] = [
-    "--unshare-user",
-    "--unshare-pid",
-    "--unshare-ipc",
-    "--unshare-uts",
-    "--die-with-parent",
-    "--cap-drop",
-    "ALL",
-];
+/// The file system of a command.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct View {
+    /// Whether the whole file system is there before the steps, and whether it is writable then. Otherwise they
+    /// begin with an empty folder.
+    pub(crate) whole: Option<Writable>,
+    /// In this order: later ones cover earlier ones.
+    pub(crate) steps: Vec<Step>,
+}
 
-/// The options for `resolved`, whose writable roots have this `protection`. `read_only` are the
-/// paths to mount read-only: existing ones and held placeholders.
-pub(crate) fn options(
-    resolved: &Resolved,
-    protection: &Protection,
-    read_only: &[PathBuf],
-    cwd: &Path,
-    env: &[(OsString, OsString)],
-) -> io::Result<Vec<Vec<u8>>> {
-    let mut options = Options(ISOLATION.iter().map(|option| option.as_bytes().to_vec()).collect());
-    if !resolved.network {
-        options.flag("--unshare-net");
-    }
-    if resolved.rules.is_some() {
-        options.profile(resolved, protection, read_only)?;
-    } else {
+/// Whether a mount is writable.
+pub(crate) type Writable = bool;
+
+/// A step that makes the file system.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// A file or folder of the machine appears at its own path, with everything mounted below it.
+    Show { path: PathBuf, writable: Writable, missing: Missing },
+    /// An empty writable folder.
+    Empty(PathBuf),
+    /// A file that cannot be opened appears in the place of another file.
+    Cover(PathBuf),
+    /// A folder of [`Step::Empty`] becomes read-only.
+    Freeze(PathBuf),
+    /// `/proc` with the processes of the sandbox, read-only: root without capabilities still owns the settings
+    /// in `/proc/sys`.
+    Processes,
+    /// `/dev` with the devices that every command can use.
+    Devices,
+    /// A symbolic link.
+    Link { at: PathBuf, to: PathBuf },
+}
+
+/// What happens to a step whose path has gone meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Missing {
+    /// The command does not start.
+    Refused,
+    /// The step is left out.
+    Skipped,
+}
+
+impl View {
+    /// The file system for `resolved`, whose writable roots have this `protection`. `read_only` are the paths to
+    /// mount read-only: existing ones and held placeholders.
+    ///
+    /// # Errors
+    /// A frozen folder cannot be listed.
+    pub(crate) fn new(
+        resolved: &Resolved,
+        protection: &Protection,
+        read_only: &[PathBuf],
+    ) -> io::Result<Self> {
+        let mut view = Self::default();
+        if resolved.rules.is_some() {
+            view.profile(resolved, protection, read_only)?;
+            return Ok(view);
+        }
         let all_writable = protection.roots.first().is_some_and(|root| root == Path::new("/"));
-        options.base(resolved, all_writable && !is_frozen(protection, Path::new("/")));
-        options.writable(protection)?;
+        view.base(resolved, all_writable && !is_frozen(protection, Path::new("/")));
+        view.writable(protection)?;
         // Parents come first, and are mounted with everything below them.
         let mut outermost: Option<&Path> = None;
         for path in read_only {
             if !outermost.is_some_and(|parent| path.starts_with(parent)) {
                 outermost = Some(path);
-                options.mount("--ro-bind", path);
+                view.show(path, false, Missing::Refused);
             }
         }
-    }
-    options.flag("--chdir");
-    options.0.push(cwd.as_os_str().as_bytes().to_vec());
-    for (name, value) in env {
-        options.flag("--setenv");
-        options.0.extend([name, value].map(|part| part.as_bytes().to_vec()));
-    }
-    Ok(options.0)
-}
-
-struct Options(Vec<Vec<u8>>);
-
-impl Options {
-    fn flag(&mut self, flag: &str) {
-        self.0.push(flag.as_bytes().to_vec());
+        Ok(view)
     }
 
-    fn mount(&mut self, kind: &str, path: impl AsRef<OsStr>) {
-        self.pair(kind, path.as_ref(), path.as_ref());
-    }
-
-    fn pair(&mut self, kind: &str, from: &OsStr, to: &OsStr) {
-        self.flag(kind);
-        self.0.extend([from, to].map(|path| path.as_bytes().to_vec()));
+    fn show(&mut self, path: &Path, writable: Writable, missing: Missing) {
+        self.steps.push(Step::Show { path: path.to_owned(), writable, missing });
     }
 
     /// The file system of a profile: one mount per rule, parents first, so that the deepest
@@ -93,13 +102,11 @@ impl Options {
             }
         }
         let whole = rules.first().filter(|(path, _)| path == Path::new("/"));
-        match whole.map(|(_, access)| *access) {
-            Some(Access::Write) if !is_frozen(protection, Path::new("/")) => {
-                self.mount("--bind", "/");
-            }
-            Some(Access::Write | Access::Read) => self.mount("--ro-bind", "/"),
-            Some(Access::None) | None => {}
-        }
+        self.whole = match whole.map(|(_, access)| *access) {
+            Some(Access::Write) => Some(!is_frozen(protection, Path::new("/"))),
+            Some(Access::Read) => Some(false),
+            Some(Access::None) | None => None,
+        };
         let frozen = frozen_entries(protection)?;
         let mut mounts: BTreeMap<&Path, Access> = BTreeMap::new();
         let defaults =
@@ -130,74 +137,56 @@ impl Options {
             let exists = path.symlink_metadata();
             match (access, exists) {
                 (_, Err(_)) => {}
-                (Access::Read, Ok(_)) => self.mount("--ro-bind-try", path),
-                (Access::Write, Ok(_)) => self.mount("--bind-try", path),
+                (Access::Read, Ok(_)) => self.show(path, false, Missing::Skipped),
+                (Access::Write, Ok(_)) => self.show(path, true, Missing::Skipped),
                 (Access::None, Ok(meta)) if meta.is_dir() => {
-                    self.flag("--tmpfs");
-                    self.flag_path(path);
-                    hidden.push(path);
+                    self.steps.push(Step::Empty(path.to_owned()));
+                    hidden.push(Step::Freeze(path.to_owned()));
                 }
-                // Replaces a hidden file by an empty read-only one.
-                (Access::None, Ok(_)) => {
-                    self.pair("--ro-bind", "/dev/null".as_ref(), path.as_ref());
-                }
+                (Access::None, Ok(_)) => self.steps.push(Step::Cover(path.to_owned())),
             }
         }
-        for path in hidden {
-            self.flag("--remount-ro");
-            self.flag_path(path);
-        }
-        for (kind, path) in [("--proc", "/proc"), ("--remount-ro", "/proc"), ("--dev", "/dev")] {
-            self.flag(kind);
-            self.flag(path);
-        }
+        self.steps.extend(hidden);
+        self.steps.extend([Step::Processes, Step::Devices]);
         if whole.is_some_and(|(_, access)| *access == Access::Write) {
-            self.mount("--ro-bind-try", "/sys");
+            self.show(Path::new("/sys"), false, Missing::Skipped);
         }
-        for (path, real) in self.given_links(resolved, whole.is_some()) {
-            self.pair("--symlink", real.as_os_str(), path.as_os_str());
-        }
+        self.given_links(resolved, whole.is_some());
         Ok(())
     }
 
     /// Rules that name a symbolic link which the sandbox's file system does not have.
-    fn given_links(&self, resolved: &Resolved, has_root: bool) -> Vec<(PathBuf, PathBuf)> {
+    fn given_links(&mut self, resolved: &Resolved, has_root: bool) {
         let rules = resolved.rules.iter().flatten().filter(|_| !has_root);
-        rules
+        let links = rules
             .filter(|(_, access)| *access != Access::None)
             .filter_map(|(path, _)| Some((path.clone(), resolved.led(path)?)))
-            .filter(|(path, real)| path != real)
-            .collect()
-    }
-
-    fn flag_path(&mut self, path: &Path) {
-        self.0.push(path.as_os_str().as_bytes().to_vec());
+            .filter(|(path, real)| path != real);
+        self.steps.extend(links.map(|(at, to)| Step::Link { at, to }));
     }
 
     /// The file system before writable mounts.
     fn base(&mut self, resolved: &Resolved, all_writable: bool) {
         match &resolved.read {
-            ReadAccess::Full => self.mount(if all_writable { "--bind" } else { "--ro-bind" }, "/"),
+            ReadAccess::Full => self.whole = Some(all_writable),
             ReadAccess::Restricted { platform_defaults, .. } => {
                 if *platform_defaults {
-                    PLATFORM_READABLE.iter().for_each(|path| self.mount("--ro-bind-try", path));
+                    for path in PLATFORM_READABLE {
+                        self.show(Path::new(path), false, Missing::Skipped);
+                    }
                 }
                 for (root, real) in resolved.readable_folders() {
-                    self.mount("--ro-bind-try", &root);
+                    self.show(&root, false, Missing::Skipped);
                     // Working folders are entered by their real paths.
                     if real != root {
-                        self.mount("--ro-bind-try", &real);
+                        self.show(&real, false, Missing::Skipped);
                     }
                 }
             }
         }
-        // Read-only, because root without capabilities still owns the settings in /proc/sys.
-        for (kind, path) in [("--proc", "/proc"), ("--remount-ro", "/proc"), ("--dev", "/dev")] {
-            self.flag(kind);
-            self.flag(path);
-        }
+        self.steps.extend([Step::Processes, Step::Devices]);
         if all_writable {
-            self.mount("--ro-bind-try", "/sys");
+            self.show(Path::new("/sys"), false, Missing::Skipped);
         }
         self.links(resolved);
     }
@@ -210,9 +199,7 @@ impl Options {
         }
         for root in &resolved.writable {
             let real = resolved.led(&root.path).filter(|real| *real != root.path);
-            if let Some(real) = real {
-                self.pair("--symlink", real.as_os_str(), root.path.as_os_str());
-            }
+            self.steps.extend(real.map(|to| Step::Link { at: root.path.clone(), to }));
         }
     }
 
@@ -227,13 +214,13 @@ impl Options {
             match frozen.get(folder.as_path()) {
                 // The root of the file system is already mounted.
                 None if is_whole => {}
-                None => self.mount("--bind", folder),
+                None => self.show(folder, true, Missing::Refused),
                 Some(entries) => {
                     if !is_whole {
-                        self.mount("--ro-bind", folder);
+                        self.show(folder, false, Missing::Refused);
                     }
                     // An entry that was deleted in the meantime is skipped.
-                    entries.iter().for_each(|entry| self.mount("--bind-try", entry));
+                    entries.iter().for_each(|entry| self.show(entry, true, Missing::Skipped));
                 }
             }
         }
@@ -264,21 +251,17 @@ mod tests {
     use super::*;
     use policy::SandboxPolicy;
 
-    fn text(options: Vec<Vec<u8>>) -> String {
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-        options.into_iter().map(text).collect::<Vec<_>>().join(" ")
+    fn shown(path: &Path, writable: Writable) -> Step {
+        Step::Show { path: path.to_owned(), writable, missing: Missing::Refused }
     }
 
     #[test]
     fn read_only() {
         let policy = SandboxPolicy::ReadOnly { read: ReadAccess::Full, network: true };
         let resolved = Resolved::new(&policy.rooted(Path::new("/")), None);
-        let env = [("A".into(), "b c".into())];
-        let none = Protection::default();
-        let options = options(&resolved, &none, &[], Path::new("/w"), &env).unwrap();
-        let expect = "--unshare-user --unshare-pid --unshare-ipc --unshare-uts --die-with-parent \
-             --cap-drop ALL --ro-bind / / --proc /proc --remount-ro /proc --dev /dev --chdir /w --setenv A b c";
-        assert_eq!(text(options), expect);
+        let view = View::new(&resolved, &Protection::default(), &[]).unwrap();
+        let steps = vec![Step::Processes, Step::Devices];
+        assert_eq!(view, View { whole: Some(false), steps });
     }
 
     #[test]
@@ -296,13 +279,10 @@ mod tests {
         let resolved = Resolved::new(&policy.rooted(&base), None);
         let found = resolved.protected_paths().unwrap();
         let protection = Protection::of(&resolved.writable_folders(), &found);
-        let read_only = &protection.read_only;
-        let options = options(&resolved, &protection, read_only, &base, &[]).unwrap();
-        let text = text(options).replace(base.to_str().unwrap(), "");
-        let mounts = text.split("--dev /dev ").nth(1).unwrap();
-        assert!(text.contains("--unshare-net"));
-        let expect = "--bind /a /a --bind /a/b /a/b --bind /a/b/c /a/b/c \
-                      --ro-bind /a/b/c/.git /a/b/c/.git --chdir ";
-        assert_eq!(mounts, expect);
+        let view = View::new(&resolved, &protection, &protection.read_only).unwrap();
+        let mut steps = vec![Step::Processes, Step::Devices];
+        steps.extend(["a", "a/b", "a/b/c"].map(|path| shown(&base.join(path), true)));
+        steps.push(shown(&base.join("a/b/c/.git"), false));
+        assert_eq!(view, View { whole: Some(false), steps });
     }
 }
