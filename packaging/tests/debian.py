@@ -38,7 +38,7 @@ def check(packages, folder):
         return inside("runuser", "--login", "tester", "--command", " ".join(command))
 
     def bootstrap():
-        include = "--include=adduser,bubblewrap,libgcc-s1"
+        include = "--include=adduser,libgcc-s1"
         codename, place = mirror()
         run("debootstrap", "--variant=minbase", include, codename, root, place, seconds=900)
 

@@ -127,10 +127,8 @@ impl Environment {
 
     /// See [`Environment::sandbox`]; with the limit of open files that commands begin with.
     pub(crate) fn sandbox_with(&self, descriptors: Option<u64>) -> Sandbox {
-        let path = self.variable("PATH").unwrap_or_default();
         Sandbox::new(sandbox::Config {
             supervisor: THIS_PROGRAM.into(),
-            search_path: std::env::split_paths(&path).collect(),
             layer: Layer::Auto,
             descriptors,
             kept: vec![self.home.clone()],

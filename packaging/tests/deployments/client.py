@@ -2,12 +2,15 @@
 specification, compared with the schemas of Kubernetes, and run as far as that is possible without a cluster and without
 containers: one line for each check, and a count at the end.
 
-Everything runs in a network and a file system of its own (bubblewrap), so that services have the ports, paths and
+Everything runs in a network and a file system of its own, so that services have the ports, paths and
 names that they have in containers. Environment: AGENTD (the program). Needs root, like the installers of packages.
 """
 
+import fcntl
 import os
 import shutil
+import socket
+import struct
 import sys
 import tempfile
 from pathlib import Path
@@ -16,6 +19,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 sys.path.insert(0, str(HERE.parent))
 INSIDE = "DEPLOYMENTS_PLACE"
+SIOCSIFFLAGS = 0x8914
 
 
 def enter():
@@ -28,9 +32,18 @@ def enter():
     (etc / "hosts").write_text(f"127.0.0.1 localhost {names}\n")
     (etc / "agentd/secrets").mkdir(parents=True)
     os.environ[INSIDE] = str(place)
-    command = ["bwrap", "--die-with-parent", "--unshare-net", "--bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
-    command += ["--bind", str(etc), "/etc", "--tmpfs", "/run", "--tmpfs", "/var/lib", "--tmpfs", "/var/log"]
+    command = ["unshare", "--net", "--mount", "--propagation=private", "--fork", "--kill-child"]
     os.execvp(command[0], [*command, sys.executable, *sys.argv])
+
+
+def furnish(place):
+    """Covers the folders that services write, and switches on the loopback interface."""
+    checks.run("mount", "--bind", str(place / "etc"), "/etc")
+    for folder in ("/run", "/var/lib", "/var/log"):
+        checks.run("mount", "-t", "tmpfs", "tmpfs", folder)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+        up = 1
+        fcntl.ioctl(control, SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", up))
 
 
 def unreadable(folder, names):
@@ -46,6 +59,7 @@ import checks  # noqa: E402
 import compose  # noqa: E402
 
 place = Path(os.environ[INSIDE])
+furnish(place)
 try:
     helm = chart.helm(place)
     version = checks.run(helm, "version", "--template", "{{.Version}}").strip()

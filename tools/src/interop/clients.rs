@@ -87,7 +87,7 @@ pub(super) fn check_packages(
 
 /// The Helm chart, the compose file and the alerts of the gateway. Skipped where what they need cannot be installed.
 pub(crate) fn check_deployments(root: &Path) -> steps::Outcome {
-    let needed = ["bwrap", "nginx", "pg_dump", "redis-server"];
+    let needed = ["nginx", "pg_dump", "redis-server", "unshare"];
     if let Some(missing) = needed.into_iter().find(|program| !steps::Program::exists(program)) {
         return Ok(Done::Skipped(format!("`{missing}` is not on this machine")));
     }

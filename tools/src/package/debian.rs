@@ -73,7 +73,7 @@ fn control(release: &Release, program: &Program) -> Result<(String, String)> {
     let control = format!(
         "Package: agentd\nVersion: {version}\nArchitecture: {processor}\n\
          Maintainer: {name} <{email}>\nHomepage: {homepage}\nInstalled-Size: {kib}\n\
-         Depends: adduser, bubblewrap, libc6 (>= {major}.{minor}), libgcc-s1\n\
+         Depends: adduser, libc6 (>= {major}.{minor}), libgcc-s1\n\
          Recommends: ca-certificates, git\nSection: devel\nPriority: optional\n\
          Description: Embed a coding agent in any product\n \
          One program with an application server that products embed, a terminal for\n \

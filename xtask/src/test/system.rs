@@ -11,7 +11,6 @@ use xtask::steps::{Done, Outcome, Program};
 
 /// A program that tests start, and the Debian package that has it.
 const NEEDED: &[(&str, &str)] = &[
-    ("bwrap", "bubblewrap"),
     ("c++", "g++"),
     ("chromium", "chromium"),
     ("curl", "curl"),

@@ -116,7 +116,7 @@ fn rules(page: &mut Page, environment: &Environment) {
 /// confine commands: then they are refused.
 fn layers(page: &mut Page, found: &[LayerStatus]) {
     let usable = |name: &str| found.iter().any(|status| status.layer == name && status.usable);
-    let confines = usable("seccomp") && (usable("bubblewrap") || usable("landlock"));
+    let confines = usable("seccomp") && (usable("namespaces") || usable("landlock"));
     for status in found {
         let (layer, detail) = (status.layer, &status.detail);
         match (status.usable, confines) {

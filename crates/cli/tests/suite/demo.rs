@@ -71,8 +71,9 @@ fn printed_commands_work_when_pasted() {
     assert!(server.end().0.success());
 }
 
+/// The sandbox needs no program: only what the demo's commands run.
 #[test]
-fn without_bubblewrap_the_demo_continues_and_names_the_package() {
+fn the_demo_needs_no_other_package() {
     let env = TestEnvironment::new();
     let programs = env.home().join("bin");
     std::fs::create_dir(&programs).unwrap();
@@ -86,10 +87,8 @@ fn without_bubblewrap_the_demo_continues_and_names_the_package() {
     let output = env.agentd(&["demo"]).env("PATH", &programs).output().unwrap();
     let shown = stdout(&output);
     assert_eq!(output.status.code(), Some(0), "{shown}{}", stderr(&output));
-    // On kernels with Landlock, the demo works without bubblewrap.
-    let refused = shown.contains("the sandbox is not available");
-    assert_eq!(refused, shown.contains("apt install bubblewrap"), "{shown}");
-    assert_eq!(refused, !shown.contains("exit 0 in"), "{shown}");
+    assert!(!shown.contains("the sandbox is not available"), "{shown}");
+    assert!(shown.contains("exit 0 in"), "{shown}");
     assert!(shown.contains("applied"), "{shown}");
 }
 

@@ -214,7 +214,6 @@ async fn a_server_that_does_not_answer_is_given_up_on() {
     let source = serve(PathBuf::new(), Some(""));
     let sandbox = sandbox::Sandbox::new(sandbox::Config {
         supervisor: sandbox::THIS_PROGRAM.into(),
-        search_path: std::env::split_paths(common::PATH).collect(),
         layer: sandbox::Layer::Auto,
         descriptors: None,
         kept: Vec::new(),
@@ -264,7 +263,7 @@ fn only_git_is_executed_and_only_the_home_is_written() {
         return;
     }
     if !ran.status.success() {
-        // bubblewrap may refuse to work while it is traced.
+        // Namespaces may be refused while it is traced.
         println!(
             "skipped: the install does not work under strace: {}",
             String::from_utf8_lossy(&ran.stdout)

@@ -158,7 +158,7 @@ async fn a_machine_without_a_sandbox() {
     let turn = failing_turn(&mut peer, &thread).await;
     assert_eq!(turn["error"]["agentErrorInfo"], "SandboxError");
     let message = turn["error"]["message"].as_str().unwrap();
-    assert!(message.contains("the sandbox is not available") && message.contains("bwrap"));
+    assert!(message.contains("the sandbox is not available"));
     let item = peer.item("commandExecution").await;
     assert_eq!((&item["status"], &item["exitCode"]), (&json!("failed"), &Value::Null));
     assert_eq!(item["aggregatedOutput"], message);

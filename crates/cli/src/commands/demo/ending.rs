@@ -15,9 +15,7 @@ pub(super) fn lines(thread: &str, folder: &Path, not_started: Option<&str>) -> V
     if let Some(why) = not_started {
         lines.push(format!("The command was not run: {}", why.trim()));
         if why.contains(NO_SANDBOX) {
-            lines.push(
-                "Install the package `bubblewrap`, as in `apt install bubblewrap`.".to_owned(),
-            );
+            lines.push("`agentd doctor` says what the sandbox lacks here.".to_owned());
         }
         lines.push(String::new());
     }
@@ -62,7 +60,7 @@ mod tests {
         let check = |not_started: Option<&str>, expect: &[&str]| {
             let lines = lines("t1", Path::new("/w \"x\""), not_started);
             assert!(expect.iter().all(|part| lines[1].contains(part)), "{lines:?}");
-            assert_eq!(lines.iter().any(|line| line.contains("apt install")), expect.len() > 1);
+            assert_eq!(lines.iter().any(|line| line.contains("agentd doctor")), expect.len() > 1);
             let messages: Vec<Value> = lines
                 .iter()
                 .filter(|line| line.starts_with('{'))
@@ -73,6 +71,6 @@ mod tests {
         };
         check(None, &["A client of your own"]);
         check(Some("program `ls` was not found\n"), &["was not run: program `ls`"]);
-        check(Some("the sandbox is not available: no bwrap"), &["was not run", "no bwrap"]);
+        check(Some("the sandbox is not available: no Landlock"), &["was not run", "no Landlock"]);
     }
 }

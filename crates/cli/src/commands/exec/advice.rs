@@ -79,7 +79,7 @@ fn next(info: Option<AgentErrorInfo>, thread: &ThreadStartResponse) -> String {
             how_to_resume(thread)
         ),
         Some(AgentErrorInfo::SandboxError) => {
-            "Install the package `bubblewrap`, or choose another --sandbox mode.".to_owned()
+            "`agentd doctor` says what the sandbox lacks here; or choose another --sandbox mode.".to_owned()
         }
         _ => how_to_resume(thread),
     }
@@ -138,7 +138,7 @@ mod tests {
         check(Some(AgentErrorInfo::ContextWindowExceeded), false, "new thread");
         check(Some(AgentErrorInfo::BadRequest), false, "`m`");
         check(Some(AgentErrorInfo::HttpConnectionFailed { http_status_code }), false, "`base_url`");
-        check(Some(AgentErrorInfo::SandboxError), false, "bubblewrap");
+        check(Some(AgentErrorInfo::SandboxError), false, "agentd doctor");
         check(Some(AgentErrorInfo::Other), false, "--resume t1");
         check(None, true, "The thread was not stored");
         assert!(failure(None, &thread(false)).contains("--resume t1"));

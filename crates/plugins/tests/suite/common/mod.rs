@@ -14,7 +14,6 @@ pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin
 pub(crate) fn home(root: &Path, more: &[(&str, String)]) -> Home {
     let sandbox = Sandbox::new(Config {
         supervisor: THIS_PROGRAM.into(),
-        search_path: std::env::split_paths(PATH).collect(),
         layer: Layer::Auto,
         descriptors: None,
         kept: vec![root.to_owned()],
