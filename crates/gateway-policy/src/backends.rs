@@ -4,7 +4,9 @@
 mod breaker;
 mod choice;
 mod pauses;
+mod shares;
 
 pub use breaker::{Breaker, Health, Pass};
 pub use choice::{Candidate, Choice, Order, choose, sticky_key};
 pub use pauses::Pauses;
+pub use shares::{Places, Requester, Shares};

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use gateway_policy::backends::{Choice, Order, choose};
+use gateway_policy::backends::{Choice, Order, Requester, choose};
 use gateway_policy::environment::{Clock, Random};
 use gateway_policy::settings::{Backend, Settings, Upstream};
 use http_client::NetworkError;
@@ -61,6 +61,8 @@ pub(crate) struct Query<'a> {
     pub(crate) region: Option<&'a str>,
     /// The name of the model at the upstream.
     pub(crate) model: &'a str,
+    /// The organization and the project that ask.
+    pub(crate) requester: Requester<'a>,
     /// The only backend that can serve it.
     pub(crate) pinned: Option<&'a str>,
     /// The preference among the others.
@@ -192,7 +194,7 @@ impl Backends {
         let backends = self.candidates(query, tried);
         let now = self.clock.steady();
         let candidates: Vec<_> =
-            backends.iter().map(|live| live.candidate(query.model, now)).collect();
+            backends.iter().map(|live| live.candidate(query.model, query.requester, now)).collect();
         matches!(choose(&candidates, Order::First), Choice::Use(_))
     }
 
@@ -215,10 +217,13 @@ impl Backends {
     fn try_lease(&self, query: Query<'_>, tried: &[u64]) -> Found {
         let backends = self.candidates(query, tried);
         let now = self.clock.steady();
+        backends.iter().for_each(|live| live.is_asked(query.requester, now));
         // Another request may take the place in between; each round that fails has seen another's success.
         for _ in 0..=MAX_WAITING {
-            let candidates: Vec<_> =
-                backends.iter().map(|live| live.candidate(query.model, now)).collect();
+            let candidates: Vec<_> = backends
+                .iter()
+                .map(|live| live.candidate(query.model, query.requester, now))
+                .collect();
             let (at, is_forced) = match choose(&candidates, self.order(query, candidates.len())) {
                 Choice::Use(at) => (at, false),
                 Choice::Away(at) if tried.is_empty() => (at, true),
@@ -227,7 +232,9 @@ impl Backends {
                 Choice::Nothing if candidates.is_empty() => return Found::Nothing,
                 Choice::Nothing => return Found::Full,
             };
-            if let Some(lease) = Lease::begin(&backends[at], query.model, is_forced, now) {
+            if let Some(lease) =
+                Lease::begin(&backends[at], query.model, query.requester, is_forced, now)
+            {
                 return Found::Leased(lease);
             }
         }

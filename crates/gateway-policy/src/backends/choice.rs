@@ -16,8 +16,8 @@ pub struct Candidate<'a> {
     pub priority: u32,
     /// Requests that it is serving for this node.
     pub in_flight: u32,
-    /// Most of these.
-    pub max_concurrency: Option<u32>,
+    /// Whether it has a place for the request.
+    pub has_room: bool,
     /// Its availability.
     pub health: Health,
 }
@@ -51,7 +51,7 @@ pub enum Choice {
 pub fn choose(candidates: &[Candidate<'_>], order: Order) -> Choice {
     let available = |candidate: &Candidate<'_>| !matches!(candidate.health, Health::Away(_));
     let open: Vec<usize> = (0..candidates.len())
-        .filter(|at| available(&candidates[*at]) && has_room(&candidates[*at]))
+        .filter(|at| available(&candidates[*at]) && candidates[*at].has_room)
         .collect();
     let Some(first) = open.iter().map(|at| candidates[*at].priority).min() else {
         return match candidates.iter().any(available) {
@@ -74,10 +74,6 @@ pub fn sticky_key(owner: &str, prompt_cache_key: &str) -> u64 {
     mixed(hashed(owner), hashed(prompt_cache_key))
 }
 
-fn has_room(candidate: &Candidate<'_>) -> bool {
-    candidate.max_concurrency.is_none_or(|most| candidate.in_flight < most)
-}
-
 fn earliest(candidates: &[Candidate<'_>]) -> Option<usize> {
     let until = |at: &usize| -> SteadyTime {
         match candidates[*at].health {
@@ -85,7 +81,7 @@ fn earliest(candidates: &[Candidate<'_>]) -> Option<usize> {
             Health::Ready | Health::Trial => SteadyTime::default(),
         }
     };
-    let rest = (0..candidates.len()).filter(|at| has_room(&candidates[*at]));
+    let rest = (0..candidates.len()).filter(|at| candidates[*at].has_room);
     rest.min_by_key(|at| (until(at), candidates[*at].priority))
 }
 
@@ -152,8 +148,7 @@ mod tests {
     const NAMES: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
 
     fn ready(name: &str, weight: u32, priority: u32) -> Candidate<'_> {
-        let (in_flight, max_concurrency, health) = (0, None, Health::Ready);
-        Candidate { name, weight, priority, in_flight, max_concurrency, health }
+        Candidate { name, weight, priority, in_flight: 0, has_room: true, health: Health::Ready }
     }
 
     #[test]
@@ -182,7 +177,7 @@ mod tests {
 
     #[test]
     fn the_next_priority_serves_when_the_first_is_full_or_away() {
-        let full = Candidate { in_flight: 2, max_concurrency: Some(2), ..ready("a", 1, 0) };
+        let full = Candidate { in_flight: 2, has_room: false, ..ready("a", 1, 0) };
         let away =
             Candidate { health: Health::Away(SteadyTime::from_micros(9)), ..ready("b", 1, 0) };
         let sooner =
@@ -211,14 +206,13 @@ mod tests {
             1 => Just(Health::Trial),
             1 => (1..100u64).prop_map(|at| Health::Away(SteadyTime::from_micros(at))),
         ];
-        let max = proptest::option::of(0..4u32);
-        (1..1000u32, 0..3u32, 0..4u32, max, health).prop_map(
-            |(weight, priority, in_flight, max_concurrency, health)| Candidate {
+        (1..1000u32, 0..3u32, 0..4u32, any::<bool>(), health).prop_map(
+            |(weight, priority, in_flight, has_room, health)| Candidate {
                 name: "",
                 weight,
                 priority,
                 in_flight,
-                max_concurrency,
+                has_room,
                 health,
             },
         )
@@ -240,7 +234,7 @@ mod tests {
         ) {
             let order = [Order::Balanced(number), Order::Sticky(number), Order::First][which as usize];
             let usable = |candidate: &&Candidate<'_>| {
-                has_room(candidate) && !matches!(candidate.health, Health::Away(_))
+                candidate.has_room && !matches!(candidate.health, Health::Away(_))
             };
             let first = candidates.iter().filter(usable).map(|one| one.priority).min();
             match choose(&candidates, order) {
@@ -254,9 +248,9 @@ mod tests {
                 }
                 Choice::Away(at) => {
                     prop_assert_eq!(first, None);
-                    prop_assert!(has_room(&candidates[at]));
+                    prop_assert!(candidates[at].has_room);
                 }
-                Choice::Nothing => prop_assert!(!candidates.iter().any(|one| has_room(one))),
+                Choice::Nothing => prop_assert!(!candidates.iter().any(|one| one.has_room)),
             }
         }
 

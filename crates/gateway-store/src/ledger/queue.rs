@@ -5,6 +5,7 @@ use std::collections::{HashMap, VecDeque};
 
 use super::State;
 use super::entry::{Ended, Endpoint, Entry};
+use super::writer::log_lost;
 use crate::journal::OpenRequest;
 
 /// Most rows that wait unfolded: some 20 MB.
@@ -66,6 +67,7 @@ impl Queue {
             self.folded.insert(fold, Row::new(entry, request));
         } else {
             self.lose(1, entry.cost);
+            log_lost(&entry, 1, "the store is away for too long");
             request.into_iter().for_each(OpenRequest::free);
             return Err(entry.cost);
         }

@@ -89,9 +89,23 @@ fn give_up(ledger: &Shared, mut rows: Vec<Row>, error: &Error) -> Vec<Vec<Row>> 
     ledger.tell(Some(error));
     for row in &rows {
         ledger.queue().lose(row.requests, row.entry.cost);
+        log_lost(&row.entry, row.requests, &format!("the store refused its row: {error}"));
     }
     settle(ledger, rows);
     Vec::new()
+}
+
+/// The line of the log by which the usage of a lost row can be added by hand.
+pub(super) fn log_lost(entry: &Entry, requests: u64, cause: &str) {
+    let Entry { request, organization, project, key, model, backend, .. } = entry;
+    tracing::error!(
+        %request, %organization, %project, %key, %model, %backend,
+        requests,
+        input_tokens = entry.input_tokens,
+        output_tokens = entry.output_tokens,
+        microdollars = entry.cost,
+        "the usage of a request is not in the ledger: {cause}"
+    );
 }
 
 fn settle(ledger: &Shared, rows: Vec<Row>) {

@@ -13,6 +13,7 @@ use crate::bill::End;
 use crate::intake::BodyReservation;
 use crate::metrics::Rejected;
 use crate::state::Gateway;
+use gateway_policy::backends::Requester;
 use gateway_policy::error::ApiError;
 use gateway_policy::headers::LimitHeaders;
 use gateway_policy::plan::{Demand, Dimension, Plan, Scope};
@@ -159,6 +160,11 @@ impl Exchange {
             },
             request,
         ))
+    }
+
+    /// The organization and the project that ask.
+    pub(crate) fn requester(&self) -> Requester<'_> {
+        Requester { organization: &self.caller.organization.id, project: &self.caller.project.id }
     }
 
     /// Takes a slot of the journal.

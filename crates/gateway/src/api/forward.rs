@@ -158,6 +158,7 @@ pub(super) async fn pass(
             upstream: &resolved.model.upstream,
             region: exchange.data_region(),
             model: &resolved.model.upstream_model,
+            requester: exchange.requester(),
             pinned: touched.backend.as_deref(),
             preference: Preference::First,
         },

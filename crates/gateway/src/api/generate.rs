@@ -152,6 +152,7 @@ fn query<'a>(
         upstream: &resolved.model.upstream,
         region: exchange.data_region(),
         model: &resolved.model.upstream_model,
+        requester: exchange.requester(),
         pinned: place.map(|place| &*place.backend),
         preference,
     }

@@ -117,6 +117,7 @@ async fn page(
             upstream,
             region: exchange.data_region(),
             model: NO_MODEL,
+            requester: exchange.requester(),
             pinned: Some(backend),
             preference: Preference::First,
         },

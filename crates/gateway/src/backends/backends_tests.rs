@@ -62,7 +62,8 @@ impl Fixture {
     fn query(&self) -> Query<'_> {
         let upstream = &self.settings.upstreams[0];
         let (region, pinned, preference) = (None, None, Preference::Balanced);
-        Query { upstream, region, model: "big", pinned, preference }
+        let requester = Requester { organization: "org-a", project: "proj_a" };
+        Query { upstream, region, model: "big", requester, pinned, preference }
     }
 
     fn leased(&self) -> Option<Lease> {
@@ -98,6 +99,35 @@ fn no_backend_gets_more_than_it_takes() {
     // All places are free again.
     let all: Vec<_> = (0..6).filter_map(|_| fixture.leased()).collect();
     assert_eq!((all.len(), fixture.leased().is_some()), (6, false));
+}
+
+/// A place is given back to whom it was taken for, also after a reload that removed or set the bound.
+#[test]
+fn shares_follow_the_places() {
+    let fixture = fixture();
+    let of = |project| {
+        let requester = Requester { organization: "org-a", project };
+        match fixture.backends.try_lease(Query { requester, ..fixture.query() }, &[]) {
+            Found::Leased(lease) => Some(lease),
+            Found::Full => None,
+            Found::Nothing => panic!("there are backends"),
+        }
+    };
+    let fill = |project| std::iter::from_fn(|| of(project)).collect::<Vec<_>>();
+    let alone = fill("proj_a");
+    assert_eq!(alone.len(), 6);
+    assert!(of("proj_b").is_none());
+    drop(alone);
+    // `proj_b` has asked within a minute: each backend keeps a place for it.
+    let held = fill("proj_a");
+    assert_eq!((held.len(), fill("proj_b").len()), (4, 2));
+    fixture.backends.reload(&settings(&SETTINGS.replace("max_concurrency = 3", ""))).unwrap();
+    let unbounded: Vec<_> = (0..20).filter_map(|_| of("proj_a")).collect();
+    drop(held);
+    fixture.backends.reload(&fixture.settings).unwrap();
+    drop(unbounded);
+    fixture.clock.0.fetch_add(60_000_000, Ordering::SeqCst);
+    assert_eq!(fill("proj_a").len(), 6);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gateway_policy::backends::Pass;
+use gateway_policy::backends::{Pass, Requester};
 use ratelimit::SteadyTime;
 
 use super::live::LiveBackend;
@@ -13,17 +13,22 @@ pub(crate) struct Lease {
     model: Box<str>,
     pass: Pass,
     is_judged: bool,
+    /// The organization and the project that hold the place, at a backend with a bounded number of them.
+    holder: Option<(Box<str>, Box<str>)>,
 }
 
 impl Lease {
     pub(super) fn begin(
         live: &Arc<LiveBackend>,
         model: &str,
+        requester: Requester<'_>,
         is_forced: bool,
         now: SteadyTime,
     ) -> Option<Self> {
-        let pass = live.begin(is_forced, now)?;
-        Some(Self { live: Arc::clone(live), model: model.into(), pass, is_judged: false })
+        let pass = live.begin(requester, is_forced, now)?;
+        let Requester { organization, project } = requester;
+        let holder = live.has_bound().then(|| (organization.into(), project.into()));
+        Some(Self { live: Arc::clone(live), model: model.into(), pass, is_judged: false, holder })
     }
 
     /// The backend.
@@ -61,6 +66,8 @@ impl Drop for Lease {
         if !self.is_judged {
             self.live.abandoned(self.pass);
         }
-        self.live.end();
+        let holder = self.holder.as_ref();
+        let holder = holder.map(|(organization, project)| Requester { organization, project });
+        self.live.end(holder);
     }
 }

@@ -4,7 +4,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use files::Pool;
-use gateway_policy::backends::{Breaker, Candidate, Health, Pass, Pauses};
+use gateway_policy::backends::{
+    Breaker, Candidate, Health, Pass, Pauses, Places, Requester, Shares,
+};
 use gateway_policy::environment::Clock;
 use gateway_policy::settings::Backend;
 use http_client::HttpClient;
@@ -45,6 +47,8 @@ struct State {
     breaker: Breaker,
     pauses: Pauses,
     in_flight: u32,
+    /// Who holds the places, where their number is bounded.
+    shares: Shares,
     /// Until then it does not get `prompt_cache_retention`.
     no_retention_until: SteadyTime,
 }
@@ -153,8 +157,13 @@ impl LiveBackend {
     }
 
     /// It as a candidate for a request to a model.
-    pub(super) fn candidate(&self, model: &str, now: SteadyTime) -> Candidate<'_> {
-        let Backend { name, weight, priority, max_concurrency, .. } = &*self.backend;
+    pub(super) fn candidate(
+        &self,
+        model: &str,
+        requester: Requester<'_>,
+        now: SteadyTime,
+    ) -> Candidate<'_> {
+        let Backend { name, weight, priority, .. } = &*self.backend;
         let state = self.state();
         let pause = state.pauses.of(model, now);
         let away = pause.max(self.keys.rest(now));
@@ -168,31 +177,59 @@ impl LiveBackend {
             weight: *weight,
             priority: *priority,
             in_flight: state.in_flight,
-            max_concurrency: *max_concurrency,
+            has_room: self.has_room(&state, requester, now),
             health,
         }
     }
 
-    /// Takes a place. `None` if another request has taken the last one or the trial, unless `is_forced`.
-    pub(super) fn begin(&self, is_forced: bool, now: SteadyTime) -> Option<Pass> {
+    /// Notes that `requester` looks for a place: others leave one to it.
+    pub(super) fn is_asked(&self, requester: Requester<'_>, now: SteadyTime) {
+        if self.has_bound() {
+            self.state().shares.ask(requester, now);
+        }
+    }
+
+    /// Takes a place. `None` if other requests have taken those that are left to `requester`, or the trial, unless
+    /// `is_forced`.
+    pub(super) fn begin(
+        &self,
+        requester: Requester<'_>,
+        is_forced: bool,
+        now: SteadyTime,
+    ) -> Option<Pass> {
         let mut state = self.state();
-        let is_full = self.backend.max_concurrency.is_some_and(|most| state.in_flight >= most);
         let is_away = matches!(state.breaker.health(now), Health::Away(_));
-        if is_full || (is_away && !is_forced) {
+        if !self.has_room(&state, requester, now) || (is_away && !is_forced) {
             return None;
         }
         state.in_flight += 1;
+        if self.has_bound() {
+            state.shares.take(requester);
+        }
         Some(state.breaker.begin(now))
     }
 
-    /// Gives a place back.
-    pub(super) fn end(&self) {
+    /// Gives a place back; `holder` is set where the number of places is bounded.
+    pub(super) fn end(&self, holder: Option<Requester<'_>>) {
         let mut state = self.state();
         state.in_flight = state.in_flight.saturating_sub(1);
-        drop(state);
-        if self.backend.max_concurrency.is_some() {
+        if let Some(holder) = holder {
+            state.shares.give_back(holder);
+            drop(state);
             self.shared.freed.notify_waiters();
         }
+    }
+
+    /// Returns whether the number of its requests is bounded.
+    pub(super) fn has_bound(&self) -> bool {
+        self.backend.max_concurrency.is_some()
+    }
+
+    fn has_room(&self, state: &State, requester: Requester<'_>, now: SteadyTime) -> bool {
+        self.backend.max_concurrency.is_none_or(|all| {
+            let places = Places { all, held: state.in_flight };
+            state.shares.allow(requester, places, now)
+        })
     }
 
     pub(super) fn succeeded(&self, pass: Pass, model: &str) {

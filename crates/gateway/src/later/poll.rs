@@ -4,6 +4,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use gateway_body::{Outcome, Reader};
+use gateway_policy::backends::Requester;
 use gateway_policy::settings::NO_MODEL;
 use gateway_store::records::later_answers::{self, LaterAnswer};
 use http_body_util::BodyExt;
@@ -171,6 +172,7 @@ async fn fetch(gateway: &Gateway, answer: &LaterAnswer) -> Look {
         upstream,
         region: answer.region.as_deref(),
         model: NO_MODEL,
+        requester: Requester { organization: &answer.organization, project: &answer.project },
         pinned: Some(&answer.backend),
         preference: Preference::First,
     };

@@ -91,6 +91,7 @@ mod alerts;
 mod backend_health;
 mod backend_keys;
 mod backend_network;
+mod backend_shares;
 mod backend_silence;
 pub(crate) mod backends;
 mod clock;

@@ -194,3 +194,29 @@ async fn readers_of_metrics_need_the_token() {
         assert!(!page.contains(token) && !gateway.log().contains(token));
     }
 }
+
+/// The log has the usage of a row that the store refuses, so that an operator can add it.
+#[tokio::test]
+async fn lost_usage_is_counted_and_logged() {
+    let upstream = Upstream::start().await;
+    upstream.script([Script::json(&chat(&usage(3, 2)))]);
+    let gateway = TestGateway::start(&config(&upstream, MODEL)).await;
+    let tenant = gateway.tenant("free").await;
+    let store = rusqlite::Connection::open(gateway.folder.path().join("gateway.db")).unwrap();
+    let trap = "CREATE TRIGGER trap BEFORE INSERT ON ledger BEGIN SELECT RAISE(ABORT, 'no'); END";
+    store.execute_batch(trap).unwrap();
+    assert_eq!(gateway.chat(&tenant).await.status, 200);
+    gateway.flush().await;
+    assert_eq!(gateway.metric("gateway_ledger_lost_requests").await, 1);
+    let log = gateway.log();
+    let line = log.lines().find(|line| line.contains("is not in the ledger")).expect("a line");
+    for part in [
+        &*tenant.organization,
+        &tenant.project,
+        &tenant.key_id,
+        "input_tokens=3",
+        "output_tokens=2",
+    ] {
+        assert!(line.contains(part), "{part}: {line}");
+    }
+}
