@@ -300,7 +300,7 @@ fn confine(
 
 /// The layers that may be used, each with the reason why it cannot.
 fn layers(layer: Layer, found: &Detected) -> (Result<(), String>, Result<&u32, String>) {
-    let namespaces = found.namespaces.as_ref().map(|()| ()).map_err(Error::to_string);
+    let namespaces = found.namespaces.clone().map_err(|error| error.to_string());
     let landlock = found.landlock.as_ref().map_err(Error::to_string);
     match layer {
         Layer::Auto => (namespaces, landlock),

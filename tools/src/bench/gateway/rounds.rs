@@ -33,10 +33,12 @@ pub(super) fn show(
     connections: usize,
 ) -> Result<Vec<ContestantRounds>> {
     let time = bench.options.time;
+    // Several whole streams of each connection.
+    let least = Duration::from_secs(1).max(Duration::from_micros(pace.piece_us) * 16);
     let quick = RoundPlan {
         count: TURNS,
         warm_up: Duration::from_millis(500),
-        time: (time / TURNS).max(Duration::from_secs(1)),
+        time: (time / TURNS).max(least),
     };
     let mut all_rounds =
         Stage::set(bench, placement, pace, QUICK)?.go_round(ask, connections, quick)?;

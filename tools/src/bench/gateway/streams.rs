@@ -92,10 +92,10 @@ pub(crate) fn idle(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
         let pid = contestant.process.as_ref().context("it is no process")?.pid();
         let first = begin(&contestant)?;
         let before = process::resident(pid)?;
-        let streams: Vec<TcpStream> = (0..IDLE)
-            .map(|_| begin(&contestant))
-            .collect::<Result<_>>()
-            .with_context(|| format!("{}: {IDLE} streams", who.name()))?;
+        let stream = |at| {
+            begin(&contestant).with_context(|| format!("{}: stream {at} of {IDLE}", who.name()))
+        };
+        let streams: Vec<TcpStream> = (1..=IDLE).map(stream).collect::<Result<_>>()?;
         let kilobytes = process::resident(pid)?.saturating_sub(before) as f64 / 1024.0;
         cells.push((who, kilobytes / IDLE as f64));
         drop((first, streams));
