@@ -14,8 +14,7 @@ use super::rounds::AT_ONCE;
 use super::stage::{Bench, Placement, RequestKind, run_load, single_load, upstream};
 use crate::bench::system_calls;
 
-const CONTESTANTS: [ContestantName; 3] =
-    [ContestantName::Gateway, ContestantName::LimitsOff, ContestantName::Nginx];
+const CONTESTANTS: [ContestantName; 2] = [ContestantName::Gateway, ContestantName::Nginx];
 /// The counters of `perf`, each with its name in the report.
 const COUNTERS: [(&str, &str); 3] = [
     ("instructions:u", "instructions of the program"),

@@ -197,8 +197,12 @@ pub(crate) fn become_pinned(cores: Cores, program: &Path, arguments: &[OsString]
     Err(error).with_context(|| program.display().to_string())
 }
 
+/// Open files of a proxy that are no streams.
+const OTHER_FILES: u64 = 200;
+
 /// Allows this process and what it starts as many open files as ten thousand streams need, or as many as it may have.
-pub(crate) fn allow_files() -> Result<()> {
+/// Returns the number of streams that a proxy can hold then, at two files a stream.
+pub(crate) fn allow_files() -> Result<usize> {
     const WANTED: Rlimit = Rlimit { current: Some(65_536), maximum: Some(65_536) };
     let files = getrlimit(Resource::Nofile);
     if files.maximum.is_none_or(|most| most >= 65_536)
@@ -206,5 +210,6 @@ pub(crate) fn allow_files() -> Result<()> {
     {
         setrlimit(Resource::Nofile, Rlimit { current: files.maximum, ..files })?;
     }
-    Ok(())
+    let allowed = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    Ok(usize::try_from(allowed.saturating_sub(OTHER_FILES) / 2).unwrap_or(usize::MAX))
 }
