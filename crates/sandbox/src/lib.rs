@@ -50,8 +50,6 @@ mod sandbox;
 mod utf8;
 
 #[cfg(target_os = "linux")]
-mod lead;
-#[cfg(target_os = "linux")]
 mod linux;
 #[cfg(target_os = "linux")]
 mod pump;

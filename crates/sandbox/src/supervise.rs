@@ -13,6 +13,7 @@ mod any_program;
 pub(crate) mod child;
 mod first_process;
 pub(crate) mod handover;
+mod ready;
 pub(crate) mod request;
 mod tree;
 
@@ -27,10 +28,10 @@ use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 
-use crate::lead;
 use crate::linux::sys;
 use crate::protect::Placeholder;
-use child::{Lead, Prepared, Streams};
+use child::{Prepared, Streams};
+use ready::Kept;
 use request::{Ended, MAX_REQUEST_BYTES, MAX_START_FDS, Report, Request, Stage, TERMINATE};
 
 /// Runs the launcher. Must be called first if the first argument of the program is
@@ -38,10 +39,6 @@ use request::{Ended, MAX_REQUEST_BYTES, MAX_START_FDS, Report, Request, Stage, T
 /// the server; the launcher ends when the server closes it.
 pub fn supervisor_main(mut arguments: impl Iterator<Item = OsString>) -> ! {
     let first = arguments.next();
-    if first.as_ref().is_some_and(|first| first == child::LEAD) {
-        child::lead(arguments);
-        sys::exit_now(lead::NOT_STARTED);
-    }
     if let Some(limit) = first.and_then(|first| first.to_str()?.parse().ok()) {
         limit_descriptors(limit);
     }
@@ -64,8 +61,6 @@ fn start_commands() -> io::Result<()> {
     // An interrupt typed into the server's terminal does not reach it. Fails if it already leads a
     // session.
     let _ = rustix::process::setsid();
-    // Before the kernel starts to reap children.
-    let embedded = lead::load();
     // Ignores signals, because it must outlive the server; the end of the socket shows when to end.
     sys::ignore_signals();
     rustix::process::chdir(c"/")?;
@@ -74,13 +69,15 @@ fn start_commands() -> io::Result<()> {
     let null = std::fs::File::open("/dev/null")?;
     rustix::stdio::dup2_stdin(&null)?;
     sys::close_on_exec_from(3)?;
+    let mut kept = Kept::new()?;
     while let Some((server, streams)) = receive(&control)? {
+        kept.update();
         // SAFETY: this process has never had another thread.
         #[allow(unsafe_code)]
         match unsafe { sys::fork() } {
             Ok(sys::Forked::Child) => {
                 drop(control);
-                supervise(UnixStream::from(server), streams, embedded);
+                supervise(UnixStream::from(server), streams, kept);
                 sys::exit_now(0);
             }
             Ok(sys::Forked::Parent(_)) => {}
@@ -121,19 +118,21 @@ fn receive(control: &OwnedFd) -> io::Result<Option<(OwnedFd, Streams)>> {
 }
 
 /// Starts a command, and runs until none of its processes remains.
-fn supervise(mut server: UnixStream, mut streams: Streams, embedded: Option<OwnedFd>) {
+fn supervise(mut server: UnixStream, mut streams: Streams, kept: Kept) {
     let egress = streams.egress.take();
     let prepared = rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(io::Error::from)
         .and_then(|()| sys::child_exits())
         .and_then(|exits| {
-            Ok((exits, Prepared::new(read_request(&mut server)?, egress, embedded)?))
+            Ok((exits, Prepared::new(read_request(&mut server)?, egress)?))
         });
     let (exits, mut prepared) = match prepared {
         Ok(ready) => ready,
         Err(error) => return send_report(&server, failed(Stage::Request, &error)),
     };
-    match start(&prepared, &streams) {
+    let started = start(&prepared, &streams, &kept);
+    drop(kept);
+    match started {
         Ok((pid, status)) => {
             drop(streams);
             prepared.started();
@@ -170,9 +169,10 @@ fn read_request(server: &mut UnixStream) -> io::Result<Request> {
 fn start(
     prepared: &Prepared,
     streams: &Streams,
+    kept: &Kept,
 ) -> Result<(Pid, Option<OwnedFd>), (Stage, io::Error)> {
     if let Some(inside) = prepared.inside() {
-        let (pid, status) = first_process::start(prepared, &inside, streams)?;
+        let (pid, status) = first_process::start(prepared, &inside, streams, kept)?;
         return Ok((pid, Some(status)));
     }
     let parent = rustix::process::getpid();
@@ -269,7 +269,6 @@ impl Supervisor {
         if reported && let Some(status) = self.status.take() {
             // Without a report, the end of the process says the rest.
             if let Some(how) = first_process::read_end(&status) {
-                let how = self.unless_not_started(how);
                 self.finish(how);
             }
         }
@@ -307,25 +306,14 @@ impl Supervisor {
 
     fn exit_of(&mut self, status: WaitStatus) -> Ended {
         let reported = self.status.take().and_then(|status| first_process::read_end(&status));
-        let how = match (reported, status.terminating_signal()) {
+        match (reported, status.terminating_signal()) {
             (Some(how), _) => how,
             (None, Some(signal)) => Ended::Signal(signal),
             // The first process of namespaces reports the end of a command that it has started.
             (None, None) if self.prepared.inside().is_some() => {
-                return Ended::NotConfined(status.exit_status().unwrap_or(-1));
+                Ended::NotConfined(status.exit_status().unwrap_or(-1))
             }
             (None, None) => Ended::Code(status.exit_status().unwrap_or(-1)),
-        };
-        self.unless_not_started(how)
-    }
-
-    /// `how`, unless the program before the command could not become it.
-    fn unless_not_started(&self, how: Ended) -> Ended {
-        match (self.prepared.failed_lead(), how) {
-            (Some(Lead::Exec(errno)), _) => Ended::NotExecuted(errno),
-            (Some(Lead::Confine), Ended::Code(code)) => Ended::NotConfined(code),
-            (Some(Lead::Confine), _) => Ended::NotConfined(-1),
-            (None, how) => how,
         }
     }
 }

@@ -121,6 +121,32 @@ fn attr_size(abi: u32) -> usize {
     }
 }
 
+/// Changes of contents, names and folders.
+const WRITE: u64 = ALL_ABI_3 & !READ;
+
+/// Lets this process and its descendants write nothing outside of `roots`, `/dev` and `/proc`. Each of the roots was
+/// opened before it was mounted at its path, where it must be. Needs no-new-privileges.
+///
+/// # Errors
+/// A root is not at its path, or the kernel has no Landlock.
+pub(crate) fn narrow(roots: &[(Vec<u8>, OwnedFd)]) -> io::Result<()> {
+    let attr = sys::RulesetAttr { handled_access_fs: WRITE, handled_access_net: 0, scoped: 0 };
+    let ruleset = sys::landlock_create(&attr, attr_size(MIN_ABI))?;
+    for (path, opened) in roots {
+        let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
+        let mounted = rustix::fs::statat(rustix::fs::CWD, path.as_slice(), flags)?;
+        let found = rustix::fs::fstat(opened)?;
+        if (found.st_dev, found.st_ino) != (mounted.st_dev, mounted.st_ino) {
+            return Err(io::Error::other("a writable folder changed while it was mounted"));
+        }
+        allow_open(&ruleset, opened.as_fd(), WRITE)?;
+    }
+    for own in ["/dev", "/proc"] {
+        allow_path(&ruleset, own.as_bytes(), WRITE, WRITE)?;
+    }
+    sys::landlock_restrict(ruleset.as_fd())
+}
+
 /// Opens a real path: `None` if it no longer exists, or if a component has become a symbolic link,
 /// which indicates an attack.
 pub(crate) fn open_real(path: &[u8]) -> io::Result<Option<OwnedFd>> {

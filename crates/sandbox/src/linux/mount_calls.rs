@@ -42,6 +42,29 @@ pub(crate) unsafe fn fork_into(namespaces: libc::c_int) -> io::Result<Forked> {
     }
 }
 
+/// Forks a sibling of this process into namespaces of its own for processes, IPC and mounts, and for the network if
+/// `network`. The rest is this process's.
+///
+/// # Safety
+/// As for [`fork_into`].
+pub(crate) unsafe fn fork_sibling(network: bool) -> io::Result<Forked> {
+    let own = libc::CLONE_NEWPID | libc::CLONE_NEWIPC | libc::CLONE_NEWNS | libc::CLONE_PARENT;
+    // SAFETY: the caller guarantees it.
+    unsafe { fork_into(own | if network { NETWORK } else { 0 }) }
+}
+
+/// Gives this process a copy of its mounts.
+pub(crate) fn copy_mounts() -> io::Result<()> {
+    // SAFETY: passes no memory.
+    check(unsafe { libc::unshare(libc::CLONE_NEWNS) }.into()).map(drop)
+}
+
+/// Enters a namespace.
+pub(crate) fn enter(namespace: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: passes a descriptor and no memory.
+    check(unsafe { libc::setns(namespace.as_raw_fd(), 0) }.into()).map(drop)
+}
+
 /// Makes all mounts of this namespace private: later ones of the machine do not appear in it.
 pub(crate) fn make_private() -> io::Result<()> {
     let flags = libc::MS_REC | libc::MS_PRIVATE;

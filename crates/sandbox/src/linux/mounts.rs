@@ -52,7 +52,8 @@ fn at<'a, E: Into<io::Error>>(
     move |error| Failed { step, path: path.to_owned(), error: error.into() }
 }
 
-/// Makes `view` the root of this process, which must have namespaces for users, mounts and processes of its own.
+/// Makes `view` the root of this process, which must have namespaces for users, mounts and processes of its own. What
+/// each command has for itself, [`own`] mounts.
 ///
 /// # Errors
 /// The step that failed.
@@ -63,8 +64,36 @@ pub(crate) fn enter(view: &View) -> Result<(), Failed> {
     for step in &view.steps {
         tree.take(step)?;
     }
+    if view.whole.is_none() {
+        let frozen = mount_calls::set_attributes(tree.top.as_fd(), READ_ONLY, false);
+        frozen.map_err(at("making read-only", root))?;
+    }
     rustix::process::fchdir(&tree.top).map_err(at("entering the new", root))?;
     mount_calls::change_root().map_err(at("changing to the new", root))
+}
+
+/// Mounts what a command shares with no other one below the root of this process: its processes, shared memory and
+/// terminals.
+///
+/// # Errors
+/// The step that failed.
+pub(crate) fn own() -> Result<(), Failed> {
+    let mount = |path: &Path, made: io::Result<OwnedFd>| {
+        let made = made.map_err(at("making", path))?;
+        let place = open(CWD, path, ResolveFlags::NO_SYMLINKS).map_err(at("opening", path))?;
+        mount_calls::attach(made.as_fd(), place.as_fd()).map_err(at("mounting", path))
+    };
+    mount(Path::new("/proc"), processes())?;
+    let memory = mount_calls::new_file_system(c"tmpfs", &[(c"mode", c"1777")], NO_SUID | NO_DEVICES);
+    mount(Path::new("/dev/shm"), memory)?;
+    let options: [(&CStr, &CStr); 2] = [(c"ptmxmode", c"0666"), (c"mode", c"620")];
+    let terminals = mount_calls::new_file_system(c"devpts", &options, NO_SUID | NO_EXEC);
+    mount(Path::new("/dev/pts"), terminals)
+}
+
+/// The processes of this process's namespace.
+fn processes() -> io::Result<OwnedFd> {
+    mount_calls::new_file_system(c"proc", &[], READ_ONLY | NO_SUID | NO_DEVICES | NO_EXEC)
 }
 
 /// The tree while it is made.
@@ -104,9 +133,7 @@ impl Tree {
             }
             Step::Processes => {
                 let path = Path::new("/proc");
-                let attributes = READ_ONLY | NO_SUID | NO_DEVICES | NO_EXEC;
-                let made = mount_calls::new_file_system(c"proc", &[], attributes);
-                self.put(&made.map_err(at("making", path))?, path)
+                self.put(&processes().map_err(at("making", path))?, path)
             }
             Step::Devices => self.devices(),
             Step::Link { at: from, to } => {
@@ -172,9 +199,8 @@ impl Tree {
         for name in ["shm", "pts"] {
             rustix::fs::mkdirat(&folder, name, FOLDER).map_err(at("making a folder in", path))?;
         }
-        let options: [(&CStr, &CStr); 2] = [(c"ptmxmode", c"0666"), (c"mode", c"620")];
-        let terminals = mount_calls::new_file_system(c"devpts", &options, NO_SUID | NO_EXEC);
-        self.put(&terminals.map_err(at("making terminals in", path))?, &path.join("pts"))
+        let frozen = mount_calls::set_attributes(folder.as_fd(), READ_ONLY, false);
+        frozen.map_err(at("making read-only", path))
     }
 
     /// Attaches a new file system at a folder.

@@ -3,13 +3,15 @@
 
 use std::ffi::{CStr, CString};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
 
 use rustix::process::Pid;
 use tokio::io::unix::AsyncFd;
 
-use crate::lead;
+
+/// The exit code of a process that could not become the command.
+pub(crate) const NOT_STARTED: i32 = 127;
 
 /// The result of `fork`.
 pub(crate) enum Forked {
@@ -42,7 +44,7 @@ pub(crate) unsafe fn start_child(mut child: &mut dyn FnMut()) -> io::Result<Pid>
         // SAFETY: the pointer is that of the caller's variable, whose process waits meanwhile.
         let child = unsafe { &mut *child.cast::<&mut dyn FnMut()>() };
         child();
-        lead::NOT_STARTED
+        NOT_STARTED
     }
     let stack = Stack::new()?;
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
@@ -120,20 +122,6 @@ pub(crate) fn watch(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     unsafe { AsyncFd::register(fd) }.map_err(|error| error.into_parts().1)
 }
 
-/// Uses and closes a descriptor that this process inherited.
-pub(crate) fn with_inherited<T>(
-    fd: RawFd,
-    using: impl FnOnce(BorrowedFd<'_>) -> io::Result<T>,
-) -> io::Result<T> {
-    if fd < 3 {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    // SAFETY: nothing else in this process uses the descriptor; if it is not open, its uses fail.
-    #[allow(unsafe_code)]
-    let owned = unsafe { OwnedFd::from_raw_fd(fd) };
-    using(owned.as_fd())
-}
-
 /// Marks every descriptor from `first` on as close-on-exec.
 pub(crate) fn close_on_exec_from(first: RawFd) -> io::Result<()> {
     // SAFETY: changes only a flag of the descriptors, which stay open.
@@ -141,6 +129,18 @@ pub(crate) fn close_on_exec_from(first: RawFd) -> io::Result<()> {
         libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC)
     };
     check(done).map(drop)
+}
+
+/// Closes a descriptor of another process's, of which this one has a copy since it was forked.
+pub(crate) fn close(copied: RawFd) {
+    // SAFETY: this process does not use it.
+    unsafe { libc::close(copied) };
+}
+
+/// A descriptor that stays open for as long as this process runs.
+pub(crate) fn borrowed<'a>(fd: RawFd) -> BorrowedFd<'a> {
+    // SAFETY: nothing of this process closes it.
+    unsafe { BorrowedFd::borrow_raw(fd) }
 }
 
 /// Closes every descriptor from the fourth on but `kept`.

@@ -1,68 +1,139 @@
-//! The first process of a confined command's namespaces. It makes the file system, gives up all rights, starts the
-//! command, and adopts orphans until the command has ended. Its own end is the end of every process in there.
+//! The first process of a confined command's namespaces. It makes or checks the file system, gives up all rights, starts
+//! the command, and adopts orphans until the command has ended. Its own end is the end of every process in there.
 
 use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{DumpableBehavior, Pid, Signal, WaitOptions, WaitStatus};
 
 use super::child::{Prepared, Streams};
+use super::ready::{self, Fact, Kept, Key, Ready};
 use super::request::{Ended, REPORT_BYTES, Report, Stage};
-use crate::lead;
+use crate::linux::view::View;
 use crate::linux::{mount_calls, mounts, seccomp, sys};
 
-/// What the first process needs.
+/// The confinement of a command in namespaces.
 pub(crate) struct Inside<'a> {
-    pub(crate) view: &'a crate::linux::view::View,
-    /// True if the network is the machine's.
-    pub(crate) network: bool,
+    pub(crate) view: &'a View,
+    pub(crate) network: Network,
     pub(crate) filter: &'a [u8],
 }
 
-/// Starts the process. Returns its id, and the pipe from which [`read_end`] learns how the command ended.
+/// The network of a command in namespaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Network {
+    /// None but loopback.
+    None,
+    /// None but loopback, where this command's listeners are.
+    Managed,
+    /// The machine's.
+    Machine,
+}
+
+/// Starts the process, in namespaces of an earlier command if some of `kept` are as they have to be. Returns its id, and
+/// the pipe from which [`read_end`] learns how the command ended.
+///
+/// # Errors
+/// The step that failed.
 pub(crate) fn start(
     prepared: &Prepared,
     inside: &Inside<'_>,
     streams: &Streams,
+    kept: &Kept,
+) -> Result<(Pid, OwnedFd), (Stage, io::Error)> {
+    let key = ready::key(inside.view, inside.network);
+    let first = |pipe: &Pipe| First {
+        prepared,
+        inside,
+        streams,
+        status: pipe.status.as_raw_fd(),
+        reporting: pipe.reporting.as_raw_fd(),
+    };
+    if let Some(found) = kept.find(&key) {
+        let facts = ready::facts(inside.view);
+        match begin(|pipe| join(found, &first(pipe), &facts)) {
+            // They are as they were for the earlier command: this one needs its own.
+            Err((Stage::Namespaces, _)) => {}
+            begun => return begun,
+        }
+    }
+    begin(|pipe| {
+        let ids = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        let network = if inside.network == Network::Machine { 0 } else { mount_calls::NETWORK };
+        // SAFETY: this process was forked from a single-threaded one and has started no thread.
+        #[allow(unsafe_code)]
+        match unsafe { mount_calls::fork_into(mount_calls::NAMESPACES | network) }? {
+            sys::Forked::Child => {
+                let code = first(pipe).run(|first| first.make(ids, &key, kept), || true);
+                sys::exit_now(code);
+            }
+            sys::Forked::Parent(pid) => Ok(pid),
+        }
+    })
+}
+
+/// Starts the process in the namespaces of an earlier command: a child of this process enters them, which cannot be
+/// undone, and forks it as its sibling.
+fn join(ready: &Ready, first: &First<'_>, facts: &[Fact]) -> io::Result<Pid> {
+    let is_managed = first.inside.network == Network::Managed;
+    let mut started = Err(io::Error::other("the namespaces were not entered"));
+    let mut enter = || {
+        started = ready.enter(!is_managed).and_then(|()| {
+            // SAFETY: as in `start`; the process has its own copy of all memory.
+            #[allow(unsafe_code)]
+            match unsafe { mount_calls::fork_sibling(is_managed) }? {
+                sys::Forked::Child => {
+                    let code = first.run(First::join, || ready::are_current(facts));
+                    sys::exit_now(code);
+                }
+                sys::Forked::Parent(pid) => Ok(pid),
+            }
+        });
+    };
+    // SAFETY: as in `start`; the child, which shares this memory, writes `started` only.
+    #[allow(unsafe_code)]
+    let entered = unsafe { sys::start_child(&mut enter) }?;
+    rustix::process::waitpid(Some(entered), WaitOptions::empty())?;
+    started
+}
+
+/// The pipe through which a first process reports.
+struct Pipe {
+    status: OwnedFd,
+    reporting: OwnedFd,
+}
+
+/// Starts a first process and waits until it has begun.
+fn begin(
+    start: impl FnOnce(&Pipe) -> io::Result<Pid>,
 ) -> Result<(Pid, OwnedFd), (Stage, io::Error)> {
     let failed = |error: io::Error| (Stage::Namespaces, error);
     let pipe = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC);
     let (status, reporting) = pipe.map_err(|error| failed(error.into()))?;
-    let ids = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    let network = if inside.network { 0 } else { mount_calls::NETWORK };
-    // SAFETY: this process was forked from a single-threaded one and has started no thread.
-    #[allow(unsafe_code)]
-    match unsafe { mount_calls::fork_into(mount_calls::NAMESPACES | network) }.map_err(failed)? {
-        sys::Forked::Child => {
-            drop(status);
-            let code = run(prepared, inside, streams, &reporting, ids);
-            sys::exit_now(code);
-        }
-        sys::Forked::Parent(pid) => {
-            drop(reporting);
-            let mut status = File::from(status);
-            let mut report = [0; REPORT_BYTES];
-            let begun = status.read_exact(&mut report).map(|()| Report::decode(&report));
-            let error = match begun {
-                Ok(Some(Report::Started { .. })) => {
-                    let status = OwnedFd::from(status);
-                    let watched = rustix::io::ioctl_fionbio(&status, true);
-                    return watched.map(|()| (pid, status)).map_err(|error| failed(error.into()));
-                }
-                Ok(Some(Report::Failed { stage, errno })) => {
-                    (stage, io::Error::from_raw_os_error(errno))
-                }
-                Ok(_) => failed(io::ErrorKind::InvalidData.into()),
-                Err(error) => failed(error),
+    let pipe = Pipe { status, reporting };
+    let pid = start(&pipe).map_err(failed)?;
+    let Pipe { status, reporting } = pipe;
+    drop(reporting);
+    let mut status = File::from(status);
+    let mut report = [0; REPORT_BYTES];
+    let error = match status.read_exact(&mut report).map(|()| Report::decode(&report)) {
+        Ok(Some(Report::Started { .. })) => {
+            let status = OwnedFd::from(status);
+            return match rustix::io::ioctl_fionbio(&status, true) {
+                Ok(()) => Ok((pid, status)),
+                Err(error) => Err(failed(error.into())),
             };
-            let _ = rustix::process::kill_process(pid, Signal::KILL);
-            let _ = rustix::process::waitpid(Some(pid), WaitOptions::empty());
-            Err(error)
         }
-    }
+        Ok(Some(Report::Failed { stage, errno })) => (stage, io::Error::from_raw_os_error(errno)),
+        Ok(_) => failed(io::ErrorKind::InvalidData.into()),
+        Err(error) => failed(error),
+    };
+    let _ = rustix::process::kill_process(pid, Signal::KILL);
+    let _ = rustix::process::waitpid(Some(pid), WaitOptions::empty());
+    Err(error)
 }
 
 /// How the command ended; `None` if the first process has not said so, or ended before it.
@@ -75,69 +146,120 @@ pub(crate) fn read_end(status: &OwnedFd) -> Option<Ended> {
     }
 }
 
-/// Runs until the command has ended; returns the exit code of this process.
-fn run(
-    prepared: &Prepared,
-    inside: &Inside<'_>,
-    streams: &Streams,
-    reporting: &OwnedFd,
-    ids: (u32, u32),
-) -> i32 {
-    if let Err((stage, error)) = prepared.begin(streams) {
-        let errno = error.raw_os_error().unwrap_or(libc::EIO);
-        send(reporting, Report::Failed { stage, errno });
-        return lead::NOT_STARTED;
-    }
-    send(reporting, Report::Started { pid: 1 });
-    if let Err(reason) = confine(prepared, inside, reporting, ids) {
-        let _ = writeln!(io::stderr(), "setting up the sandbox: {reason}");
-        return 1;
-    }
-    if prepared.runs_nothing() {
-        send(reporting, Report::Exited(Ended::Code(0)));
-        return 0;
-    }
-    let mut failure = None;
-    // SAFETY: this process has one thread. Until it is another program, the child changes only its own
-    // descriptors and `failure`.
-    #[allow(unsafe_code)]
-    let started = unsafe { sys::start_child(&mut || failure = Some(prepared.exec_inside())) };
-    match (started, failure) {
-        (Ok(command), None) => {
-            // Pipes and sockets of the command end with it.
-            sys::close_all_but(reporting.as_raw_fd());
-            send(reporting, Report::Exited(wait(command)));
-            0
+/// The first process itself.
+struct First<'a> {
+    prepared: &'a Prepared,
+    inside: &'a Inside<'a>,
+    streams: &'a Streams,
+    /// The supervisor's end of the pipe.
+    status: RawFd,
+    reporting: RawFd,
+}
+
+impl First<'_> {
+    /// Runs until the command has ended; returns the exit code of this process. `is_current` is asked before anything
+    /// has an effect, `set_up` makes the namespaces what they have to be.
+    fn run(
+        &self,
+        set_up: impl FnOnce(&Self) -> Result<(), String>,
+        is_current: impl FnOnce() -> bool,
+    ) -> i32 {
+        sys::close(self.status);
+        if !is_current() {
+            self.send(Report::Failed { stage: Stage::Namespaces, errno: libc::ESTALE });
+            return sys::NOT_STARTED;
         }
-        (Ok(_), Some(error)) | (Err(error), _) => {
-            let _ = writeln!(io::stderr(), "starting the command in the sandbox: {error}");
-            1
+        if let Err((stage, error)) = self.prepared.begin(self.streams) {
+            let errno = error.raw_os_error().unwrap_or(libc::EIO);
+            self.send(Report::Failed { stage, errno });
+            return sys::NOT_STARTED;
         }
+        self.send(Report::Started { pid: 1 });
+        if let Err(reason) = set_up(self).and_then(|()| self.give_up_rights()) {
+            let _ = writeln!(io::stderr(), "setting up the sandbox: {reason}");
+            return 1;
+        }
+        if self.prepared.runs_nothing() {
+            self.send(Report::Exited(Ended::Code(0)));
+            return 0;
+        }
+        let mut failure = None;
+        // SAFETY: this process has one thread. Until it is another program, the child changes only its own
+        // descriptors and `failure`.
+        #[allow(unsafe_code)]
+        let started =
+            unsafe { sys::start_child(&mut || failure = Some(self.prepared.exec_inside())) };
+        let end = match (started, failure) {
+            (Ok(command), None) => {
+                sys::close_all_but(self.reporting);
+                wait(command)
+            }
+            (Ok(_), Some(error)) => Ended::NotExecuted(error.raw_os_error().unwrap_or(libc::EIO)),
+            (Err(error), _) => {
+                let _ = writeln!(io::stderr(), "starting the command in the sandbox: {error}");
+                return 1;
+            }
+        };
+        self.send(Report::Exited(end));
+        0
+    }
+
+    /// Makes new namespaces what they have to be, and offers them to later commands.
+    fn make(&self, ids: (u32, u32), key: &Key, kept: &Kept) -> Result<(), String> {
+        map_ids(ids).map_err(at("user namespace"))?;
+        mounts::enter(self.inside.view).map_err(|failed| failed.to_string())?;
+        self.start_network(self.inside.network != Network::Machine)?;
+        // If there is no room for the offer, the next command makes its own.
+        let _ = kept.offer(key);
+        mount_calls::copy_mounts().map_err(at("mount namespace"))?;
+        self.join()
+    }
+
+    /// What is this command's alone.
+    fn join(&self) -> Result<(), String> {
+        mounts::own().map_err(|failed| failed.to_string())?;
+        self.start_network(self.inside.network == Network::Managed)?;
+        self.prepared.enter_folder().map_err(at("entering the working folder"))
+    }
+
+    fn start_network(&self, is_new: bool) -> Result<(), String> {
+        if is_new {
+            mount_calls::start_loopback().map_err(at("network namespace"))?;
+        }
+        Ok(())
+    }
+
+    fn give_up_rights(&self) -> Result<(), String> {
+        rustix::thread::set_no_new_privs(true).map_err(at("no new privileges"))?;
+        super::child::drop_capabilities().map_err(at("dropping capabilities"))?;
+        // The command can neither read the memory of this process nor what it has open.
+        rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
+            .map_err(at("protecting its first process"))?;
+        self.die_with_supervisor().map_err(at("its first process"))?;
+        self.prepared.narrow().map_err(at("Landlock"))?;
+        let filter = seccomp::from_bytes(self.inside.filter);
+        sys::install_filter(&filter).map_err(at("filter of system calls"))
+    }
+
+    fn die_with_supervisor(&self) -> io::Result<()> {
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+        // It may have ended before: then the pipe has no reader.
+        let reporting = sys::borrowed(self.reporting);
+        let mut watched = [PollFd::from_borrowed_fd(reporting, PollFlags::empty())];
+        rustix::event::poll(&mut watched, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))?;
+        match watched[0].revents().contains(PollFlags::ERR) {
+            true => Err(io::ErrorKind::BrokenPipe.into()),
+            false => Ok(()),
+        }
+    }
+
+    fn send(&self, report: Report) {
+        let _ = rustix::io::write(sys::borrowed(self.reporting).as_fd(), &report.encode());
     }
 }
 
-fn confine(
-    prepared: &Prepared,
-    inside: &Inside<'_>,
-    reporting: &OwnedFd,
-    ids: (u32, u32),
-) -> Result<(), String> {
-    fn at<E: Display>(step: &str) -> impl FnOnce(E) -> String + use<'_, E> {
-        move |error| format!("{step}: {error}")
-    }
-    map_ids(ids).map_err(at("user namespace"))?;
-    mounts::enter(inside.view).map_err(|failed| failed.to_string())?;
-    if !inside.network {
-        mount_calls::start_loopback().map_err(at("network namespace"))?;
-    }
-    prepared.enter_again().map_err(at("entering the working folder"))?;
-    rustix::thread::set_no_new_privs(true).map_err(at("no new privileges"))?;
-    super::child::drop_capabilities().map_err(at("dropping capabilities"))?;
-    // The command can neither read the memory of this process nor what it has open.
-    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
-        .map_err(at("protecting its first process"))?;
-    die_with_supervisor(reporting).map_err(at("its first process"))?;
-    sys::install_filter(&seccomp::from_bytes(inside.filter)).map_err(at("filter of system calls"))
+fn at<E: Display>(step: &str) -> impl FnOnce(E) -> String + use<'_, E> {
+    move |error| format!("{step}: {error}")
 }
 
 /// The user and the group are the same inside.
@@ -149,17 +271,6 @@ fn map_ids((user, group): (u32, u32)) -> io::Result<()> {
     write("/proc/self/setgroups", "deny")?;
     write("/proc/self/gid_map", &format!("{group} {group} 1\n"))?;
     write("/proc/self/uid_map", &format!("{user} {user} 1\n"))
-}
-
-fn die_with_supervisor(reporting: &OwnedFd) -> io::Result<()> {
-    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-    // It may have ended before: then the pipe has no reader.
-    let mut watched = [PollFd::new(reporting, PollFlags::empty())];
-    rustix::event::poll(&mut watched, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))?;
-    match watched[0].revents().contains(PollFlags::ERR) {
-        true => Err(io::ErrorKind::BrokenPipe.into()),
-        false => Ok(()),
-    }
 }
 
 /// Reaps children, own and adopted, until the command has ended.
@@ -177,8 +288,4 @@ fn wait(command: Pid) -> Ended {
 fn ended(status: WaitStatus) -> Ended {
     let signal = status.terminating_signal().map(|signal| 128 + signal);
     Ended::Code(signal.or(status.exit_status()).unwrap_or(-1))
-}
-
-fn send(reporting: &OwnedFd, report: Report) {
-    let _ = rustix::io::write(reporting.as_fd(), &report.encode());
 }

@@ -105,7 +105,7 @@ impl Request {
             Confinement::None => body.push(0),
             Confinement::Namespaces { view, network, filter, narrowing } => {
                 body.push(1);
-                put_view(&mut body, view);
+                encode_view(&mut body, view);
                 body.push(u8::from(*network));
                 put(&mut body, filter);
                 body.push(u8::from(narrowing.is_some()));
@@ -314,7 +314,7 @@ fn take_rules(rest: &mut &[u8]) -> Option<Vec<(Vec<u8>, u64)>> {
     (0..take_len(rest)?).map(|_| rule(rest)).collect()
 }
 
-fn put_view(out: &mut Vec<u8>, view: &View) {
+pub(crate) fn encode_view(out: &mut Vec<u8>, view: &View) {
     out.push(match view.whole {
         None => 0,
         Some(false) => 1,

@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use crate::common;
-use crate::common::{PATH, folder, layers, run, shell};
+use crate::common::{folder, layers, run, shell};
 use policy::{ReadAccess, RootedPolicy, SandboxPolicy};
 use sandbox::{Config, Layer, Resolved, Sandbox, Spawn, THIS_PROGRAM};
 

@@ -11,4 +11,5 @@ mod kept;
 mod lifecycle;
 mod profiles;
 mod races;
+mod ready;
 mod streams;
