@@ -28,6 +28,8 @@ const DEVICE_LINKS: [(&CStr, &str); 6] = [
     (c"/proc/kcore", "core"),
     (c"pts/ptmx", "ptmx"),
 ];
+/// A step that found another file than before.
+const CHANGED: &str = "it changed while it was mounted:";
 /// The mode of folders that are made.
 const FOLDER: Mode = Mode::from_raw_mode(0o755);
 
@@ -89,6 +91,20 @@ pub(crate) fn own() -> Result<(), Failed> {
     let options: [(&CStr, &CStr); 2] = [(c"ptmxmode", c"0666"), (c"mode", c"620")];
     let terminals = mount_calls::new_file_system(c"devpts", &options, NO_SUID | NO_EXEC);
     mount(Path::new("/dev/pts"), terminals)
+}
+
+/// Mounts a file or folder read-only at its place, if it is the one with this device and inode.
+///
+/// # Errors
+/// It is another one, or the step that failed.
+pub(crate) fn make_read_only(path: &Path, file: (u64, u64)) -> Result<(), Failed> {
+    let place = open(CWD, path, ResolveFlags::NO_SYMLINKS).map_err(at("opening", path))?;
+    let found = rustix::fs::fstat(&place).map_err(at("looking at", path))?;
+    if (found.st_dev, found.st_ino) != file {
+        return Err(at(CHANGED, path)(Errno::STALE));
+    }
+    let tree = copy(place.as_fd(), false).map_err(at("copying", path))?;
+    mount_calls::attach(tree.as_fd(), place.as_fd()).map_err(at("mounting", path))
 }
 
 /// The processes of this process's namespace.
@@ -160,7 +176,7 @@ impl Tree {
         let there = rustix::fs::fstat(&place).map_err(at("looking at", path))?;
         let same = (there.st_dev, there.st_ino) == (found.st_dev, found.st_ino);
         if !same && !self.made.contains(&there.st_dev) {
-            return Err(at("it changed while it was mounted:", path)(Errno::STALE));
+            return Err(at(CHANGED, path)(Errno::STALE));
         }
         mount_calls::attach(tree.as_fd(), place.as_fd()).map_err(at("mounting", path))
     }

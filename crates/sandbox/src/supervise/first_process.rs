@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{DumpableBehavior, Pid, Signal, WaitOptions, WaitStatus};
 
 use super::child::{Prepared, Streams};
-use super::ready::{self, Fact, Kept, Key, Ready};
+use super::ready::{self, Fact, Kept, Key, Ready, Stale};
 use super::request::{Ended, REPORT_BYTES, Report, Stage};
 use crate::linux::view::View;
 use crate::linux::{mount_calls, mounts, seccomp, sys};
@@ -53,7 +53,7 @@ pub(crate) fn start(
         reporting: pipe.reporting.as_raw_fd(),
     };
     if let Some(found) = kept.find(&key) {
-        let facts = ready::facts(inside.view);
+        let facts = ready::facts(inside.view, &prepared.placeholders);
         match begin(|pipe| join(found, &first(pipe), &facts)) {
             // They are as they were for the earlier command: this one needs its own.
             Err((Stage::Namespaces, _)) => {}
@@ -67,7 +67,8 @@ pub(crate) fn start(
         #[allow(unsafe_code)]
         match unsafe { mount_calls::fork_into(mount_calls::NAMESPACES | network) }? {
             sys::Forked::Child => {
-                let code = first(pipe).run(|first| first.make(ids, &key, kept), || true);
+                let make = |first: &First<'_>, _| first.make(ids, &key, kept);
+                let code = first(pipe).run(|| Some(Vec::new()), make);
                 sys::exit_now(code);
             }
             sys::Forked::Parent(pid) => Ok(pid),
@@ -86,7 +87,7 @@ fn join(ready: &Ready, first: &First<'_>, facts: &[Fact]) -> io::Result<Pid> {
             #[allow(unsafe_code)]
             match unsafe { mount_calls::fork_sibling(is_managed) }? {
                 sys::Forked::Child => {
-                    let code = first.run(First::join, || ready::are_current(facts));
+                    let code = first.run(|| ready::compare(facts), First::join);
                     sys::exit_now(code);
                 }
                 sys::Forked::Parent(pid) => Ok(pid),
@@ -157,25 +158,25 @@ struct First<'a> {
 }
 
 impl First<'_> {
-    /// Runs until the command has ended; returns the exit code of this process. `is_current` is asked before anything
-    /// has an effect, `set_up` makes the namespaces what they have to be.
+    /// Runs until the command has ended; returns the exit code of this process. `compare` says what the namespaces
+    /// lack before anything has an effect, and `set_up` makes them what they have to be.
     fn run(
         &self,
-        set_up: impl FnOnce(&Self) -> Result<(), String>,
-        is_current: impl FnOnce() -> bool,
+        compare: impl FnOnce() -> Option<Vec<Stale>>,
+        set_up: impl FnOnce(&Self, Vec<Stale>) -> Result<(), String>,
     ) -> i32 {
         sys::close(self.status);
-        if !is_current() {
+        let Some(missing) = compare() else {
             self.send(Report::Failed { stage: Stage::Namespaces, errno: libc::ESTALE });
             return sys::NOT_STARTED;
-        }
+        };
         if let Err((stage, error)) = self.prepared.begin(self.streams) {
             let errno = error.raw_os_error().unwrap_or(libc::EIO);
             self.send(Report::Failed { stage, errno });
             return sys::NOT_STARTED;
         }
         self.send(Report::Started { pid: 1 });
-        if let Err(reason) = set_up(self).and_then(|()| self.give_up_rights()) {
+        if let Err(reason) = set_up(self, missing).and_then(|()| self.give_up_rights()) {
             let _ = writeln!(io::stderr(), "setting up the sandbox: {reason}");
             return 1;
         }
@@ -212,11 +213,14 @@ impl First<'_> {
         // If there is no room for the offer, the next command makes its own.
         let _ = kept.offer(key);
         mount_calls::copy_mounts().map_err(at("mount namespace"))?;
-        self.join()
+        self.join(Vec::new())
     }
 
-    /// What is this command's alone.
-    fn join(&self) -> Result<(), String> {
+    /// Makes what is this command's alone.
+    fn join(&self, missing: Vec<Stale>) -> Result<(), String> {
+        for Stale { path, file } in missing {
+            mounts::make_read_only(&path, file).map_err(|failed| failed.to_string())?;
+        }
         mounts::own().map_err(|failed| failed.to_string())?;
         self.start_network(self.inside.network == Network::Managed)?;
         self.prepared.enter_folder().map_err(at("entering the working folder"))

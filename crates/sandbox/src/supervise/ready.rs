@@ -144,6 +144,8 @@ pub(crate) struct Fact {
     /// Device and inode; `None`: nothing.
     outside: Option<(u64, u64)>,
     expected: Expected,
+    /// True if it stands for a protected name that does not exist.
+    is_placeholder: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,8 +156,8 @@ enum Expected {
     Other,
 }
 
-/// The facts of the steps of `view`.
-pub(crate) fn facts(view: &View) -> Vec<Fact> {
+/// The facts of the steps of `view`, among which are `placeholders`.
+pub(crate) fn facts(view: &View, placeholders: &[PathBuf]) -> Vec<Fact> {
     let fact = |step: &Step| {
         let (path, follow, expected) = match step {
             Step::Show { path, writable, missing } => {
@@ -167,37 +169,71 @@ pub(crate) fn facts(view: &View) -> Vec<Fact> {
         };
         let outside = rustix::fs::statat(CWD, path, flags(follow)).ok();
         let outside = outside.map(|found| (found.st_dev, found.st_ino));
-        Some(Fact { path: path.clone(), follow, outside, expected })
+        let is_placeholder = placeholders.contains(path);
+        Some(Fact { path: path.clone(), follow, outside, expected, is_placeholder })
     };
     view.steps.iter().filter_map(fact).collect()
 }
 
-/// Returns whether the mounts of this process are those that the view would make now.
-pub(crate) fn are_current(facts: &[Fact]) -> bool {
-    facts.iter().all(Fact::is_current)
+/// A file or folder that has to be mounted read-only.
+#[derive(Debug)]
+pub(crate) struct Stale {
+    pub(crate) path: PathBuf,
+    /// Its device and inode.
+    pub(crate) file: (u64, u64),
+}
+
+/// Compares the mounts of this process with those that the view would make now. Returns what is missing, which is
+/// little: what stands for a protected name that does not exist is another folder for each command. `None`: they have
+/// to be made anew.
+pub(crate) fn compare(facts: &[Fact]) -> Option<Vec<Stale>> {
+    let mut missing = Vec::new();
+    for fact in facts {
+        match fact.state() {
+            State::Current => {}
+            State::Missing(stale) => missing.push(stale),
+            State::Other => return None,
+        }
+    }
+    Some(missing)
+}
+
+enum State {
+    Current,
+    /// A placeholder is there, and not mounted.
+    Missing(Stale),
+    Other,
 }
 
 impl Fact {
-    fn is_current(&self) -> bool {
+    fn state(&self) -> State {
         let path = self.path.as_path();
         let how = flags(self.follow);
         let Ok(inside) = rustix::fs::statat(CWD, path, how) else {
-            return self.outside.is_none();
+            return if self.outside.is_none() { State::Current } else { State::Other };
         };
         let mounted = rustix::fs::statx(CWD, path, how, StatxFlags::empty());
         let is_mounted = mounted.is_ok_and(|found| {
             found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT)
         });
-        let inside = Some((inside.st_dev, inside.st_ino));
+        let file = (inside.st_dev, inside.st_ino);
+        let is_same = self.outside == Some(file);
         match self.expected {
             Expected::Same { writable } => {
                 let is_writable = || {
                     let found = rustix::fs::statvfs(path);
                     found.is_ok_and(|found| !found.f_flag.contains(StatVfsMountFlags::RDONLY))
                 };
-                is_mounted && inside == self.outside && is_writable() == writable
+                if is_same && is_mounted && is_writable() == writable {
+                    State::Current
+                } else if is_same && !is_mounted && !writable && self.is_placeholder {
+                    State::Missing(Stale { path: self.path.clone(), file })
+                } else {
+                    State::Other
+                }
             }
-            Expected::Other => is_mounted && inside != self.outside,
+            Expected::Other if is_mounted && !is_same => State::Current,
+            Expected::Other => State::Other,
         }
     }
 }

@@ -28,6 +28,14 @@ async fn commands_of_one_policy_share_what_the_policy_decides() {
     let (_guard, dir) = folder();
     let sandbox = sandbox(Layer::Namespaces);
     let (one, other) = (read_only(), workspace(&dir));
+    // What stands for the protected names that do not exist is another folder each time.
+    let of_other = of(&sandbox, &other).await;
+    assert_eq!(of_other[0], of(&sandbox, &other).await[0], "users");
+    for script in ["mkdir .agent", "echo x > .git", "echo x > .agent/config.toml", "rmdir .git"] {
+        let script = format!("cd {} && {script}", dir.display());
+        assert!(!run(&sandbox, shell(&script, other.clone())).await.ok(), "{script}");
+    }
+    assert_eq!(of_other[0], of(&sandbox, &other).await[0], "users");
     let first = of(&sandbox, &one).await;
     let second = of(&sandbox, &one).await;
     assert_eq!(first[0], second[0], "users");
