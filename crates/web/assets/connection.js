@@ -110,7 +110,7 @@ export class Connection {
   async #initialize(socket) {
     try {
       const clientInfo = { name: "agentd_web", title: "agentd web", version: "1" };
-      // With cursors a client comes back to exactly where it was: docs/coming-back.md.
+      // With cursors a client comes back to exactly where it was: docs/reconnecting.md.
       const capabilities = { experimentalApi: true, eventCursor: true };
       await this.#request("initialize", { clientInfo, capabilities });
     } catch (error) {

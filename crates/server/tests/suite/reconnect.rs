@@ -1,4 +1,4 @@
-//! Clients that lost their connection and reconnect with a cursor (docs/coming-back.md): the events
+//! Clients that lost their connection and reconnect with a cursor (docs/reconnecting.md): the events
 //! before the loss, the replayed ones and the later ones are together complete.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Positions in the event log of a thread, as clients and handlers name them (docs/coming-back.md).
+//! Positions in the event log of a thread, as clients and handlers name them (docs/reconnecting.md).
 
 /// A position in a log, as a client got it in a cursor.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,5 +1,5 @@
 //! The order of a thread's events, and the recent ones, for clients that reconnect
-//! (docs/coming-back.md).
+//! (docs/reconnecting.md).
 //!
 //! Every event has a *position*. A delta takes as many positions as its text has bytes, any other
 //! event takes one. So deltas can be joined, and a client that saw the first half of the joined text

@@ -25,7 +25,7 @@ class ReplacedParams(TypedDict):
     """Parameters of the event `replaced` of a thread, in place of events that are gone."""
 
     threadId: str
-    #: `reloaded`, `tooOld` (see docs/coming-back.md), or `lagged`: this reader left too many events unread.
+    #: `reloaded`, `tooOld` (see docs/reconnecting.md), or `lagged`: this reader left too many events unread.
     reason: Optional[str]
     #: The turns as they are: of the turn `fromTurnId` and later ones, or of the whole thread.
     turns: list[t.Turn]

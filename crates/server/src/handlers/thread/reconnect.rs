@@ -1,5 +1,5 @@
 //! `thread/resume` with a cursor: a client that lost its connection learns what it missed, as events
-//! or as a snapshot (docs/coming-back.md).
+//! or as a snapshot (docs/reconnecting.md).
 
 use protocol::*;
 use store::{Direction, TurnsQuery};
