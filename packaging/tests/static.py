@@ -87,7 +87,8 @@ def run_turn(server):
     expect(ended["params"]["turn"]["status"] == "completed", ended)
 
 
-def image(path, folder):
+def unpacker(path, folder, entrypoint="/usr/bin/agentd"):
+    """A function that unpacks an image into `folder/root`, and checks what its files say about each other."""
     blobs, root = folder / "blobs", folder / "root"
 
     def read(descriptor):
@@ -109,10 +110,15 @@ def image(path, folder):
                 archive.extractall(root, filter="data")
             plain = gzip.decompress(read(layer))
             expect(hashlib.sha256(plain).hexdigest() == digest.split(":")[1], "the layer's digest")
-        expect(configuration["config"]["Entrypoint"] == ["/usr/bin/agentd"], configuration)
+        expect(configuration["config"]["Entrypoint"] == [entrypoint], configuration)
         [docker] = json.loads((blobs / "manifest.json").read_text())
         expect((blobs / docker["Config"]).is_file() and (blobs / docker["Layers"][0]).is_file(), docker)
 
+    return unpack
+
+
+def image(path, folder):
+    root = folder / "root"
     def gateway():
         alone = {**os.environ, "AGENT_HOME": "/data", "PATH": "/usr/bin"}
         server = subprocess.Popen(
@@ -128,7 +134,7 @@ def image(path, folder):
             server.terminate()
             expect(server.wait(60) == 0, f"exit code {server.returncode}")
 
-    if checked("image", "digests and sizes are right in all files", unpack):
+    if checked("image", "digests and sizes are right in all files", unpacker(path, folder)):
         checked("image", "the gateway answers from its root alone", gateway)
 
 

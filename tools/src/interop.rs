@@ -35,10 +35,11 @@ const STEPS: &[Step] = &[
     Step { name: "deployments", when: InTurn, check: clients::check_deployments },
 ];
 
-/// Run only by name: one compiles the program again, for another target, two download hundreds of packages or two
+/// Run only by name: two compile the program again, for another target, two download hundreds of packages or two
 /// programs of 100 MB each, and one takes minutes.
 const BY_NAME: &[Step] = &[
     Step { name: "static program", when: InTurn, check: packages::check_static },
+    Step { name: "server image", when: InTurn, check: packages::check_server_image },
     Step { name: "terminals", when: InTurn, check: clients::check_terminals },
     Step { name: "frameworks", when: InTurn, check: clients::check_frameworks },
     Step { name: "sdk kills", when: InTurn, check: clients::check_sdk_kills },

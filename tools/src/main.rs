@@ -60,11 +60,11 @@ enum Task {
     Fill(fill::Options),
     /// Measure a server of this protocol, or the gateway, against others
     Bench(Box<bench::Arguments>),
-    /// Record `agentd demo` as the picture of the README
+    /// Record `agentd demo` and the terminal at work as pictures; needs tmux
     Recording,
     /// Run other people's programs against this one
     Interop(interop::Options),
-    /// Build what users install: wheels, packages for npm and Debian, a tarball, an image, the SBOM
+    /// Build what users install: wheels, packages for npm, Debian and RPM, a tarball, an image, the SBOMs
     Package(package::Options),
 }
 

@@ -1,15 +1,20 @@
 //! `cargo xtask package`: what users install, into `target/packages`: wheels for PyPI and packages for npm, with a
-//! program for glibc and with one that needs no library of the system, a Debian package, a tarball and a container
-//! image, the list of what is in them (SBOM), and checksums. The same commit gives the same files.
+//! program for glibc and with one that needs no library of the system, packages for Debian and RPM, a tarball with the
+//! script that installs it, a container image, files for Homebrew and Nix, the lists of what is in the programs (SBOM), and
+//! checksums, which can be signed. The same commit gives the same files.
 
 mod archive;
 mod debian;
 mod image;
 mod npm;
 mod program;
+mod recipes;
 mod release;
 mod review;
+mod rpm;
 mod sbom;
+mod signing;
+mod system;
 mod tarball;
 mod wheel;
 
@@ -23,6 +28,7 @@ use crate::link_order;
 pub(crate) use npm::compiled_folder;
 use program::Program;
 use release::{Release, folder};
+use xtask::steps;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -35,6 +41,20 @@ pub(crate) struct Options {
     /// The order of the program's functions, of an earlier build of the same commit [default: made from the build]
     #[arg(long, value_name = "FILE")]
     link_order: Option<PathBuf>,
+    /// The secret key that signs the checksums, of minisign [default: no signature]
+    #[arg(long, value_name = "FILE")]
+    sign: Option<PathBuf>,
+    /// Checksums of the build on the other kind of processor, for the files for Homebrew and Nix
+    #[arg(long, value_name = "FILE")]
+    other_checksums: Option<PathBuf>,
+}
+
+impl Options {
+    /// For tests of packages.
+    fn of(kinds: Vec<Kind>, profile: &str) -> Options {
+        let profile = profile.to_owned();
+        Options { kinds, profile, link_order: None, sign: None, other_checksums: None }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -47,34 +67,50 @@ enum Kind {
     Musl,
     /// A Debian package; needs dpkg-deb
     Deb,
-    /// A tarball with a static program
+    /// A package for Fedora, openSUSE and others; needs rpmbuild
+    Rpm,
+    /// A tarball with a static program, and the script that installs it
     Tarball,
-    /// A container image with a static program
+    /// A container image of the gateway, with a static program
     Image,
-    /// The SBOM, in CycloneDX
+    /// A container image of the application server, on Debian; needs root and debootstrap, and is built by name only
+    ServerImage,
+    /// Files that have Homebrew and Nix install the tarball
+    Recipes,
+    /// The SBOM of each program as a file of its own, in CycloneDX; each package with a program contains it, too
     Sbom,
 }
 
 /// Builds the packages of installers; returns their folder.
 pub(crate) fn build_installed(root: &Path, profile: &str) -> Result<PathBuf> {
-    let kinds = vec![Kind::Wheel, Kind::Npm, Kind::Deb];
-    run(root, &Options { kinds, profile: profile.to_owned(), link_order: None })?;
+    let mut kinds = vec![Kind::Wheel, Kind::Npm, Kind::Deb];
+    if steps::Program::exists("rpmbuild") {
+        kinds.push(Kind::Rpm);
+    }
+    run(root, &Options::of(kinds, profile))?;
     Ok(folder(root))
 }
 
 /// Builds the packages with a static program; returns their folder and the program.
 pub(crate) fn build_static(root: &Path, profile: &str) -> Result<(PathBuf, PathBuf)> {
-    let kinds = vec![Kind::Musl, Kind::Tarball, Kind::Image];
-    run(root, &Options { kinds, profile: profile.to_owned(), link_order: None })?;
+    let kinds = vec![Kind::Musl, Kind::Tarball, Kind::Recipes, Kind::Image];
+    run(root, &Options::of(kinds, profile))?;
     Ok((folder(root), Program::static_path(root, profile)?))
 }
 
+/// Builds the image of the application server; returns the folder of the packages.
+pub(crate) fn build_server_image(root: &Path, profile: &str) -> Result<PathBuf> {
+    run(root, &Options::of(vec![Kind::ServerImage], profile))?;
+    Ok(folder(root))
+}
+
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
-    let chosen = |kind| options.kinds.is_empty() || options.kinds.contains(&kind);
+    let is_default = options.kinds.is_empty();
+    let chosen = |kind| options.kinds.contains(&kind) || is_default && kind != Kind::ServerImage;
     let release = Release::of(root, &options.profile)?;
     let mut written = Vec::new();
-    if [Kind::Wheel, Kind::Npm, Kind::Deb].into_iter().any(chosen) {
-        let (program, order) = build(root, options)?;
+    if [Kind::Wheel, Kind::Npm, Kind::Deb, Kind::Rpm].into_iter().any(chosen) {
+        let (program, order) = build(&release, options)?;
         if let Some(order) = order {
             written.push(release.write(link_order::FILE, &order)?);
         }
@@ -88,38 +124,50 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
         if chosen(Kind::Deb) {
             written.push(debian::package(&release, &program)?);
         }
+        if chosen(Kind::Rpm) {
+            written.push(rpm::package(&release, &program)?);
+        }
     }
-    if [Kind::Musl, Kind::Tarball, Kind::Image].into_iter().any(chosen) {
-        let program = Program::build_static(root, &options.profile)?;
+    if [Kind::Musl, Kind::Tarball, Kind::Image, Kind::ServerImage].into_iter().any(chosen) {
+        let program = Program::build_static(&release, &options.profile)?;
         if chosen(Kind::Musl) {
             written.push(wheel::of_program(&release, &program)?);
             written.push(npm::of_program(&release, &program)?);
         }
         if chosen(Kind::Tarball) {
             written.push(tarball::write(&release, &program)?);
+            written.push(signing::write_script(&release)?);
         }
         if chosen(Kind::Image) {
             written.push(image::write(&release, &program)?);
         }
+        if chosen(Kind::ServerImage) {
+            written.push(image::write_server(&release, &program)?);
+        }
+    }
+    if chosen(Kind::Recipes) {
+        let other = options.other_checksums.as_deref();
+        written.extend(recipes::write(&release, &written, other)?);
     }
     if chosen(Kind::Sbom) {
-        written.push(sbom::write(&release)?);
+        written.extend(sbom::write(&release)?);
     }
     review::check(&release, &written)?;
-    release.finish(&written)
+    release.finish(&written)?;
+    options.sign.as_deref().map_or(Ok(()), |key| signing::sign(&release, key))
 }
 
 /// Builds the program for the C library of this machine. Returns the order of its functions, too, where it
 /// has one: two runs of a program do not call quite the same functions, so a second build of the same
 /// commit needs the order of the first to give the same bytes.
-fn build(root: &Path, options: &Options) -> Result<(Program, Option<Vec<u8>>)> {
-    let profile = &options.profile;
+fn build(release: &Release, options: &Options) -> Result<(Program, Option<Vec<u8>>)> {
+    let (root, profile) = (&release.root, &options.profile);
     if !link_order::applies(profile) {
         ensure!(
             options.link_order.is_none(),
             "a link order is for the profile `dist` on x86-64 with glibc only"
         );
-        return Ok((Program::build(root, profile, None)?, None));
+        return Ok((Program::build(release, profile, None)?, None));
     }
     let file = link_order::file(root);
     let unordered = match &options.link_order {
@@ -130,7 +178,7 @@ fn build(root: &Path, options: &Options) -> Result<(Program, Option<Vec<u8>>)> {
         }
         None => Some(link_order::make(root)?),
     };
-    let program = Program::build(root, profile, Some(&file))?;
+    let program = Program::build(release, profile, Some(&file))?;
     if let Some(unordered) = unordered {
         link_order::check(&unordered, &Program::path(root, profile))?;
     }

@@ -23,6 +23,7 @@ pub enum Registry {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Names {
     pub keywords: Vec<String>,
+    pub program: ProgramFacts,
     pub publisher: Publisher,
     pub pypi_program: String,
     pub pypi_sdk: String,
@@ -35,6 +36,17 @@ pub struct Names {
     others: Vec<(Registry, String)>,
 }
 
+/// Facts about the program, for packages of systems.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProgramFacts {
+    /// One line without a full stop.
+    pub summary: String,
+    /// Lines of at most 79 characters.
+    pub description: String,
+    /// An SPDX expression.
+    pub license: String,
+}
+
 /// The person or organization that publishes, and its addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Publisher {
@@ -44,6 +56,10 @@ pub struct Publisher {
     pub documentation: String,
     pub repository: String,
     pub issues: String,
+    /// The folder of each version is below it.
+    pub downloads: String,
+    /// The public key that releases are signed with, as minisign writes it; `None` until there is one.
+    pub signing_key: Option<String>,
 }
 
 impl Names {
@@ -65,6 +81,11 @@ impl Names {
         let publisher = |key| text_at(all, &["publisher", key]);
         Ok(Names {
             keywords: list(all, &["keywords"])?,
+            program: ProgramFacts {
+                summary: text_at(all, &["program", "summary"])?,
+                description: text_at(all, &["program", "description"])?,
+                license: text_at(all, &["program", "license"])?,
+            },
             publisher: Publisher {
                 name: publisher("name")?,
                 email: publisher("email")?,
@@ -72,6 +93,8 @@ impl Names {
                 documentation: publisher("documentation")?,
                 repository: publisher("repository")?,
                 issues: publisher("issues")?,
+                downloads: publisher("downloads")?,
+                signing_key: signing_key(all)?,
             },
             pypi_program: text_at(all, &["pypi", "program"])?,
             pypi_sdk: text_at(all, &["pypi", "sdk"])?,
@@ -127,12 +150,14 @@ impl Publisher {
             ("documentation", &self.documentation),
             ("repository", &self.repository),
             ("issues", &self.issues),
+            ("downloads", &self.downloads),
         ];
         let is_open = |value: &str| {
             let address = value.split_once("://").map_or(value, |(_, rest)| rest);
             address.split('/').next().is_some_and(|host| host.ends_with(PLACEHOLDER))
         };
-        all.into_iter().filter(|(_, value)| is_open(value)).map(|(key, _)| key).collect()
+        let open = all.into_iter().filter(|(_, value)| is_open(value)).map(|(key, _)| key);
+        open.chain(self.signing_key.is_none().then_some("signing_key")).collect()
     }
 }
 
@@ -144,6 +169,19 @@ fn value<'v>(all: &'v Value, path: &[&str]) -> Result<&'v Value> {
 fn text_at(all: &Value, path: &[&str]) -> Result<String> {
     let text = value(all, path)?.as_str().filter(|text| !text.is_empty());
     Ok(text.with_context(|| format!("`{}` is not a text", path.join(".")))?.to_owned())
+}
+
+fn signing_key(all: &Value) -> Result<Option<String>> {
+    /// Characters of a key of minisign: 42 bytes in Base64.
+    const LENGTH: usize = 56;
+    let key = value(all, &["publisher", "signing_key"])?.as_str();
+    let key = key.context("`publisher.signing_key` is not a text")?;
+    let is_base64 = |c: char| c.is_ascii_alphanumeric() || c == '+' || c == '/';
+    ensure!(
+        key.is_empty() || key.len() == LENGTH && key.chars().all(is_base64),
+        "`publisher.signing_key` is not a public key of minisign: write the second line of its file"
+    );
+    Ok((!key.is_empty()).then(|| key.to_owned()))
 }
 
 fn list(all: &Value, path: &[&str]) -> Result<Vec<String>> {
@@ -163,8 +201,9 @@ mod tests {
     #[test]
     fn ours_are_known_in_each_registry() {
         let names = Names::parse(
-            "keywords = ['k']\n[publisher]\nname = 'n'\nemail = 'a@b.test'\nhomepage = 'https://b.test'\n\
+            "keywords = ['k']\n[program]\nsummary = 's'\ndescription = 'd'\nlicense = 'l'\n[publisher]\nname = 'n'\nemail = 'a@b.test'\nhomepage = 'https://b.test'\n\
              documentation = 'https://b.test/d'\nrepository = 'https://b.invalid/r'\nissues = 'https://b.test/i'\n\
+             downloads = 'https://b.test/d'\nsigning_key = ''\n\
              [pypi]\nprogram = 'p-program'\nsdk = 'p'\nothers = ['other']\n\
              [npm]\nprogram = '@p/program'\nsdk = '@p/sdk'\nplatform = '@p/linux-'\nothers = []\n\
              [crates]\nsdk = 'p'\nothers = []\n",
@@ -185,7 +224,7 @@ mod tests {
             assert_eq!(names.may_be_named(registry, name), named, "{registry:?} {name}");
         }
         assert_eq!(names.npm_scope().unwrap(), "@p");
-        assert_eq!(names.publisher.placeholders(), ["repository"]);
+        assert_eq!(names.publisher.placeholders(), ["repository", "signing_key"]);
         let apart = Names { npm_program: "program".to_owned(), ..names };
         assert!(apart.npm_scope().unwrap_err().to_string().contains("not in the scope @p"));
     }
@@ -194,6 +233,21 @@ mod tests {
     fn a_missing_name_is_an_error_with_its_key() {
         let error = Names::parse("keywords = ['k']").unwrap_err();
         assert_eq!(error.to_string(), "`pypi.others` is missing");
+    }
+
+    #[test]
+    fn a_signing_key_is_one_of_minisign() {
+        let read = |key: &str| {
+            signing_key(&Value::Table(
+                format!("[publisher]\nsigning_key = '{key}'").parse().unwrap(),
+            ))
+        };
+        assert_eq!(read("").unwrap(), None);
+        let key = format!("RWS{}", "a".repeat(53));
+        assert_eq!(read(&key).unwrap(), Some(key));
+        for wrong in ["RWSshort", &format!("RWS{}", "-".repeat(53))] {
+            assert!(read(wrong).unwrap_err().to_string().contains("not a public key"), "{wrong}");
+        }
     }
 
     /// crates.io takes at most five, of at most 20 characters.

@@ -30,7 +30,7 @@ pub(super) fn check(root: &Path) -> Outcome {
     }
     let packages = package::build_installed(root, INSTALLED)?;
     let place = empty(&target(root).join(PLACE))?;
-    check_packages(root, "python,javascript,debian", &packages, &place)
+    check_packages(root, "python,javascript,debian,redhat,install", &packages, &place)
 }
 
 /// Builds the static program with its packages, and tests it.
@@ -38,9 +38,19 @@ pub(super) fn check_static(root: &Path) -> Outcome {
     let (packages, program) = package::build_static(root, STATIC)?;
     let place = empty(&target(root).join(PLACE))?;
     let mut counts = Counts::default();
-    add(&mut counts, check_packages(root, "static", &packages, &place))?;
+    add(&mut counts, check_packages(root, "static,install", &packages, &place))?;
     add(&mut counts, smoke(root, &program))?;
     Ok(Done::Tests(counts))
+}
+
+/// Builds the image of the application server, and uses it. Skipped without root and debootstrap.
+pub(super) fn check_server_image(root: &Path) -> Outcome {
+    if let Some(missing) = ["debootstrap", "setpriv"].into_iter().find(|it| !Program::exists(it)) {
+        return Ok(Done::Skipped(format!("`{missing}` is not on this machine")));
+    }
+    let packages = package::build_server_image(root, STATIC)?;
+    let place = empty(&target(root).join(PLACE))?;
+    check_packages(root, "server_image", &packages, &place)
 }
 
 fn smoke(root: &Path, program: &Path) -> Outcome {

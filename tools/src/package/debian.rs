@@ -9,15 +9,11 @@ use std::process::Command;
 
 use anyhow::{Context, Result, anyhow, ensure};
 
-use super::archive::gzip;
 use super::program::{Program, processor};
 use super::release::Release;
+use super::system::files;
 use super::tarball::completions_path;
 use xtask::steps;
-
-/// Where the units of `docs/systemd` look for the program, and where this package has it.
-const BY_CARGO: &str = "%h/.cargo/bin/agentd";
-const INSTALLED: &str = "/usr/bin/agentd";
 
 pub(super) fn package(release: &Release, program: &Program) -> Result<PathBuf> {
     ensure!(
@@ -30,20 +26,14 @@ pub(super) fn package(release: &Release, program: &Program) -> Result<PathBuf> {
     );
     let folder = tempfile::tempdir()?;
     let tree = Tree { root: folder.path() };
-    tree.add("usr/bin/agentd", 0o755, &program.bytes)?;
-    tree.add("usr/share/man/man1/agentd.1.gz", 0o644, &gzip(&program.manual, 9)?)?;
+    for file in files(release, program)? {
+        tree.add(&file.path, file.mode, &file.bytes)?;
+    }
     for (shell, completions) in &program.completions {
         tree.add(&format!("usr/{}", completions_path(shell)), 0o644, completions)?;
     }
-    let copyright = release.asset("debian/copyright")?;
-    tree.add("usr/share/doc/agentd/copyright", 0o644, copyright.as_bytes())?;
-    tree.add("usr/share/doc/agentd/README.md", 0o644, &release.readme)?;
-    for name in ["agentd.service", "agentd.socket"] {
-        tree.add(&format!("usr/lib/systemd/user/{name}"), 0o644, unit(release, name)?.as_bytes())?;
-    }
     for (asset, path, mode) in [
-        ("agentd-gateway.service", "usr/lib/systemd/system/agentd-gateway.service", 0o644),
-        ("gateway.toml", "etc/agentd/gateway.toml", 0o640),
+        ("copyright", "usr/share/doc/agentd/copyright", 0o644),
         ("conffiles", "DEBIAN/conffiles", 0o644),
         ("postinst", "DEBIAN/postinst", 0o755),
         ("prerm", "DEBIAN/prerm", 0o755),
@@ -53,16 +43,6 @@ pub(super) fn package(release: &Release, program: &Program) -> Result<PathBuf> {
     let (control, name) = control(release, program)?;
     tree.add("DEBIAN/control", 0o644, control.as_bytes())?;
     build(release, &tree, &name)
-}
-
-/// A unit of a user's server. Its first comment says how to install it by hand.
-fn unit(release: &Release, name: &str) -> Result<String> {
-    let path = release.root.join("docs/systemd").join(name);
-    let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-    let sections = text.find("[Unit]").with_context(|| format!("{name} has no [Unit]"))?;
-    let text = text[sections..].replace(BY_CARGO, INSTALLED);
-    ensure!(!text.contains(".cargo"), "{name} names another program than {BY_CARGO}");
-    Ok(text)
 }
 
 /// The description of the package, and the name of its file.
@@ -75,13 +55,13 @@ fn control(release: &Release, program: &Program) -> Result<(String, String)> {
          Maintainer: {name} <{email}>\nHomepage: {homepage}\nInstalled-Size: {kib}\n\
          Depends: adduser, libc6 (>= {major}.{minor}), libgcc-s1\n\
          Recommends: ca-certificates, git\nSection: devel\nPriority: optional\n\
-         Description: Embed a coding agent in any product\n \
-         One program with an application server that products embed, a terminal for\n \
-         people, and a gateway with exact limits in front of model servers.\n",
+         Description: {summary}\n {description}\n",
         version = release.version,
         name = release.names.publisher.name,
         email = release.names.publisher.email,
         homepage = release.names.publisher.homepage,
+        summary = release.names.program.summary,
+        description = release.names.program.description.replace('\n', "\n "),
     );
     Ok((control, format!("agentd_{}_{processor}.deb", release.version)))
 }

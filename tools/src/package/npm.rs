@@ -52,8 +52,9 @@ pub(super) fn of_program(release: &Release, program: &Program) -> Result<PathBuf
             "libc": [library],
         }),
     );
+    let sbom = File { path: "sbom.cdx.json".to_owned(), mode: 0o644, bytes: program.sbom.clone() };
     let program = File { path: "bin/agentd".to_owned(), mode: 0o755, bytes: program.bytes.clone() };
-    write(release, &manifest, &release.readme, &[program])
+    write(release, &manifest, &release.readme, &[program, sbom])
 }
 
 /// The folder in which the SDK is compiled, with the compiler.

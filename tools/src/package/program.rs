@@ -7,6 +7,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, anyhow, ensure};
 
+use super::release::Release;
+use super::sbom;
 use crate::link_order;
 use xtask::{checkout, steps};
 
@@ -22,6 +24,8 @@ pub(super) struct Program {
     pub(super) manual: Vec<u8>,
     /// The names of shells and their completions.
     pub(super) completions: Vec<(&'static str, Vec<u8>)>,
+    /// The list of what is in it, for the packages that contain it.
+    pub(super) sbom: Vec<u8>,
 }
 
 /// The processor, by the names that the formats give it.
@@ -48,23 +52,27 @@ pub(super) fn processor() -> Result<&'static Processor> {
 
 impl Program {
     /// Builds the program for the C library of this machine, with its functions in the order of a file.
-    pub(super) fn build(root: &Path, profile: &str, order: Option<&Path>) -> Result<Program> {
+    pub(super) fn build(release: &Release, profile: &str, order: Option<&Path>) -> Result<Program> {
+        let root = &release.root;
         if profile == TESTS {
             checkout::agentd(root)?;
         } else {
             cargo(root, profile, None, order)?;
         }
-        let program = Program::of(&stripped(&Program::path(root, profile), profile)?)?;
+        let path = stripped(&Program::path(root, profile), profile)?;
+        let program = Program::of(&path, sbom::text(release, &target_of("gnu")?)?)?;
         ensure!(program.glibc.is_some(), "the program does not tell which glibc it needs");
         Ok(program)
     }
 
     /// Builds a program that needs no library: with musl where Rust has it here, else with glibc.
-    pub(super) fn build_static(root: &Path, profile: &str) -> Result<Program> {
+    pub(super) fn build_static(release: &Release, profile: &str) -> Result<Program> {
+        let root = &release.root;
         let target = static_target()?;
         println!("static program: {target}");
         cargo(root, profile, Some(&target), None)?;
-        let program = Program::of(&Program::static_path(root, profile)?)?;
+        let sbom = sbom::text(release, &target)?;
+        let program = Program::of(&Program::static_path(root, profile)?, sbom)?;
         ensure!(program.glibc.is_none(), "the program for {target} needs a library of the system");
         Ok(program)
     }
@@ -79,7 +87,7 @@ impl Program {
         Ok(folder(root, profile, Some(&static_target()?)).join(NAME))
     }
 
-    fn of(path: &Path) -> Result<Program> {
+    fn of(path: &Path, sbom: Vec<u8>) -> Result<Program> {
         let bytes = fs::read(path).with_context(|| path.display().to_string())?;
         let says = |arguments: &[&str]| -> Result<Vec<u8>> {
             let shown = || format!("{} {}", path.display(), arguments.join(" "));
@@ -93,7 +101,7 @@ impl Program {
             .collect::<Result<_>>()?;
         // A static program has the names of versions, too, in the parts of glibc that could load libraries.
         let glibc = if is_dynamic(&bytes) { glibc(&bytes) } else { None };
-        Ok(Program { glibc, manual: says(&["manual"])?, completions, bytes })
+        Ok(Program { glibc, manual: says(&["manual"])?, completions, sbom, bytes })
     }
 }
 
@@ -139,15 +147,19 @@ fn folder(root: &Path, profile: &str, target: Option<&str>) -> PathBuf {
     target.map_or_else(|| all.clone(), |target| all.join(target)).join(name)
 }
 
-fn static_target() -> Result<String> {
-    let of = |library: &str| Ok(format!("{}-unknown-linux-{library}", processor()?.rust));
-    let musl: String = of("musl")?;
+/// The target of this machine's processor with a C library.
+pub(super) fn target_of(library: &str) -> Result<String> {
+    Ok(format!("{}-unknown-linux-{library}", processor()?.rust))
+}
+
+pub(super) fn static_target() -> Result<String> {
+    let musl = target_of("musl")?;
     let found = Command::new("rustc")
         .args(["--print", "target-libdir", "--target", &musl])
         .output()
         .context("rustc")?;
     let folder = String::from_utf8_lossy(&found.stdout).trim().to_owned();
-    if found.status.success() && Path::new(&folder).is_dir() { Ok(musl) } else { of("gnu") }
+    if found.status.success() && Path::new(&folder).is_dir() { Ok(musl) } else { target_of("gnu") }
 }
 
 /// Returns whether a program is started by a dynamic linker: its ELF header leads to a program

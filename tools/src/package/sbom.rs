@@ -9,19 +9,27 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use super::program::processor;
+use super::program::{static_target, target_of};
 use super::release::Release;
 
 /// The package whose program is shipped.
 const PROGRAM: &str = "cli";
 
-pub(super) fn write(release: &Release) -> Result<PathBuf> {
-    let platform = format!("{}-unknown-linux-gnu", processor()?.rust);
-    let metadata = metadata(release, &platform)?;
+/// Writes the lists of both programs as files of their own: of that for glibc, and of the static one.
+pub(super) fn write(release: &Release) -> Result<[PathBuf; 2]> {
+    let of = |kind: &str, platform: &str| {
+        let name = format!("agentd-{}-linux-{kind}.cdx.json", release.version);
+        release.write(&name, &text(release, platform)?)
+    };
+    Ok([of("gnu", &target_of("gnu")?)?, of("static", &static_target()?)?])
+}
+
+/// The list for a target of the compiler.
+pub(super) fn text(release: &Release, platform: &str) -> Result<Vec<u8>> {
+    let metadata = metadata(release, platform)?;
     let lock: toml::Table = fs::read_to_string(release.root.join("Cargo.lock"))?.parse()?;
     let sbom = sbom(release, &metadata, &checksums(&lock))?;
-    let text = format!("{}\n", serde_json::to_string_pretty(&sbom)?);
-    release.write(&format!("agentd-{}.cdx.json", release.version), text.as_bytes())
+    Ok(format!("{}\n", serde_json::to_string_pretty(&sbom)?).into_bytes())
 }
 
 fn metadata(release: &Release, platform: &str) -> Result<Value> {

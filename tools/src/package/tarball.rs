@@ -17,6 +17,7 @@ pub(super) fn write(release: &Release, program: &Program) -> Result<PathBuf> {
     add("LICENSE", 0o644, &release.license)?;
     add("README.md", 0o644, &release.readme)?;
     add("share/man/man1/agentd.1", 0o644, &program.manual)?;
+    add("share/doc/agentd/sbom.cdx.json", 0o644, &program.sbom)?;
     for (shell, completions) in &program.completions {
         add(completions_path(shell), 0o644, completions)?;
     }

@@ -38,6 +38,9 @@ pub(super) fn of_program(release: &Release, program: &Program) -> Result<PathBuf
     let mut wheel = Wheel::new(release, name);
     let script = format!("{}-{}.data/scripts/agentd", wheel.name, release.version);
     wheel.file(&script, 0o755, &program.bytes)?;
+    // The place of SBOMs in wheels (PEP 770).
+    let sbom = format!("{}-{}.dist-info/sboms/agentd.cdx.json", wheel.name, release.version);
+    wheel.file(&sbom, 0o644, &program.sbom)?;
     wheel.finish(&metadata, &tag, false)
 }
 
@@ -64,7 +67,8 @@ pub(super) fn of_sdk(release: &Release) -> Result<PathBuf> {
 
 /// The keywords, the author and the addresses, as a wheel has them.
 pub(super) fn of_publisher(names: &Names) -> String {
-    let Publisher { name, email, homepage, documentation, repository, issues } = &names.publisher;
+    let Publisher { name, email, homepage, documentation, repository, issues, .. } =
+        &names.publisher;
     format!(
         "Keywords: {}\nAuthor-email: {name} <{email}>\nProject-URL: Homepage, {homepage}\n\
          Project-URL: Documentation, {documentation}\nProject-URL: Repository, {repository}\n\

@@ -16,9 +16,11 @@ const NEEDED: &[(&str, &str)] = &[
     ("curl", "curl"),
     ("git", "git"),
     ("initdb", "postgresql"),
+    ("minisign", "minisign"),
     ("nginx", "nginx"),
     ("python3", "python3"),
     ("redis-server", "redis-server"),
+    ("rpmbuild", "rpm"),
     ("sqlite3", "sqlite3"),
     ("strace", "strace"),
 ];
