@@ -79,6 +79,7 @@ mod policies;
 #[cfg(unix)]
 mod project_documents;
 mod prompt_cache;
+mod provider_table;
 mod providers;
 mod questions;
 mod rate_limits;
