@@ -4,7 +4,6 @@
 mod arrows;
 mod causes;
 mod crates;
-mod deviations;
 mod docs;
 mod finding;
 mod formatting;
@@ -16,6 +15,7 @@ mod quoted;
 mod scan;
 mod source;
 mod test_programs;
+mod tested;
 mod typed;
 mod words;
 
@@ -64,7 +64,6 @@ fn check(root: &Path) -> Result<Vec<Finding>> {
     }
     findings.extend(arrows::check(root)?);
     findings.extend(crates::check(root)?);
-    findings.extend(deviations::check(root)?);
     findings.extend(docs::check(root)?);
     findings.extend(formatting::check(root, &files)?);
     findings.extend(imports::check(root)?);
@@ -73,6 +72,7 @@ fn check(root: &Path) -> Result<Vec<Finding>> {
     findings.extend(programs::check(root)?);
     findings.extend(quoted::check(root, &files)?);
     findings.extend(test_programs::check(root)?);
+    findings.extend(tested::check(root)?);
     findings.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
     Ok(findings)
 }

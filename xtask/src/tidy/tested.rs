@@ -1,5 +1,5 @@
-//! `docs/deviations.md`: every place where the program differs on purpose names a test that shows it,
-//! and the test exists.
+//! Pages whose claims name tests: each row of a table with the column `test` names at least one, as `crate::test`, and
+//! each exists. So a claim about a deviation or about security cannot outlive what shows it.
 
 use std::path::Path;
 
@@ -8,11 +8,12 @@ use anyhow::Result;
 use super::finding::Finding;
 use xtask::files::text_files;
 
-const PAGE: &str = "docs/deviations.md";
-const RULE: &str = "deviations";
+const PAGES: [&str; 2] = ["docs/deviations.md", "docs/security.md"];
+const RULE: &str = "tested-claims";
+/// Heading of the last column.
+const COLUMN: &str = "test";
 
 pub(crate) fn check(root: &Path) -> Result<Vec<Finding>> {
-    let Ok(page) = std::fs::read_to_string(root.join(PAGE)) else { return Ok(Vec::new()) };
     let mut code = Vec::new();
     for file in text_files(root)?.iter().filter(|file| file.extension().is_some_and(|e| e == "rs"))
     {
@@ -24,15 +25,26 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Finding>> {
         let definition = format!("fn {test}(");
         code.iter().any(|(of, text)| of == name && text.contains(&definition))
     };
-    let findings =
-        rows(&page).into_iter().flat_map(|(line, tests)| breaches(line, &tests, &exists));
-    Ok(findings.collect())
+    let mut findings = Vec::new();
+    for page in PAGES {
+        // What must be there is the business of `docs.rs` and of the links.
+        let Ok(text) = std::fs::read_to_string(root.join(page)) else { continue };
+        for (line, tests) in rows(&text) {
+            findings.extend(breaches(Path::new(page), line, &tests, &exists));
+        }
+    }
+    Ok(findings)
 }
 
-fn breaches(line: usize, tests: &[&str], exists: &dyn Fn(&str, &str) -> bool) -> Vec<Finding> {
+fn breaches(
+    page: &Path,
+    line: usize,
+    tests: &[&str],
+    exists: &dyn Fn(&str, &str) -> bool,
+) -> Vec<Finding> {
     if tests.is_empty() {
         let message = "names no test: write `crate::test` in the last column";
-        return vec![Finding::error(Path::new(PAGE), line, RULE, message)];
+        return vec![Finding::error(page, line, RULE, message)];
     }
     let is_missing =
         |test: &&&str| test.rsplit_once("::").is_none_or(|(name, test)| !exists(name, test));
@@ -40,24 +52,26 @@ fn breaches(line: usize, tests: &[&str], exists: &dyn Fn(&str, &str) -> bool) ->
     missing
         .map(|test| {
             let message = format!("there is no test `{test}`: name one that shows this");
-            Finding::error(Path::new(PAGE), line, RULE, message)
+            Finding::error(page, line, RULE, message)
         })
         .collect()
 }
 
-/// The rows of tables, without their heads, with the code spans of the last column.
+/// The rows of tables with the column of tests, without their heads, with the code spans of that column.
 fn rows(page: &str) -> Vec<(usize, Vec<&str>)> {
     let mut rows = Vec::new();
-    let mut in_table = false;
+    let (mut in_table, mut has_column) = (false, false);
     for (number, line) in page.lines().enumerate() {
         let Some(cells) = line.strip_prefix('|').and_then(|rest| rest.strip_suffix('|')) else {
             in_table = false;
             continue;
         };
+        let last = cells.rsplit('|').next().unwrap_or_default();
         if cells.trim_start().starts_with("---") {
             in_table = true;
-        } else if in_table {
-            let last = cells.rsplit('|').next().unwrap_or_default();
+        } else if !in_table {
+            has_column = last.trim() == COLUMN;
+        } else if has_column {
             rows.push((number + 1, last.split('`').skip(1).step_by(2).collect()));
         }
     }
@@ -75,11 +89,12 @@ mod tests {
 
     #[test]
     fn every_row_names_a_test_that_exists() {
-        let page = "text\n\n| a | test |\n|---|---|\n| `x` \\| | `server::one`, `server::two` |\n| b | |\n";
+        let page = "text\n\n| a | test |\n|---|---|\n| `x` \\| | `server::one`, `server::two` |\n| b | |\n\n\
+                    | a | b |\n|---|---|\n| c | `d` |\n";
         let exists = |name: &str, test: &str| (name, test) == ("server", "one");
         let found: Vec<(usize, String)> = rows(page)
             .into_iter()
-            .flat_map(|(line, tests)| breaches(line, &tests, &exists))
+            .flat_map(|(line, tests)| breaches(Path::new("a.md"), line, &tests, &exists))
             .map(|finding| (finding.line, finding.message))
             .collect();
         assert_eq!(found.len(), 2, "{found:?}");

@@ -208,3 +208,31 @@ fn doctor_does_not_refer_to_itself() {
     assert!(page.contains("end every server of this home and start one: it copies"), "{page}");
     assert!(!page.contains("agentd doctor"), "{page}");
 }
+
+/// The backup of docs/data.md, made while a server writes.
+#[test]
+fn a_backup_of_the_threads_is_restored() {
+    let (env, thread) = place_with_thread();
+    let database = env.home().join("threads.db");
+    let copy = env.work().join("threads-backup.db");
+    let mut server = Running::server(&env, &[]);
+    server.call(9, "thread/resume", json!({ "threadId": thread }));
+    let backup = format!(".backup '{}'", copy.display());
+    let made = std::process::Command::new("sqlite3").arg(&database).arg(&backup).output().unwrap();
+    assert!(made.status.success(), "{}", stderr(&made));
+    turn(&mut server, &thread, "This is lost.");
+    assert!(server.end().0.success());
+
+    for name in ["threads.db", "threads.db-wal", "threads.db-shm"] {
+        // Without a server, SQLite may have removed the last two.
+        let _ = std::fs::remove_file(env.home().join(name));
+    }
+    std::fs::copy(&copy, &database).unwrap();
+    let checked = env.run(&["doctor"]);
+    assert!(!stdout(&checked).contains("PROBLEM threads"), "{}", stdout(&checked));
+    let mut server = Running::server(&env, &[]);
+    let turns = turns(&mut server, &thread);
+    assert_eq!(turns.as_array().map(Vec::len), Some(1), "{turns}");
+    server.call(9, "thread/resume", json!({ "threadId": thread }));
+    turn(&mut server, &thread, "Go on.");
+}

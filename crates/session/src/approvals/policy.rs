@@ -1,6 +1,9 @@
 //! Decides whether a command or a patch runs, is asked about, or is refused (specification:
 //! Server-initiated requests).
 
+#[cfg(test)]
+mod page_table;
+
 use super::grants::Grants;
 use crate::plan_mode::{CHANGES_NOTHING, Reach, STAYS_CONFINED};
 use crate::port::server_tool::{ToolApproval, ToolEffect, ToolTarget};
@@ -227,7 +230,7 @@ mod tests {
     use crate::port::settings::{ApprovalsReviewer, Granular, ReadAccess};
     use crate::port::tool::PatchTarget;
 
-    fn settings(approval: ApprovalPolicy, sandbox: SandboxPolicy) -> Settings {
+    pub(super) fn settings(approval: ApprovalPolicy, sandbox: SandboxPolicy) -> Settings {
         Settings {
             model: "m".into(),
             provider: "p".into(),
@@ -246,7 +249,7 @@ mod tests {
         }
     }
 
-    fn read_only() -> SandboxPolicy {
+    pub(super) fn read_only() -> SandboxPolicy {
         SandboxPolicy::ReadOnly { read: ReadAccess::Full, network: false }
     }
 
