@@ -7,6 +7,7 @@
 pub(crate) mod key_status;
 mod models;
 mod page;
+mod pictures;
 mod python;
 mod reference;
 mod typescript;
@@ -34,6 +35,7 @@ struct Generator {
 const GENERATORS: &[Generator] = &[
     Generator { folder: "schema", alone: true, files: schema_files },
     Generator { folder: "docs", alone: false, files: pages },
+    Generator { folder: pictures::FOLDER, alone: false, files: pictures::files },
     Generator { folder: "crates/web/assets", alone: false, files: |_| page::files() },
     Generator { folder: "sdk/python/src/agentd_embed", alone: false, files: |_| python::files() },
 ];

@@ -1,5 +1,8 @@
-//! `cargo xtask recording`: runs `agentd demo` in a terminal and writes what it shows as a picture for
-//! the README: an SVG whose lines appear when the terminal showed them.
+//! `cargo xtask recording`: the pictures of the program at work. `agentd demo` becomes an SVG whose lines appear when the
+//! terminal showed them, and the terminal program one with three moments of a turn.
+
+mod screen;
+mod terminal;
 
 use std::ffi::OsStr;
 use std::fmt::Write;
@@ -49,10 +52,14 @@ pub(crate) fn run(root: &Path) -> Result<()> {
         .map_err(|failed| anyhow::anyhow!(failed.message))?;
     let target = std::env::var_os("CARGO_TARGET_DIR")
         .map_or_else(|| root.join("target"), |folder| root.join(folder));
-    let lines = record(&target.join("debug/agentd"))?;
-    let file = root.join(PICTURE);
-    std::fs::write(&file, picture(&lines)).with_context(|| file.display().to_string())?;
-    println!("wrote {PICTURE}");
+    let agentd = target.join("debug/agentd");
+    let pictures =
+        [(PICTURE, picture(&record(&agentd)?)), (terminal::PICTURE, terminal::draw(&agentd)?)];
+    for (name, picture) in pictures {
+        let file = root.join(name);
+        std::fs::write(&file, picture).with_context(|| file.display().to_string())?;
+        println!("wrote {name}");
+    }
     Ok(())
 }
 
