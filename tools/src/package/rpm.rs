@@ -63,7 +63,7 @@ fn build(release: &Release, top: &Path, source: &Path, spec: &Path, processor: &
     let threads = if release.is_shipped { "w19.zstdio" } else { "w1.zstdio" };
     for (name, value) in [
         ("_topdir", &*top.to_string_lossy()),
-        ("files", &*source.to_string_lossy()),
+        ("packaged_files", &*source.to_string_lossy()),
         // The program is stripped already, and the same commit must give the same package.
         ("debug_package", "%{nil}"),
         ("__os_install_post", "%{nil}"),
@@ -90,9 +90,9 @@ fn spec_text(release: &Release, files: &[PackagedFile]) -> Result<String> {
     let version = release.version.replace('-', "~");
     let mut spec = format!(
         "Name: agentd\nVersion: {version}\nRelease: 1\nSummary: {summary}\nLicense: {license}\n\
-         URL: {homepage}\nVendor: {vendor}\nRequires: bubblewrap\nRequires(pre): shadow-utils\n\
+         URL: {homepage}\nVendor: {vendor}\nRequires: bubblewrap\nRequires(pre): /usr/sbin/useradd\n\
          Recommends: ca-certificates, git\n\n%description\n{description}\n\n%prep\n%build\n%install\n\
-         cp -a %{{files}}/. %{{buildroot}}/\n\n",
+         cp -a %{{packaged_files}}/. %{{buildroot}}/\n\n",
         summary = facts.summary,
         license = facts.license,
         homepage = publisher.homepage,
