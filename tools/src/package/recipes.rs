@@ -165,7 +165,7 @@ mod tests {
         fs::write(&other, format!("{sum}  agentd-1.2.3-linux-aarch64.tar.gz\n")).unwrap();
         let digest = hex(&Sha256::digest("tarball"));
         let read = |path: &Path| fs::read_to_string(path).unwrap();
-        let both = write(&release, &[own.clone()], Some(&other)).unwrap();
+        let both = write(&release, std::slice::from_ref(&own), Some(&other)).unwrap();
         for text in both.iter().map(|path| read(path)) {
             assert!(text.contains(&digest) && text.contains(&sum), "{text}");
             assert!(text.contains(&release.names.publisher.downloads), "{text}");
