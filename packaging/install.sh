@@ -206,5 +206,4 @@ case :$PATH: in
   *:"$to/bin":*) ;;
   *) say "$to/bin is not in PATH: add it, for example with  export PATH=\"$to/bin:\$PATH\"" ;;
 esac
-has bwrap || say 'The sandbox of commands works best with bubblewrap: install the package bubblewrap of your distribution.'
 say 'Next: agentd doctor checks this machine, agentd demo shows one turn without a key.'

@@ -69,7 +69,7 @@ fn processes() -> Canvas {
             .over("requests to start a process")
             .aside("MCP servers", "one process each, outside of the sandbox"),
         Step::new("Supervisor", "one for each command; it ends with the server"),
-        Step::new("bubblewrap, Landlock, seccomp", "the sandbox of this command")
+        Step::new("namespaces, Landlock, seccomp", "the sandbox of this command")
             .aside("Proxy of the managed network", "asks about unlisted hosts"),
         Step::new("The command", "and all that it starts"),
     ];
@@ -98,7 +98,7 @@ fn sandbox() -> Canvas {
             "Command rules and approvals",
             "Before anything runs: known harmless, allowed, asked about, or refused.",
         ),
-        ("bubblewrap", "Namespaces and mounts: no network, no other processes, read-only folders."),
+        ("Namespaces", "A file system of their own: no network, no other processes, read-only folders."),
         (
             "Landlock",
             "Files that can be written, by folders that were opened before anything was mounted.",

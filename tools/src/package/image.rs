@@ -23,7 +23,7 @@ const STATE: &str = "var/lib/agentd-gateway";
 const USER: u64 = 65532;
 
 /// Packages of Debian that commands of an agent need.
-const SYSTEM: &str = "bubblewrap,ca-certificates,git,libgcc-s1";
+const SYSTEM: &str = "ca-certificates,git,libgcc-s1";
 
 /// The image of the gateway.
 pub(super) fn write(release: &Release, program: &Program) -> Result<PathBuf> {

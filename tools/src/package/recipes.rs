@@ -80,7 +80,6 @@ fn homebrew(release: &Release, sources: &[Source]) -> String {
     }
     formula.push_str(
         r##"
-  depends_on "bubblewrap"
   depends_on :linux
 
   def install
@@ -112,7 +111,7 @@ fn nix(release: &Release, sources: &[Source]) -> String {
     }
     format!(
         r#"# Written by `cargo xtask package`. Use it with `pkgs.callPackage ./agentd.nix {{ }}`.
-{{ lib, stdenvNoCC, fetchurl, makeWrapper, bubblewrap }}:
+{{ lib, stdenvNoCC, fetchurl }}:
 let
   sources = {{
 {listed}  }};
@@ -122,7 +121,6 @@ stdenvNoCC.mkDerivation {{
   pname = "agentd";
   version = "{version}";
   src = fetchurl (sources.${{system}} or (throw "agentd has no package for ${{system}}"));
-  nativeBuildInputs = [ makeWrapper ];
   dontConfigure = true;
   dontBuild = true;
   dontStrip = true;
@@ -131,7 +129,6 @@ stdenvNoCC.mkDerivation {{
     mkdir -p $out
     cp -r bin share $out/
     mv $out/share/zsh/vendor-completions $out/share/zsh/site-functions
-    wrapProgram $out/bin/agentd --prefix PATH : ${{lib.makeBinPath [ bubblewrap ]}}
     runHook postInstall
   '';
   meta = {{

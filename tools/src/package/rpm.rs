@@ -90,7 +90,7 @@ fn spec_text(release: &Release, files: &[PackagedFile]) -> Result<String> {
     let version = release.version.replace('-', "~");
     let mut spec = format!(
         "Name: agentd\nVersion: {version}\nRelease: 1\nSummary: {summary}\nLicense: {license}\n\
-         URL: {homepage}\nVendor: {vendor}\nRequires: bubblewrap\nRequires(pre): /usr/sbin/useradd\n\
+         URL: {homepage}\nVendor: {vendor}\nRequires(pre): /usr/sbin/useradd\n\
          Recommends: ca-certificates, git\n\n%description\n{description}\n\n%prep\n%build\n%install\n\
          cp -a %{{packaged_files}}/. %{{buildroot}}/\n\n",
         summary = facts.summary,
