@@ -267,9 +267,14 @@ fn javascript(root: &Path, kit: &Kit, folder: &Path) -> Result<Client> {
         let install = [&["ci", "--no-audit", "--no-fund"][..], only].concat();
         run(Program::new("npm", &install).folder(folder))
     })?;
-    // Modules are looked for from where the script is.
+    // Modules are looked for from where the script is, also those that it imports from next to it.
+    for entry in std::fs::read_dir(root.join(kit.scripts))? {
+        let module = entry?.path();
+        if let Some(name) = module.file_name().filter(|_| module.extension() == Some("mjs".as_ref())) {
+            std::fs::copy(&module, folder.join(name))?;
+        }
+    }
     let script = folder.join("client.mjs");
-    std::fs::copy(root.join(kit.scripts).join("client.mjs"), &script)?;
     let (folder, variables) = (folder.to_owned(), Vec::new());
     Ok(Client { language: "JavaScript", program: "node".into(), script, folder, variables })
 }
