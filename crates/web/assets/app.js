@@ -1,15 +1,22 @@
 // The page: puts its parts together, and opens threads.
 
+import { Actions } from "./actions.js";
 import { Composer } from "./composer.js";
 import { Connection } from "./connection.js";
 import { $, button, el, notice, openDialog, run } from "./dom.js";
 import { itemImage } from "./files.js";
+import { Folders } from "./folders.js";
+import { Goal } from "./goal.js";
+import { Menu } from "./menu.js";
+import { Notifier } from "./notify.js";
 import { Panel } from "./panel.js";
 import { isShown } from "./requests.js";
 import { Settings } from "./settings.js";
+import { Setup } from "./setup.js";
 import { visible } from "./text.js";
 import { ThreadView } from "./thread.js";
 import { ThreadList, nameOf } from "./threads.js";
+import { Usage } from "./usage.js";
 import { keepToken, nameThread, takeToken, threadOfAddress } from "./token.js";
 
 /** The open thread; null without one. */
@@ -22,8 +29,23 @@ const others = new Map();
 const connection = new Connection({ onState, onReady, onNotification, onRequest });
 const threads = new ThreadList(connection, (id) => openThread(id), showTitle);
 const settings = new Settings(connection);
-const composer = new Composer(connection, settings);
+const actions = new Actions();
+const composer = new Composer(connection, settings, actions);
 const panel = new Panel(connection, openAgent, cover);
+const folders = new Folders(connection);
+const goal = new Goal(connection);
+const notifier = new Notifier();
+const usage = new Usage(connection, () => view);
+const setup = new Setup(connection, () => settings.load());
+actions.host = {
+  connection, composer, panel, settings, setup, goal, usage, nameOf,
+  get view() {
+    return view;
+  },
+  open: (id) => openThread(id),
+  startThread,
+};
+new Menu($("actions"), $("actions-menu"), () => actions.entries());
 
 // ── The connection ────────────────────────────────────────────────────────────────────────────
 
@@ -43,6 +65,7 @@ function onReady() {
   showOthers();
   threads.reload();
   settings.load();
+  setup.check();
   // Missed events are sent again, and open requests are repeated.
   const id = view?.id ?? threadOfAddress();
   if (id) openThread(id);
@@ -99,6 +122,17 @@ const ANY_THREAD = {
   "turn/started": ({ threadId }) => threads.patch(threadId, { updatedAt: Math.floor(Date.now() / 1000) }),
   "item/started": named,
   "item/completed": named,
+  "thread/rolledBack": ({ threadId }) => {
+    if (threadId !== view?.id) return;
+    view.cursor = undefined; // the turns are read again
+    openThread(threadId);
+  },
+  "thread/goal/updated": ({ threadId, goal: now }) => threadId === view?.id && goal.set(now),
+  "thread/goal/cleared": ({ threadId }) => threadId === view?.id && goal.set(null),
+  "skills/changed": () => composer.sources.skillsChanged(),
+  "account/rateLimits/updated": ({ rateLimits }) => usage.setLimits(rateLimits),
+  "account/login/completed": (params) => setup.completed(params),
+  "account/updated": () => setup.updated(),
   "warning": ({ message }) => notice(visible(message)),
   "configWarning": ({ summary }) => notice(visible(summary)),
 };
@@ -122,6 +156,7 @@ function onRequest(id, method, params) {
   if (params.threadId === view?.id) return view.ask(id, method, params);
   others.set(id, params.threadId);
   showOthers();
+  notifier.tell("answer needed", "An agent asks.", () => openAgent(params.threadId));
   return true;
 }
 
@@ -192,7 +227,7 @@ function openAgent(id) {
 
 function show(response, thread, cursor, focus) {
   view = new ThreadView(thread, cursor, {
-    connection, openAgent, onChange: changed, onTurnEnd: (status) => composer.turnEnded(status),
+    connection, openAgent, onChange: changed, onTurnEnd: turnEnded, onAsk: asked,
     image: (path) => itemImage(connection, path),
   });
   view.showTurnDiff = () => panel.update();
@@ -203,6 +238,7 @@ function show(response, thread, cursor, focus) {
   threads.select(thread);
   nameThread(view.id);
   settings.open(view, response);
+  goal.open(view);
   showHead();
   composer.open(view);
   panel.open(view);
@@ -210,6 +246,16 @@ function show(response, thread, cursor, focus) {
   following = true;
   changed();
   if (focus && !document.querySelector("dialog[open]")) $("message").focus();
+}
+
+function asked(words) {
+  notifier.tell("answer needed", words, () => view?.focusRequest());
+  watchRequests();
+}
+
+function turnEnded(status) {
+  notifier.tell(status === "completed" ? "done" : status, "The turn has ended.", () => $("message").focus());
+  composer.turnEnded(status);
 }
 
 /** Ends the subscription to a thread that is no longer open. What it asks is still to be answered. */
@@ -227,6 +273,7 @@ function closeThread() {
   threads.select(null);
   nameThread(null);
   settings.open(null);
+  goal.open(null);
   composer.open(null);
   panel.open(null);
   $("turns").replaceChildren();
@@ -240,7 +287,7 @@ function showHead() {
   $("to-end").hidden = true;
   if (!view) {
     panel.hide();
-    document.title = "agentd";
+    notifier.setTitle("agentd");
     return;
   }
   showTitle();
@@ -253,13 +300,14 @@ function showTitle() {
   if (!view) return;
   const name = nameOf(threads.get(view.id) ?? view.thread);
   $("title").textContent = name;
-  document.title = `${name} · agentd`;
+  notifier.setTitle(`${name} · agentd`);
 }
 
 /** Something of the open thread has changed. */
 function changed() {
   composer.update();
   panel.update();
+  watchRequests();
 }
 
 $("back").addEventListener("click", () => {
@@ -270,17 +318,18 @@ $("older").addEventListener("click", () => run("Older turns", view.loadOlder()))
 
 // ── What is done with threads ─────────────────────────────────────────────────────────────────
 
-for (const id of ["new-thread", "welcome-start"]) {
-  $(id).addEventListener("click", () => {
-    $("cwd").value = view?.folder ?? "";
-    openDialog($("start-dialog"));
-  });
+function startThread() {
+  $("cwd").value = view?.folder ?? "";
+  folders.open();
+  openDialog($("start-dialog"));
+  $("cwd").select();
 }
+for (const id of ["new-thread", "welcome-start"]) $(id).addEventListener("click", startThread);
 
 $("start-form").addEventListener("submit", () => {
   notice("");
   closeMenu();
-  const cwd = $("cwd").value.trim() || null;
+  const cwd = $("cwd").value.trim().replace(/(?<=.)\/+$/, "") || null;
   subscribe("The thread could not be started", async () => {
     const response = await connection.call("thread/start", { cwd });
     const before = view;
@@ -291,16 +340,9 @@ $("start-form").addEventListener("submit", () => {
   });
 });
 
-$("rename").addEventListener("click", () => {
-  $("name").value = view.thread.name ?? "";
-  openDialog($("rename-dialog"));
-});
 $("rename-form").addEventListener("submit", () => {
   const renamed = connection.call("thread/name/set", { threadId: view.id, name: $("name").value.trim() });
   run("The thread was not renamed", renamed);
-});
-$("archive").addEventListener("click", () => {
-  run("The thread was not archived", connection.call("thread/archive", { threadId: view.id }));
 });
 
 // ── The page itself ───────────────────────────────────────────────────────────────────────────
@@ -370,6 +412,26 @@ function scrollToEnd() {
   if (card && card.getBoundingClientRect().top < stream.getBoundingClientRect().top) card.scrollIntoView({ block: "start" });
   lastTop = stream.scrollTop;
 }
+
+/** While an open request is out of view, a line above the composer leads to it. */
+const requestsSeen = new IntersectionObserver((entries) => {
+  for (const { target, isIntersecting } of entries) target.dataset.seen = String(isIntersecting);
+  showWaiting();
+}, { root: $("stream") });
+let watched = [];
+function watchRequests() {
+  const cards = view ? [...view.requests.values()].map(({ element }) => element) : [];
+  for (const card of watched) if (!cards.includes(card)) requestsSeen.unobserve(card);
+  for (const card of cards) if (!watched.includes(card)) requestsSeen.observe(card);
+  watched = cards;
+  showWaiting();
+}
+function showWaiting() {
+  const isWaiting = watched.length > 0 && watched.every(({ dataset }) => dataset.seen === "false");
+  $("request-waits").hidden = !isWaiting;
+}
+$("request-show").addEventListener("click", () => view?.focusRequest());
+
 const resized = new ResizeObserver(() => following && scrollToEnd());
 resized.observe($("turns"));
 resized.observe($("stream"));

@@ -1,35 +1,49 @@
-// Writing: a message starts a turn, goes into the running one, or waits in a queue until that has ended.
+// Writing: a message starts a turn, goes into the running one, or waits in a queue until that has ended. It has a
+// text, in which files, commands and skills are completed, and images.
 
-import { $, button, el, notice, run, store, stored, storedList } from "./dom.js";
+import { Attachments } from "./attachments.js";
+import { Completion } from "./complete.js";
+import { $, button, el, notice, run, store, stored } from "./dom.js";
+import { History } from "./history.js";
+import { claim, disclaim, queueOf, setQueue } from "./queue.js";
+import { Sources } from "./sources.js";
+import { visible } from "./text.js";
 
 const DRAFT_MS = 300;
+/** A command, and what follows it; a path is none. */
+const COMMAND = /^\/([a-z-]+)(?:\s+([^]*))?$/;
 
 export class Composer {
+  sources;
   #connection;
   #settings;
+  #actions;
+  #completion;
+  #attachments;
+  #history = new History();
   #view = null;
   #sending = false;
   /** Messages whose answers were lost with the connection. */
   #unanswered = [];
+  /** The images of messages that were begun in threads that are not open. */
+  #images = new Map();
   #timer;
 
-  constructor(connection, settings) {
+  constructor(connection, settings, actions) {
     this.#connection = connection;
     this.#settings = settings;
+    this.#actions = actions;
+    this.sources = new Sources(connection, () => actions.commands());
+    this.#completion = new Completion($("message"), $("suggestions"), this.sources.bySign, () => this.#written());
+    this.#attachments = new Attachments($("message"), document.querySelector("main"), () => this.update());
     $("composer").addEventListener("submit", (event) => {
       event.preventDefault();
       this.#submit();
     });
-    $("message").addEventListener("keydown", (event) => {
-      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
-      event.preventDefault();
-      if (event.altKey && this.#view?.running) this.#enqueue();
-      else this.#submit();
-    });
+    $("message").addEventListener("keydown", (event) => this.#key(event));
     $("message").addEventListener("input", () => {
-      this.#grow();
-      clearTimeout(this.#timer);
-      this.#timer = setTimeout(() => this.#keepDraft(), DRAFT_MS);
+      this.#history.reset();
+      this.#written();
     });
     $("enqueue").addEventListener("click", () => this.#enqueue());
     $("interrupt").addEventListener("click", () => this.#interrupt());
@@ -38,10 +52,19 @@ export class Composer {
 
   /** Writes to another thread; the draft and the queue of each one are kept in this tab. */
   open(view) {
-    if (this.#view) this.#keepDraft();
+    if (this.#view) {
+      this.#keepDraft();
+      this.#images.set(this.#view.id, this.#attachments.images);
+    }
     const isOther = view?.id !== this.#view?.id;
     this.#view = view;
-    if (isOther) $("message").value = (view && stored("sessionStorage", draftKey(view.id))) ?? "";
+    this.sources.open(view);
+    this.#completion.close();
+    this.#history.reset();
+    if (isOther) {
+      $("message").value = (view && stored("sessionStorage", draftKey(view.id))) ?? "";
+      this.#attachments.set(this.#images.get(view?.id) ?? []);
+    }
     this.#grow();
     this.#showQueue();
     this.update();
@@ -72,14 +95,14 @@ export class Composer {
       this.#setQueue(view.id, rest);
       // A tab that was duplicated has the same queue; one of them sends each message.
       if (!(await claim(next.id))) return;
-      this.#send(view, next.text, () => {
+      this.#send(view, next, () => {
         disclaim(next.id);
         this.#setQueue(view.id, [next, ...queueOf(view.id)]);
       });
       return;
     }
     this.#setQueue(view.id, []);
-    this.#giveBack(view.id, queue.map(({ text }) => text).join("\n\n"));
+    this.#giveBack(view.id, { text: queue.map(({ text }) => text).join("\n\n"), images: queue.flatMap(({ images }) => images ?? []) });
     notice("The turn did not complete: what waited for its end is in the composer again.");
   }
 
@@ -90,43 +113,97 @@ export class Composer {
       const page = await this.#connection.call("thread/turns/list", { threadId: view.id, itemsView: "full", limit: 5 });
       this.#unanswered.splice(this.#unanswered.indexOf(one), 1);
       const sent = page.data.flatMap(({ items }) => items).filter(({ type, id }) => type === "userMessage" && !one.known.has(id));
-      if (sent.some(({ content }) => content[0]?.text === one.text)) continue;
+      if (sent.some(({ content }) => textOf(content) === one.text)) continue;
       one.restore();
       notice("The connection was lost while a message was sent, and the thread does not have it: it is here again.");
     }
     if (view === this.#view && !view.running) await this.turnEnded(view.lastStatus);
   }
 
-  #submit() {
-    const text = $("message").value.trim();
-    if (!text || $("send").disabled) return;
-    const view = this.#view;
-    this.#clear();
-    this.#send(view, text, () => this.#giveBack(view.id, text));
+  /** Puts a text, such as that of a turn that was taken back, before what has been written meanwhile. */
+  restore(text) {
+    this.#giveBack(this.#view.id, { text, images: [] });
+    $("message").focus();
   }
 
-  /** Puts a text before what has been written meanwhile. */
-  #giveBack(threadId, text) {
+  /** Sends a text that a command stands for. */
+  sendText(text) {
+    const view = this.#view;
+    this.#send(view, { text, images: [] }, () => this.#giveBack(view.id, { text, images: [] }));
+  }
+
+  #key(event) {
+    if (this.#completion.key(event)) return;
+    const earlier = this.#history.key(event, $("message"), () => this.#view.messages());
+    if (earlier !== null) {
+      $("message").value = earlier;
+      $("message").setSelectionRange(0, 0);
+      this.#completion.close();
+      this.#written();
+      return;
+    }
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    if (event.altKey && this.#view?.running) this.#enqueue();
+    else this.#submit();
+  }
+
+  #written() {
+    this.#grow();
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.#keepDraft(), DRAFT_MS);
+  }
+
+  #submit() {
+    const message = this.#message();
+    if (!message || $("send").disabled) return;
+    const command = message.text.match(COMMAND);
+    if (command && !$("message").value.startsWith(" ")) {
+      const [, name, rest] = command;
+      const why = this.#actions.run(name, (rest ?? "").trim());
+      if (why) notice(why);
+      else this.#clearText();
+      return;
+    }
+    const view = this.#view;
+    this.#history.add(message.text);
+    this.#clear();
+    this.#send(view, message, () => this.#giveBack(view.id, message));
+  }
+
+  /** What is written, or null. */
+  #message() {
+    const text = $("message").value.trim();
+    const { images } = this.#attachments;
+    return text || images.length ? { text, images } : null;
+  }
+
+  /** Puts a message before what has been written meanwhile. */
+  #giveBack(threadId, { text, images }) {
     const isOpen = this.#view?.id === threadId;
     const written = isOpen ? $("message").value : stored("sessionStorage", draftKey(threadId));
     const all = [text, written].filter(Boolean).join("\n\n");
     store("sessionStorage", draftKey(threadId), all);
-    if (!isOpen) return;
+    if (!isOpen) {
+      this.#images.set(threadId, [...images, ...(this.#images.get(threadId) ?? [])]);
+      return;
+    }
     $("message").value = all;
+    this.#attachments.set([...images, ...this.#attachments.images]);
     this.#grow();
   }
 
   /** Sends a message; `restore` takes it back when the server did not accept it. */
-  #send(view, text, restore) {
+  #send(view, message, restore) {
     notice("");
     this.#sending = true;
     this.update();
     const known = new Set(view.items.keys());
-    this.#call(view, [{ type: "text", text }]).then(({ turn }) => {
+    this.#call(view, message).then(({ turn }) => {
       if (turn && view === this.#view) view.showTurn(turn);
     }, (error) => {
       if (error.isUnanswered) {
-        this.#unanswered.push({ threadId: view.id, text, known, restore });
+        this.#unanswered.push({ threadId: view.id, text: message.text, known, restore });
         return;
       }
       restore();
@@ -137,8 +214,10 @@ export class Composer {
     });
   }
 
-  async #call(view, input) {
+  async #call(view, { text, images }) {
     const { id: threadId, running } = view;
+    const pictures = (images ?? []).map(({ url }) => ({ type: "image", url }));
+    const input = [...(text ? [{ type: "text", text }] : []), ...pictures, ...await this.sources.skillsIn(text)];
     if (running) {
       try {
         return await this.#connection.call("turn/steer", { threadId, expectedTurnId: running, input });
@@ -155,7 +234,13 @@ export class Composer {
   }
 
   #clear() {
+    this.#attachments.set([]);
+    this.#clearText();
+  }
+
+  #clearText() {
     $("message").value = "";
+    this.#completion.close();
     this.#grow();
     this.#keepDraft();
   }
@@ -180,15 +265,20 @@ export class Composer {
   // ── The queue ───────────────────────────────────────────────────────────────────────────────
 
   #setQueue(threadId, queue) {
-    store("sessionStorage", queueKey(threadId), queue.length ? JSON.stringify(queue) : "");
+    const isKept = setQueue(threadId, queue);
     this.#showQueue();
+    return isKept;
   }
 
   #enqueue() {
-    const text = $("message").value.trim();
-    if (!text) return;
+    const message = this.#message();
+    if (!message) return;
     const { id } = this.#view;
-    this.#setQueue(id, [...queueOf(id), { id: crypto.randomUUID(), text }]);
+    if (!this.#setQueue(id, [...queueOf(id), { id: crypto.randomUUID(), ...message }])) {
+      notice("The browser has no room to keep this message. Send it when the turn has ended, or with smaller images.");
+      return;
+    }
+    this.#history.add(message.text);
     this.#clear();
     $("message").focus();
   }
@@ -199,7 +289,7 @@ export class Composer {
     $("queue-place").hidden = !queue.length;
   }
 
-  #queued({ id, text }) {
+  #queued({ id, text, images = [] }) {
     const threadId = this.#view.id;
     const remove = () => {
       this.#setQueue(threadId, queueOf(threadId).filter((other) => other.id !== id));
@@ -208,42 +298,21 @@ export class Composer {
     const edit = () => {
       remove();
       $("message").value = [$("message").value, text].filter(Boolean).join("\n\n");
+      this.#attachments.set([...this.#attachments.images, ...images]);
       this.#grow();
       this.#keepDraft();
     };
-    const short = text.slice(0, 60);
-    return el("li", {}, el("span", { className: "grow" }, text),
+    const count = images.length && `[${images.length} ${images.length === 1 ? "image" : "images"}]`;
+    const words = [text, count].filter(Boolean).join(" ");
+    const short = visible(words.slice(0, 60));
+    return el("li", {}, el("span", { className: "grow" }, words),
       button("Edit", edit, { "aria-label": `Edit: ${short}` }), button("Remove", remove, { "aria-label": `Remove: ${short}` }));
   }
 }
 
+/** The text of a message. */
+export function textOf(content) {
+  return content.find(({ type }) => type === "text")?.text ?? "";
+}
+
 const draftKey = (threadId) => `agentd.draft.${threadId}`;
-const queueKey = (threadId) => `agentd.queue.${threadId}`;
-
-/** The messages that wait for the end of a turn: `id` and `text` each. */
-function queueOf(threadId) {
-  return storedList("sessionStorage", queueKey(threadId));
-}
-
-const CLAIMED = "agentd.claimed";
-/** As many claims are remembered; tabs that were duplicated reach the same message at nearly the same time. */
-const MOST_CLAIMS = 100;
-
-/** Whether this tab, and no other one, is to send a queued message. */
-function claim(id) {
-  return inTurn(() => {
-    const claimed = storedList("localStorage", CLAIMED);
-    if (claimed.includes(id)) return false;
-    store("localStorage", CLAIMED, JSON.stringify([...claimed, id].slice(-MOST_CLAIMS)));
-    return true;
-  });
-}
-
-function disclaim(id) {
-  return inTurn(() => store("localStorage", CLAIMED, JSON.stringify(storedList("localStorage", CLAIMED).filter((other) => other !== id))));
-}
-
-/** Runs a change of the browser's storage while no other tab runs one. */
-function inTurn(change) {
-  return navigator.locks ? navigator.locks.request(CLAIMED, change) : Promise.resolve(change());
-}

@@ -1,6 +1,7 @@
 // Unified diffs as tables of lines: the numbers before and after, a mark, and the text.
 
 import { el } from "./dom.js";
+import { LineHighlighter } from "./highlight.js";
 import { exact } from "./text.js";
 
 const HUNK = /^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@(.*)/;
@@ -73,8 +74,11 @@ export function countsOf(lines) {
 
 const KINDS = { "+": "added", "-": "removed", "@": "place", "\\": "place" };
 
-/** The lines as a table that scrolls sideways. */
-export function diffTable(lines, label) {
+/** The lines as a table that scrolls sideways. `language`: that of the file, if it has colours. */
+export function diffTable(lines, label, language) {
+  // What is removed and what is there go on in their own lines.
+  const [before, after] = [new LineHighlighter(language), new LineHighlighter(language)];
+  const row = (line) => lineRow(line, line.mark === "-" ? before : after);
   const body = el("tbody", {}, ...lines.slice(0, MOST_LINES).map(row));
   const table = el("table", {}, body);
   const region = el("div", { className: "diff", tabIndex: 0, role: "group", "aria-label": label }, table);
@@ -95,8 +99,9 @@ export function diffTable(lines, label) {
   return el("div", {}, region, more);
 }
 
-function row({ mark, before, after, text }) {
-  const shown = mark === "@" ? ["⋯ ", ...exact(text)] : exact(text);
+function lineRow({ mark, before, after, text }, colours) {
+  const isCode = mark !== "@" && mark !== "\\";
+  const shown = isCode ? colours.line(text) : [mark === "@" && "⋯ ", ...exact(text)];
   return el("tr", { className: KINDS[mark] ?? "" },
     el("td", { className: "number" }, String(before ?? "")),
     el("td", { className: "number" }, String(after ?? "")),

@@ -24,6 +24,8 @@ const ICONS = {
   file: "M4 1.8h5l3.2 3.2v9.2H4zM9 2v3.2h3",
   folder: "M1.8 4h4.4l1.4 1.6h6.6v7H1.8z",
   spin: "M8 2a6 6 0 1 1-6 6",
+  chevron: "M6 3.5L10.5 8L6 12.5",
+  image: "M2 3h12v10H2zM2 11l3.5-3.5L9 11l2-2 3 3M10.5 6.2h.01",
   circle: "M8 3.5a4.5 4.5 0 1 0 0 9a4.5 4.5 0 1 0 0-9",
 };
 
@@ -95,12 +97,13 @@ export function keepFocus(element, change) {
   if (at >= 0 && !element.contains(document.activeElement)) controls()[Math.min(at, controls().length - 1)]?.focus({ preventScroll: true });
 }
 
-/** Stores a value, or removes it where it is empty. Without storage, the page forgets it when it is loaded again. */
+/** Stores a value, or removes it where it is empty. Returns whether it is kept: without storage, or where it is full, it is not. */
 export function store(storage, key, value) {
   try {
     if (value) window[storage].setItem(key, value);
     else window[storage].removeItem(key);
+    return true;
   } catch {
-    // Nothing depends on it.
+    return false;
   }
 }

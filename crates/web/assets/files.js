@@ -1,7 +1,8 @@
 // The files of the server's machine: folders to walk through, and a view of one file.
 
 import { $, button, el, icon } from "./dom.js";
-import { exact, visible } from "./text.js";
+import { LineHighlighter, languageOf } from "./highlight.js";
+import { visible } from "./text.js";
 
 /** More of a file, or of a folder, is not shown. */
 const MOST_LINES = 3000;
@@ -84,8 +85,9 @@ export class FilesTab {
     const text = decoded(bytes);
     if (text === null) return [bar, el("p", { className: "empty" }, `No text: ${bytes.length.toLocaleString("en")} bytes.`)];
     const lines = text.replace(/\n$/, "").split("\n");
+    const colours = new LineHighlighter(languageOf(path));
     const rows = lines.slice(0, MOST_LINES).map((line, at) =>
-      el("tr", {}, el("td", { className: "number" }, String(at + 1)), el("td", { className: "line" }, ...exact(line.replace(/\r$/, "")))));
+      el("tr", {}, el("td", { className: "number" }, String(at + 1)), el("td", { className: "line" }, ...colours.line(line.replace(/\r$/, "")))));
     const left = lines.length - rows.length;
     return [
       bar,

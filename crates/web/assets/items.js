@@ -4,6 +4,7 @@ import { el, icon, keepFocus } from "./dom.js";
 import { agentRows } from "./agents.js";
 import { MOST_LINES, countsOf, diffTable, linesOf } from "./diff.js";
 import { AGENT_TOOLS, NOTES } from "./facts.js";
+import { languageOf } from "./highlight.js";
 import { MarkdownView } from "./markdown.js";
 import { duration, exact, output, tail, visible, within } from "./text.js";
 
@@ -42,6 +43,7 @@ export class ItemView {
     this.#grow = grow ?? null;
     this.#replace(nodes.filter(Boolean));
     this.element.className = `item ${item.type}`;
+    this.element.dataset.item = item.id;
     if (item.type === "agentMessage" && item.phase === "commentary") this.element.classList.add("commentary");
     this.element.dataset.status = item.status ?? "";
     // Screen readers wait for the whole of what is still growing.
@@ -132,7 +134,7 @@ function brokenOff(item, { nodes, grow }) {
 
 function inputPart(part) {
   if (part.type === "text") return el("span", {}, part.text);
-  if (part.type === "image" && part.url.startsWith("data:image/")) return el("img", { src: part.url, alt: "An image of yours" });
+  if (part.type === "image" && part.url.startsWith("data:image/")) return el("img", { src: part.url, alt: "An image of yours", loading: "lazy" });
   return el("span", { className: "hint" }, `[${part.type}: ${part.name ?? part.path ?? part.url}]`);
 }
 
@@ -189,11 +191,11 @@ function changeCard({ path, kind }, lines, isDrawn, folder, item) {
       el("span", { className: "counts" },
         el("span", { className: "added" }, `+${added}`), " ", el("span", { className: "removed" }, `−${removed}`)),
       item ? badge(item, CHANGES[type] ?? type) : el("span", { className: "badge" }, CHANGES[type] ?? type)),
-    isDrawn ? changedLines(lines, name) : whenOpened("Show its lines", () => changedLines(lines, name)));
+    isDrawn ? changedLines(lines, name, path) : whenOpened("Show its lines", () => changedLines(lines, name, path)));
 }
 
-function changedLines(lines, name) {
-  return lines.length ? diffTable(lines, `Changes of ${name}`) : el("p", { className: "hint place" }, "No lines.");
+function changedLines(lines, name, path) {
+  return lines.length ? diffTable(lines, `Changes of ${name}`, languageOf(path)) : el("p", { className: "hint place" }, "No lines.");
 }
 
 /** What is made when it is opened for the first time. */

@@ -1,6 +1,7 @@
 // Markdown as elements: what models write, and no more. Text that is no Markdown stays what it is; HTML is text.
 
 import { el } from "./dom.js";
+import { highlighted, languageNamed } from "./highlight.js";
 
 /** Deeper nesting of quotes and lists is shown flat. */
 const DEEPEST = 8;
@@ -126,7 +127,7 @@ function code(lines, fence) {
   const label = fence[2] ? `Code, ${fence[2]}` : "Code";
   return el("figure", { className: "code" },
     el("figcaption", {}, el("span", {}, fence[2]), copy),
-    el("pre", { tabIndex: 0, role: "group", "aria-label": label }, el("code", {}, text)));
+    el("pre", { tabIndex: 0, role: "group", "aria-label": label }, el("code", {}, ...highlighted(text, languageNamed(fence[2])))));
 }
 
 function list(lines, depth) {

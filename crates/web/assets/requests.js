@@ -72,7 +72,7 @@ export class RequestCard {
     add(lines?.length && el("ul", { className: "lines" }, ...lines.map((line) => el("li", {}, line))));
     add(params.cwd && el("p", { className: "hint" }, `in ${visible(params.cwd)}`), link);
     add(form ? this.#form(form) : this.#buttons(choices));
-    this.element = el("li", { className: "item" }, this.#card);
+    this.element = el("li", { className: "item asking" }, this.#card);
   }
 
   /** One button for each answer; the first is the plain yes. */

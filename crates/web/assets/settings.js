@@ -2,6 +2,7 @@
 
 import { $, el, openDialog, run, store, stored } from "./dom.js";
 import { visible } from "./text.js";
+import { costOf } from "./usage.js";
 
 const APPROVALS = [
   ["unlessTrusted", "Ask before commands that are not known to be safe"],
@@ -32,7 +33,7 @@ export class Settings {
     this.#connection = connection;
     this.setTheme(stored("localStorage", "agentd.theme") ?? "");
     $("theme").addEventListener("change", () => this.setTheme($("theme").value));
-    for (const id of ["settings-open", "status-line"]) $(id).addEventListener("click", () => this.#open());
+    for (const id of ["settings-open", "status-line"]) $(id).addEventListener("click", () => this.show());
     $("model").addEventListener("change", () => this.#fillEfforts($("model").value));
     $("settings-form").addEventListener("submit", () => this.#apply());
   }
@@ -82,7 +83,7 @@ export class Settings {
     const { model, effort, approvalPolicy, sandbox } = now;
     const used = this.#view.contextUsed;
     // The name of a scripted model is the path of its script.
-    const parts = [model.startsWith("/") ? model.split("/").at(-1) : model, effort, SHORT[approvalPolicy] ?? "granular approvals", SHORT[sandbox] ?? sandbox, used != null && `${used} % of the context`];
+    const parts = [model.startsWith("/") ? model.split("/").at(-1) : model, effort, SHORT[approvalPolicy] ?? "granular approvals", SHORT[sandbox] ?? sandbox, used != null && `${used} % of the context`, costOf(this.#view.usage)];
     $("status-line").textContent = parts.filter(Boolean).map((part) => visible(part)).join(" · ");
     $("status-line").dataset.danger = String(sandbox === "dangerFullAccess");
   }
@@ -94,7 +95,8 @@ export class Settings {
     $("theme").value = theme;
   }
 
-  #open() {
+  /** Opens the settings; `field`: the one that gets the focus. */
+  show(field) {
     const now = this.#next();
     $("thread-settings").hidden = !now;
     $("no-settings").hidden = Boolean(now);
@@ -106,6 +108,7 @@ export class Settings {
       fill($("sandbox"), SANDBOXES, now.sandbox);
     }
     openDialog($("settings"));
+    if (field && now) $(field).focus();
   }
 
   #fillEfforts(model, chosen) {

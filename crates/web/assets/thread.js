@@ -21,8 +21,8 @@ export class ThreadView {
   newest = null;
   /** Whether the turns before those of the start were read, as far as they are shown at once. */
   hasHistory = false;
-  /** Share of the model's context that is used, in percent. */
-  contextUsed = null;
+  /** The tokens and the cost, as the server last said. */
+  usage = null;
   items = new Map();
   /** The newest diff of each turn. */
   diffs = new Map();
@@ -32,7 +32,7 @@ export class ThreadView {
   #context;
   #services;
 
-  /** `services`: `connection`, `onChange()`, `onTurnEnd(status)`, `openAgent(id)`, `image(path)`. */
+  /** `services`: `connection`, `onChange()`, `onTurnEnd(status)`, `onAsk(words)`, `openAgent(id)`, `image(path)`. */
   constructor(thread, cursor, services) {
     this.thread = thread;
     this.cursor = cursor;
@@ -48,6 +48,20 @@ export class ThreadView {
 
   get folder() {
     return this.thread.cwd;
+  }
+
+  /** Share of the model's context that is used, in percent; null where it is not known. */
+  get contextUsed() {
+    const { last, modelContextWindow: window } = this.usage ?? {};
+    return window ? Math.min(100, Math.round((last.totalTokens / window) * 100)) : null;
+  }
+
+  /** The texts of the user's messages, oldest first. */
+  messages() {
+    // Those of older turns are read later, and come first in the page.
+    const shown = [...$("turns").querySelectorAll(".userMessage")].map((element) => element.dataset.item);
+    const texts = shown.map((id) => this.items.get(id)?.item.content.find(({ type }) => type === "text")?.text);
+    return texts.filter(Boolean);
   }
 
   /** How the newest turn stands. */
@@ -168,10 +182,18 @@ export class ThreadView {
     else if (last) this.#turnView(last).items.append(card.element);
     else $("turns").append(card.element);
     announce(`Answer needed: ${card.label}`);
+    this.#services.onAsk(card.label);
     // Whoever has begun to type is left alone, and so is an open dialog.
     if (!document.activeElement?.value && !document.querySelector("dialog[open]")) card.focus();
     this.#services.onChange();
     return true;
+  }
+
+  /** Brings the oldest open request into view. */
+  focusRequest() {
+    const [card] = this.requests.values();
+    card?.element.scrollIntoView({ block: "nearest" });
+    card?.focus();
   }
 
   settle(id) {
@@ -213,8 +235,8 @@ const NOTIFICATIONS = {
     view.diffs.set(turnId, diff);
     view.showTurnDiff?.();
   },
-  "thread/tokenUsage/updated": (view, { tokenUsage: { last, modelContextWindow: window } }) => {
-    view.contextUsed = window ? Math.min(100, Math.round((last.totalTokens / window) * 100)) : null;
+  "thread/tokenUsage/updated": (view, { tokenUsage }) => {
+    view.usage = tokenUsage;
     view.onUsage?.();
   },
   "serverRequest/resolved": (view, { requestId }) => view.settle(requestId),

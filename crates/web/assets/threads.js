@@ -1,10 +1,13 @@
-// The list of threads: search, archive, and which one is open.
+// The list of threads, grouped by folder: search, archive, and which one is open.
 
-import { $, button, el, run } from "./dom.js";
+import { $, button, el, icon, keepFocus, run, store, storedList } from "./dom.js";
 import { age, visible } from "./text.js";
 
 const THREADS_A_PAGE = 50;
 const SEARCH_MS = 250;
+/** So many threads of a folder are shown until all are asked for. */
+const THREADS_A_FOLDER = 6;
+const CLOSED = "agentd.closed-folders";
 
 export class ThreadList {
   #threads = new Map();
@@ -13,6 +16,8 @@ export class ThreadList {
   #onOpen;
   #onChange;
   #current = null;
+  /** The folders of which all threads are shown. */
+  #whole = new Set();
   #request = 0;
   #timer;
 
@@ -85,19 +90,42 @@ export class ThreadList {
     const { activeElement } = document;
     const focused = $("threads").contains(activeElement) ? activeElement.dataset.thread : null;
     const later = (a, b) => b.updatedAt - a.updatedAt || (a.id < b.id ? 1 : -1);
-    const rows = [...this.#threads.values()].sort(later).map((thread) => this.#row(thread));
-    $("threads").replaceChildren(...rows);
+    const groups = Map.groupBy([...this.#threads.values()].sort(later), ({ cwd }) => cwd);
+    keepFocus($("threads"), () => $("threads").replaceChildren(...[...groups].map(([folder, threads]) => this.#group(folder, threads))));
     if (focused) $("threads").querySelector(`[data-thread="${CSS.escape(focused)}"]`)?.focus();
-    $("no-threads").hidden = rows.length > 0;
+    $("no-threads").hidden = groups.size > 0;
     $("no-threads").textContent = $("search").value.trim() ? "Nothing found." : $("archived").checked ? "No archived threads." : "No threads yet.";
     $("more-threads").hidden = !this.#cursor;
     this.#onChange();
   }
 
+  /** The threads of a folder, under a heading that opens and closes them. */
+  #group(folder, threads) {
+    const isSearch = Boolean($("search").value.trim());
+    const closed = storedList("localStorage", CLOSED);
+    const isOpen = isSearch || !closed.includes(folder);
+    const toggle = () => {
+      const rest = closed.filter((other) => other !== folder);
+      store("localStorage", CLOSED, JSON.stringify(isOpen ? [...rest, folder] : rest));
+      this.#show();
+    };
+    const name = visible(folder.split("/").at(-1) || folder);
+    const heading = el("button", { type: "button", className: "folder", title: folder, "aria-expanded": String(isOpen), onclick: toggle },
+      icon("chevron"), el("span", { className: "grow" }, name), el("span", { className: "hint" }, String(threads.length)));
+    // The open thread stays in view.
+    const isShown = ({ id }, at) => isSearch || this.#whole.has(folder) || at < THREADS_A_FOLDER || id === this.#current?.id;
+    const shown = isOpen ? threads.filter(isShown) : threads.filter(({ id }) => id === this.#current?.id);
+    const left = threads.length - shown.length;
+    const more = isOpen && left > 0 && button(`${left} more`, () => {
+      this.#whole.add(folder);
+      this.#show();
+    }, { className: "quiet", "aria-label": `${left} more threads of ${name}` });
+    return el("section", { className: "group" }, el("h2", {}, heading), el("ul", {}, ...shown.map((thread) => this.#row(thread))), more);
+  }
+
   #row(thread) {
     const state = wordsOf(thread.status);
-    const folder = thread.cwd.split("/").at(-1) || thread.cwd;
-    const hint = [state, visible(folder), age(thread.updatedAt)].filter(Boolean).join(" · ");
+    const hint = [state, age(thread.updatedAt)].filter(Boolean).join(" · ");
     const open = el("button", { type: "button", className: "thread", title: thread.cwd,
       "data-thread": thread.id, "data-status": thread.status.type, "data-waiting": String(state.startsWith("needs")),
       "aria-current": thread.id === this.#current?.id ? "true" : undefined,

@@ -8,6 +8,7 @@ import { browse, counts, end, part } from "./harness.mjs";
 const PARTS = {
   states: async (browser) => (await import("./states.mjs")).checkStates(browser),
   layout: async (browser) => (await import("./layout.mjs")).checkLayout(browser),
+  composer: async (browser) => (await import("./composer.mjs")).checkComposer(browser),
 };
 
 const wanted = process.argv.slice(2);

@@ -269,6 +269,7 @@ class Page {
   /** Where SCREENSHOTS names a folder, a picture of the page. */
   async screenshot(name) {
     if (!process.env.SCREENSHOTS) return;
+    await this.drawn();
     const { data } = await this.command("Page.captureScreenshot", { format: "png" });
     writeFileSync(path.join(process.env.SCREENSHOTS, `${name}.png`), Buffer.from(data, "base64"));
   }

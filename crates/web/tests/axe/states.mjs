@@ -100,7 +100,7 @@ export async function checkStates(browser) {
   await page.click("#settings-open");
   await check("the settings");
   await page.evaluate("document.getElementById('settings').close()");
-  await page.click("#archive");
+  await page.click("#actions"); await page.click("#archive");
   await page.wait("!document.getElementById('welcome').hidden");
   await page.click("#archived");
   await page.wait("document.querySelector('#threads .archived')");
