@@ -80,11 +80,11 @@ function rename(host, name) {
   openDialog($("rename-dialog"));
 }
 
-async function fork({ connection, view, open }) {
+async function fork({ connection, view, open, nameOf }) {
   const forked = await run("The thread was not forked", connection.call("thread/fork", { threadId: view.id, excludeTurns: true }));
   if (!forked) return;
   // What the copy is called says where one is.
-  const name = `${view.thread.name || view.thread.preview.split("\n", 1)[0].slice(0, 80) || "Thread"} (fork)`;
+  const name = `${nameOf(view.thread).slice(0, 80)} (fork)`;
   await run("The copy was not named", connection.call("thread/name/set", { threadId: forked.thread.id, name }));
   await open(forked.thread.id);
 }

@@ -38,7 +38,8 @@ const notifier = new Notifier();
 const usage = new Usage(connection, () => view);
 const setup = new Setup(connection, () => settings.load());
 actions.host = {
-  connection, composer, panel, settings, setup, goal, usage, nameOf,
+  connection, composer, panel, settings, setup, goal, usage,
+  nameOf: (thread) => nameOf(threads.get(thread.id) ?? thread),
   get view() {
     return view;
   },

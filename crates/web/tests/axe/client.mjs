@@ -9,6 +9,8 @@ const PARTS = {
   states: async (browser) => (await import("./states.mjs")).checkStates(browser),
   layout: async (browser) => (await import("./layout.mjs")).checkLayout(browser),
   composer: async (browser) => (await import("./composer.mjs")).checkComposer(browser),
+  asking: async (browser) => (await import("./asking.mjs")).checkAsking(browser),
+  actions: async (browser) => (await import("./actions.mjs")).checkActions(browser),
 };
 
 const wanted = process.argv.slice(2);

@@ -222,8 +222,9 @@ class Page {
     await this.evaluate(`document.querySelector(${JSON.stringify(selector)}).click()`);
   }
 
-  /** Clicks the middle of an element, which must be what is there. */
+  /** Clicks the middle of an element once it is there; it must not be covered. */
   async click(selector) {
+    await this.wait(`document.querySelector(${JSON.stringify(selector)})`);
     const at = await this.evaluate(`(() => {
       const element = document.querySelector(${JSON.stringify(selector)});
       if (!element) throw new Error("there is no element");
