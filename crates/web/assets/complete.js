@@ -24,8 +24,8 @@ export class Completion {
 
   /**
    * `sources`: for each sign a function from the text after it to rows, or a promise of them. A row has a `label`,
-   * a `detail`, `matches` (indices of characters to mark), and `insert`, which replaces the word. `onChange()` is
-   * called when a row was chosen.
+   * a `detail`, `matches` (indices of characters to mark), `insert`, which replaces the word, and `submits`, if Enter
+   * on it also submits the text. `onChange(submits)` is called when a row was chosen.
    */
   constructor(field, list, sources, onChange) {
     this.#field = field;
@@ -81,7 +81,7 @@ export class Completion {
     if (!this.isOpen || event.isComposing || event.altKey || event.ctrlKey || event.metaKey) return false;
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (step) this.#select((this.#active + step + this.#rows.length) % this.#rows.length);
-    else if ((event.key === "Enter" || event.key === "Tab") && !event.shiftKey) this.#choose(this.#rows[this.#active]);
+    else if ((event.key === "Enter" || event.key === "Tab") && !event.shiftKey) this.#choose(this.#rows[this.#active], event.key === "Enter");
     else if (event.key === "Escape") {
       this.#dismissed = this.#start;
       this.close();
@@ -107,7 +107,7 @@ export class Completion {
     // Hidden characters are longer when they are shown, so that the indices no longer fit.
     const marked = label === row.label ? new Set(row.matches ?? []) : new Set();
     const letters = marked.size ? [...label].map((letter, index) => (marked.has(index) ? el("b", {}, letter) : letter)) : [label];
-    return el("li", { role: "option", id: `suggestion-${at}`, onclick: () => this.#choose(row) },
+    return el("li", { role: "option", id: `suggestion-${at}`, onclick: () => this.#choose(row, true) },
       el("span", { className: "label" }, ...letters), row.detail && el("span", { className: "hint" }, visible(row.detail)));
   }
 
@@ -118,7 +118,7 @@ export class Completion {
     this.#field.setAttribute("aria-activedescendant", `suggestion-${at}`);
   }
 
-  #choose(row) {
+  #choose(row, isFinal) {
     const { value, selectionStart } = this.#field;
     const rest = value.slice(selectionStart);
     const inserted = row.insert + (/^\s/.test(rest) ? "" : " ");
@@ -126,6 +126,6 @@ export class Completion {
     const at = this.#start + inserted.length;
     this.#field.setSelectionRange(at, at);
     this.close();
-    this.#onChange();
+    this.#onChange(Boolean(isFinal && row.submits));
   }
 }

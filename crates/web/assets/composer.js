@@ -34,7 +34,10 @@ export class Composer {
     this.#settings = settings;
     this.#actions = actions;
     this.sources = new Sources(connection, () => actions.commands());
-    this.#completion = new Completion($("message"), $("suggestions"), this.sources.bySign, () => this.#written());
+    this.#completion = new Completion($("message"), $("suggestions"), this.sources.bySign, (submits) => {
+      this.#written();
+      if (submits) this.#submit();
+    });
     this.#attachments = new Attachments($("message"), document.querySelector("main"), () => this.update());
     $("composer").addEventListener("submit", (event) => {
       event.preventDefault();

@@ -40,6 +40,7 @@ export class Setup {
     this.#choose();
     if ($("settings").open) $("settings").close();
     openDialog(this.#dialog);
+    this.#focus();
   }
 
   /** `account/login/completed`. */
@@ -75,7 +76,11 @@ export class Setup {
     const wrong = problem && el("p", { className: "field-error", role: "alert" }, problem);
     this.#dialog.replaceChildren(el("h2", { id: "setup-title", tabIndex: -1 }, title), ...[wrong, ...nodes].filter(Boolean),
       el("div", { className: "buttons" }, back && button("Back", back), close));
-    if (this.#dialog.open) (this.#dialog.querySelector("input, .way") ?? $("setup-title")).focus();
+    if (this.#dialog.open) this.#focus();
+  }
+
+  #focus() {
+    (this.#dialog.querySelector("input, select, .way") ?? $("setup-title")).focus();
   }
 
   #choose(problem) {

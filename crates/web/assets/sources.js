@@ -69,6 +69,6 @@ export class Sources {
 
   #commandRows(text) {
     const fitting = this.#commands().filter(({ name }) => name.startsWith(text));
-    return fitting.map(({ name, argument, what }) => ({ label: `/${name}${argument ? ` ${argument}` : ""}`, detail: what, insert: `/${name}` }));
+    return fitting.map(({ name, argument, what }) => ({ label: `/${name}${argument ? ` ${argument}` : ""}`, detail: what, insert: `/${name}`, submits: !argument || text === name }));
   }
 }

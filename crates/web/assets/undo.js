@@ -58,10 +58,15 @@ function withoutRecord(connection, words) {
   return { nodes, buttons: [TURN_ONLY] };
 }
 
+/** Headers of git's diffs name files without the slash that absolute paths begin with. */
+function absolute(folder) {
+  return (file) => (`/${file.path}`.startsWith(`${folder}/`) ? { ...file, path: `/${file.path}` } : file);
+}
+
 function offered({ diff, diffTruncated, restored, conflicts, notRestored }, folder) {
   const noted = (words, paths) => paths.map(({ path, reason }) => el("li", {}, `${words}: ${visible(path)} (${reason})`));
   const lines = [...noted("Changed since", conflicts), ...noted("Not restored", notRestored)];
-  const changes = el("div", { className: "changes", tabIndex: 0, role: "group", "aria-label": "What would change in files" }, ...changeCards(filesOf(diff), folder));
+  const changes = el("div", { className: "changes", tabIndex: 0, role: "group", "aria-label": "What would change in files" }, ...changeCards(filesOf(diff).map(absolute(folder)), folder));
   const nodes = [
     diff ? el("p", {}, `This would change ${files(restored.length + conflicts.length)}:`) : el("p", {}, "The turn has changed no files."),
     diff && changes, diffTruncated && el("p", { className: "hint" }, "The diff is longer than is shown here."),

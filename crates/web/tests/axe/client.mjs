@@ -11,6 +11,8 @@ const PARTS = {
   composer: async (browser) => (await import("./composer.mjs")).checkComposer(browser),
   asking: async (browser) => (await import("./asking.mjs")).checkAsking(browser),
   actions: async (browser) => (await import("./actions.mjs")).checkActions(browser),
+  setup: async (browser) => (await import("./setup.mjs")).checkSetup(browser),
+  folders: async (browser) => (await import("./folders.mjs")).checkFolders(browser),
 };
 
 const wanted = process.argv.slice(2);
