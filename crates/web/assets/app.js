@@ -409,7 +409,7 @@ function scrollToEnd() {
   const stream = $("stream");
   stream.scrollTop = stream.scrollHeight;
   // Of a long request the beginning is in view: it says what is asked.
-  const card = $("turns").querySelector(".request");
+  const [card] = [...(view?.requests.values() ?? [])].map(({ element }) => element);
   if (card && card.getBoundingClientRect().top < stream.getBoundingClientRect().top) card.scrollIntoView({ block: "start" });
   lastTop = stream.scrollTop;
 }

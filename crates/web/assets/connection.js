@@ -111,7 +111,7 @@ export class Connection {
     try {
       const clientInfo = { name: "agentd_web", title: "agentd web", version: "1" };
       // With cursors a client comes back to exactly where it was: docs/reconnecting.md.
-      const capabilities = { experimentalApi: true, eventCursor: true };
+      const capabilities = { experimentalApi: true, eventCursor: true, tokenCost: true };
       await this.#request("initialize", { clientInfo, capabilities });
     } catch (error) {
       if (socket === this.#socket) this.#lost(`initialize failed: ${error.message}`);

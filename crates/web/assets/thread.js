@@ -1,12 +1,15 @@
 // The open thread: its turns with their items, plans and requests, as the server tells of them.
 
-import { $, announce, el, icon, notice } from "./dom.js";
+import { $, announce, el, icon, notice, store, storedList } from "./dom.js";
 import { ItemView } from "./items.js";
 import { RequestCard, isShown } from "./requests.js";
 import { duration, visible } from "./text.js";
 
 /** How much of a thread's history is loaded at a time. */
 const TURNS_A_PAGE = 20;
+
+/** Items of one list of a turn. */
+const ITEMS_A_LIST = 40;
 
 const ENDS = { inProgress: "", completed: "", interrupted: "Interrupted.", failed: "Failed." };
 
@@ -28,6 +31,8 @@ export class ThreadView {
   diffs = new Map();
   requests = new Map();
   #turns = new Map();
+  /** The plans of turns, also of those that are not shown yet. */
+  #plans;
   #older = null;
   #context;
   #services;
@@ -38,6 +43,7 @@ export class ThreadView {
     this.cursor = cursor;
     this.#services = services;
     this.#context = { folder: thread.cwd, openAgent: services.openAgent, image: services.image };
+    this.#plans = storedPlans(thread.id);
     $("turns").replaceChildren();
     for (const turn of thread.turns) this.#showTurn(turn);
   }
@@ -112,16 +118,16 @@ export class ThreadView {
 
   #turnView(id, before = false) {
     if (!this.#turns.has(id)) {
-      const items = el("ol", { className: "items" });
       const [plan, end] = [el("div", { className: "plan-place" }), el("p", { className: "end" })];
-      const element = el("section", { className: "turn" }, items, plan, end);
-      this.#turns.set(id, { element, items, plan, end });
+      const element = el("section", { className: "turn" }, plan, end);
+      this.#turns.set(id, { element, items: null, plan, end });
       if (before) $("turns").prepend(element);
       else {
         $("turns").append(element);
         this.newest = id;
       }
       this.newest ??= id;
+      if (this.#plans.has(id)) this.#drawPlan(id);
     }
     return this.#turns.get(id);
   }
@@ -131,9 +137,19 @@ export class ThreadView {
       const shown = new ItemView(this.#context);
       this.items.set(item.id, shown);
       shown.turnId = turnId;
-      this.#turnView(turnId).items.append(shown.element);
+      this.#append(turnId, shown.element);
     }
     this.items.get(item.id).show(item, done);
+  }
+
+  /** Appends to the last list of a turn, or to a new one: lists out of view are not laid out. */
+  #append(turnId, element) {
+    const turn = this.#turnView(turnId);
+    if (!turn.items || turn.items.children.length >= ITEMS_A_LIST) {
+      turn.items = el("ol", { className: "items" });
+      turn.plan.before(turn.items);
+    }
+    turn.items.append(element);
   }
 
   showItem(turnId, item, done) {
@@ -146,7 +162,15 @@ export class ThreadView {
     this.#services.onChange();
   }
 
+  /** Shows the plan of a turn; of one that is not shown yet, once it is. */
   showPlan(turnId, steps, explanation) {
+    this.#plans.set(turnId, { steps, explanation });
+    keepPlans(this.id, this.#plans);
+    if (this.#turns.has(turnId)) this.#drawPlan(turnId);
+  }
+
+  #drawPlan(turnId) {
+    const { steps, explanation } = this.#plans.get(turnId);
     const states = { completed: ["check", "done"], inProgress: ["spin", "in progress"], pending: ["circle", "to do"] };
     const rows = steps.map(({ step, status }) => {
       const [name, words] = states[status] ?? states.pending;
@@ -179,7 +203,7 @@ export class ThreadView {
     this.requests.set(id, card);
     const last = params.turnId ?? this.newest;
     if (item) item.element.after(card.element);
-    else if (last) this.#turnView(last).items.append(card.element);
+    else if (last) this.#append(last, card.element);
     else $("turns").append(card.element);
     announce(`Answer needed: ${card.label}`);
     this.#services.onAsk(card.label);
@@ -209,6 +233,19 @@ export class ThreadView {
   keepRequests(openIds) {
     for (const id of this.requests.keys()) if (!openIds.includes(id)) this.settle(id);
   }
+}
+
+/** Plans are in no item: the server sends that of the latest turn again, and the tab keeps the others. */
+const MOST_PLANS = 50;
+const plansKey = (threadId) => `agentd.plans.${threadId}`;
+
+function storedPlans(threadId) {
+  const entries = storedList("sessionStorage", plansKey(threadId));
+  return new Map(entries.filter(([id, plan]) => typeof id === "string" && Array.isArray(plan?.steps)));
+}
+
+function keepPlans(threadId, plans) {
+  store("sessionStorage", plansKey(threadId), JSON.stringify([...plans].slice(-MOST_PLANS)));
 }
 
 const NOTIFICATIONS = {

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use testkit::TestEnvironment;
 
-use crate::{runs, says};
+use crate::{calls, runs, says};
 
 #[tokio::test]
 async fn a_running_turn_is_returned_and_continues() {
@@ -94,4 +94,38 @@ async fn a_turn_that_starts_withdraws_what_waits_for_an_approval() {
         let places = ["withdrawn", "No, the other one."].map(|text| request.find(text).unwrap());
         assert!(places[0] < places[1], "the message follows: {request}");
     }
+}
+
+#[tokio::test]
+async fn the_plan_of_the_latest_turn_and_the_tokens_are_sent_to_a_client_that_joins() {
+    let plan = json!({ "explanation": "Why.", "plan": [
+        { "step": "Look", "status": "completed" }, { "step": "Act", "status": "in_progress" },
+    ] });
+    let responses = [calls("update_plan", plan), says("Planned."), says("Without a plan.")];
+    let env = TestEnvironment::with_responses(json!(responses)).await;
+    let server = env.start();
+    let mut first = server.connect().await;
+    let thread = first.start_thread(json!({})).await;
+    let turn = first.start_turn(&thread, "Begin.").await;
+    first.turn_end(&turn).await;
+
+    let mut second = server.connect().await;
+    second.call("thread/resume", json!({ "threadId": thread })).await;
+    let sent = second.expect("turn/plan/updated").await;
+    assert_eq!((&sent["turnId"], &sent["explanation"]), (&json!(turn), &json!("Why.")));
+    let steps = json!([
+        { "step": "Look", "status": "completed" }, { "step": "Act", "status": "inProgress" },
+    ]);
+    assert_eq!(sent["plan"], steps);
+    let usage = second.expect("thread/tokenUsage/updated").await;
+    assert!(usage["tokenUsage"]["total"]["totalTokens"].as_i64() > Some(0), "{usage}");
+
+    let turn = first.start_turn(&thread, "Go on.").await;
+    first.turn_end(&turn).await;
+    let mut third = server.connect().await;
+    third.call("thread/resume", json!({ "threadId": thread })).await;
+    third.expect("thread/tokenUsage/updated").await;
+    let lines = third.raw_lines();
+    let plans = lines.iter().filter(|line| line.contains("turn/plan/updated")).count();
+    assert_eq!(plans, 0, "a turn without a plan shows none");
 }

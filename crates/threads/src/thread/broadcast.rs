@@ -46,6 +46,10 @@ pub struct Broadcast {
     /// Of the client that subscribed last.
     user_agent: Option<String>,
     hooks: TurnHooks,
+    /// The plan of the latest turn, and the use of tokens, as they were sent last: a client that
+    /// subscribes later finds them in no item.
+    latest_plan: Option<Event>,
+    latest_usage: Option<Event>,
     /// The settings that the subscribers know; `None` before any.
     settings: Option<ThreadSettings>,
     connections: Arc<Connections>,
@@ -67,6 +71,8 @@ impl Broadcast {
             review_clients: HashMap::new(),
             user_agent: None,
             hooks,
+            latest_plan: None,
+            latest_usage: None,
             settings: None,
             connections,
         }
@@ -113,7 +119,12 @@ impl Broadcast {
         cwd: &Path,
     ) {
         match event {
-            Event::TurnStarted(view) => self.open_turns.push(view.clone()),
+            Event::TurnStarted(view) => {
+                self.open_turns.push(view.clone());
+                self.latest_plan = None;
+            }
+            Event::PlanUpdated { .. } => self.latest_plan = Some(event.clone()),
+            Event::TokenUsage { .. } => self.latest_usage = Some(event.clone()),
             Event::TurnCompleted(view) => self.open_turns.retain(|open| open.id != view.id),
             Event::ApprovalReview(review) if review.status == ReviewStatus::InProgress => {
                 self.open_reviews.push((**review).clone());
@@ -219,6 +230,7 @@ impl Broadcast {
     /// Cuts the event log, because the clients' knowledge differs from the store: those that
     /// reconnect get a snapshot.
     pub(super) fn cut_event_log(&mut self) {
+        self.latest_plan = None; // its turn may be gone
         self.subscribers.cut_event_log();
     }
 
@@ -249,6 +261,13 @@ impl Broadcast {
         }
         for (info, message) in replay.and_then(Result::ok).unwrap_or_default() {
             peer.send_if_wanted(info, message);
+        }
+    }
+
+    /// Sends a client that has seen no events the plan of the latest turn and the use of tokens.
+    pub(super) fn show_latest(&self, peer: &Peer) {
+        for event in [&self.latest_plan, &self.latest_usage].into_iter().flatten() {
+            self.events.send_latest(peer, event);
         }
     }
 

@@ -11,7 +11,7 @@ use protocol::item_event as item_wire;
 use protocol::thread_record as record;
 use protocol::turn as wire;
 use serde_json::value::RawValue;
-use session::{ApprovalReview, Event, Id, Item, ModelNotice, Verification};
+use session::{ApprovalReview, Event, Id, Item, ModelNotice, PlanStep, Verification};
 
 use crate::thread::event_log::{EventSubject, ItemPhase};
 use crate::thread::subscribers::Subscribers;
@@ -80,6 +80,29 @@ impl EventSender {
     pub(crate) fn new(thread: Id, window: Option<i64>) -> Self {
         let usage = UsageContext { window, ..UsageContext::default() };
         Self { thread, usage, frames: HashMap::new(), last: None }
+    }
+
+    /// Sends one client the latest plan or use of tokens, which no item of a turn contains.
+    pub(crate) fn send_latest(&self, peer: &Peer, event: &Event) {
+        let thread_id = self.thread.to_string();
+        match event {
+            Event::PlanUpdated { turn, explanation, plan } => {
+                let params = plan_params(thread_id, turn, explanation.as_deref(), plan);
+                peer.notify::<protocol::TurnPlanUpdated>(&params);
+            }
+            Event::TokenUsage { turn, total, last, cost } => {
+                let UsageContext { window, tokens_with_agents, cost_with_agents } = self.usage;
+                let mut token_usage = event::usage(*total, *last, window, tokens_with_agents);
+                if peer.wants_token_cost() {
+                    token_usage.cost = Some(event::cost(*cost, cost_with_agents));
+                }
+                let turn_id = turn.to_string();
+                let params =
+                    record::ThreadTokenUsageUpdatedNotification { thread_id, turn_id, token_usage };
+                peer.notify::<protocol::ThreadTokenUsageUpdated>(&params);
+            }
+            _ => {}
+        }
     }
 
     /// Sends one event; `json` is the item of an item event.
@@ -250,12 +273,7 @@ fn send_running(to: &mut Subscribers, thread_id: String, turn: &Id, item: &Id) {
 fn send_progress(to: &mut Subscribers, thread_id: String, usage: UsageContext, event: &Event) {
     match event {
         Event::PlanUpdated { turn, explanation, plan } => {
-            let params = wire::TurnPlanUpdatedNotification {
-                thread_id,
-                turn_id: turn.to_string(),
-                explanation: explanation.clone(),
-                plan: plan.iter().cloned().map(event::plan_step).collect(),
-            };
+            let params = plan_params(thread_id, turn, explanation.as_deref(), plan);
             let subject = EventSubject { turn: Some(turn), item: None };
             to.notify_about::<protocol::TurnPlanUpdated>(&params, subject);
         }
@@ -266,11 +284,10 @@ fn send_progress(to: &mut Subscribers, thread_id: String, usage: UsageContext, e
             to.notify_about::<protocol::TurnDiffUpdated>(&params, subject);
         }
         Event::TokenUsage { turn, total, last, cost } => {
-            let mut params = record::ThreadTokenUsageUpdatedNotification {
-                thread_id,
-                turn_id: turn.to_string(),
-                token_usage: event::usage(*total, *last, usage.window, usage.tokens_with_agents),
-            };
+            let token_usage = event::usage(*total, *last, usage.window, usage.tokens_with_agents);
+            let turn_id = turn.to_string();
+            let mut params =
+                record::ThreadTokenUsageUpdatedNotification { thread_id, turn_id, token_usage };
             let plain = to.encoded::<protocol::ThreadTokenUsageUpdated>(&params);
             params.token_usage.cost = Some(event::cost(*cost, usage.cost_with_agents));
             let priced = to.encoded::<protocol::ThreadTokenUsageUpdated>(&params);
@@ -290,6 +307,20 @@ fn send_progress(to: &mut Subscribers, thread_id: String, usage: UsageContext, e
             to.notify::<protocol::TurnErrorEvent>(&params);
         }
         _ => {}
+    }
+}
+
+fn plan_params(
+    thread_id: String,
+    turn: &Id,
+    explanation: Option<&str>,
+    plan: &[PlanStep],
+) -> wire::TurnPlanUpdatedNotification {
+    wire::TurnPlanUpdatedNotification {
+        thread_id,
+        turn_id: turn.to_string(),
+        explanation: explanation.map(str::to_owned),
+        plan: plan.iter().cloned().map(event::plan_step).collect(),
     }
 }
 

@@ -89,6 +89,8 @@ class Browser {
 
   constructor(child) {
     this.#pipe = child.stdio;
+    // A browser that has ended is reported by the command that gets no answer.
+    for (const stream of this.#pipe.slice(3)) stream.on("error", () => {});
     let rest = "";
     this.#pipe[4].on("data", (data) => {
       const messages = (rest + data).split("\0");

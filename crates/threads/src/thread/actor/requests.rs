@@ -264,6 +264,7 @@ impl Actor {
         self.mcp.show_states(&peer);
         self.questions.send_open(&peer);
         if !is_replayed {
+            self.broadcast.show_latest(&peer);
             let thread = self.journal.id();
             for review in self.machine.open_reviews() {
                 let params = auto_review::started(thread.to_string(), review);
