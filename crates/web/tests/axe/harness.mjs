@@ -128,6 +128,7 @@ class Browser {
     if (before) await page.command("Page.addScriptToEvaluateOnNewDocument", { source: before });
     if (process.env.ASSETS) await page.command("Fetch.enable", { patterns: [{ urlPattern: "http://127.0.0.1:*" }] });
     await page.screen(1280, 800);
+    await page.scheme("light");
     return page;
   }
 }
@@ -266,7 +267,7 @@ class Page {
   }
 
   scheme(value) {
-    return this.command("Emulation.setEmulatedMedia", { features: [{ name: "prefers-color-scheme", value }] });
+    return this.command("Emulation.setEmulatedMedia", { features: [{ name: "prefers-color-scheme", value }, { name: "prefers-reduced-motion", value: "reduce" }] });
   }
 
   /** Where SCREENSHOTS names a folder, a picture of the page. */

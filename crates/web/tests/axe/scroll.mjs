@@ -24,7 +24,7 @@ export async function checkScroll(browser) {
   const text = (at) => `Item ${at}: **bold**, \`code\` and a [link](https://example.com/${at}).\n\n${at % 7 ? "" : "```rust\nfn main() { println!(\"hello\"); }\n```\n"}`;
   const perTurn = ITEMS / TURNS;
   const messages = (turn) => Array.from({ length: perTurn }, (_, at) => say(text(turn * perTurn + at), { phase: at + 1 < perTurn ? "commentary" : "final_answer", chunk_chars: 100_000 }));
-  const server = await serve({ name: "scroll", responses: Array.from({ length: TURNS }, (_, turn) => ({ steps: messages(turn) })), options: ["approval_policy=\"never\""] });
+  const server = await serve({ name: "scroll", responses: Array.from({ length: TURNS }, (_, turn) => ({ steps: messages(turn) })), options: ["approval_policy=\"never\"", "model_context_window=100000000"] });
   const page = await browser.page();
   await page.connect(server);
   await page.start();
