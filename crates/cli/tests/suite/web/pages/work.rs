@@ -271,13 +271,14 @@ fn agents_are_looked_at_and_threads_are_found_renamed_and_archived() {
     browser.click("#panel-close");
 
     let named = "Prices <b>\\u{202e}";
+    browser.click("#actions");
     browser.click("#rename");
     browser.evaluate("document.getElementById('name').select()");
     browser.type_text("Prices <b>\u{202e}");
     browser.press("Enter");
     browser.wait_for("#title", named);
     browser.wait_for("#threads .name", named);
-    assert_eq!(focused(&mut browser), "rename");
+    assert_eq!(focused(&mut browser), "actions");
     let second = site.env.work().join("second");
     std::fs::create_dir(&second).unwrap();
     start_thread(&mut browser, &second);
@@ -296,6 +297,7 @@ fn agents_are_looked_at_and_threads_are_found_renamed_and_archived() {
     browser.evaluate("document.querySelector('.thread:not([aria-current])').focus()");
     browser.press("Enter");
     browser.wait_for("#title", named);
+    browser.click("#actions");
     browser.click("#archive");
     browser.wait("!welcome.hidden");
     assert_eq!(focused(&mut browser), "welcome-start");
