@@ -140,6 +140,14 @@ export class ThreadView {
       this.#append(turnId, shown.element);
     }
     this.items.get(item.id).show(item, done);
+    if (item.type === "exitedReviewMode") this.#hideFindings(turnId);
+  }
+
+  /** The findings of a review are in words in the item that ends it; the answer that they were read from is JSON. */
+  #hideFindings(turnId) {
+    for (const { element, item, turnId: of } of this.items.values()) {
+      if (of === turnId && item.type === "agentMessage" && isFindings(item.text)) element.hidden = true;
+    }
   }
 
   /** Appends to the last list of a turn, or to a new one: lists out of view are not laid out. */
@@ -246,6 +254,15 @@ function storedPlans(threadId) {
 
 function keepPlans(threadId, plans) {
   store("sessionStorage", plansKey(threadId), JSON.stringify([...plans].slice(-MOST_PLANS)));
+}
+
+function isFindings(text) {
+  try {
+    const value = JSON.parse(text);
+    return Array.isArray(value?.findings) || typeof value?.overall_explanation === "string";
+  } catch {
+    return false;
+  }
 }
 
 const NOTIFICATIONS = {

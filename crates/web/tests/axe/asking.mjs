@@ -83,11 +83,23 @@ export async function checkAsking(browser) {
   await is("the end of a turn is told, too", "shown[1].title.startsWith('done: ') && document.title.startsWith('(done) ')");
   await page.evaluate("window.isLookedAt = true; window.dispatchEvent(new Event('focus'))");
 
+  // The plan is a part of its turn, also when the page is loaded again.
+  const plans = "[...document.querySelectorAll('.turn .plan-steps')].map((e) => e.textContent).join()";
+  await is("the turn has its plan", `${plans}.includes("0 of 2 done") && ${plans}.includes("Two steps.")`);
+  await page.reload();
+  await page.wait(`${plans}.includes("0 of 2 done") && ${plans}.includes("Ask")`);
+  const other = await browser.page();
+  await other.open(`${server.url}&${await page.evaluate("location.hash.slice(1)")}`);
+  await other.wait(`${plans}.includes("0 of 2 done") && ${plans}.includes("Ask")`);
+  report("asking", "another page has the plan, too", other.errors);
+  await other.close();
+  await page.evaluate("message.focus()");
+
   // Without leave, the title alone says it.
-  await page.evaluate("document.getElementById('settings-open').click(); notify.click(); document.getElementById('settings').close(); window.isLookedAt = false");
+  await page.evaluate("document.getElementById('settings-open').click(); if (notify.checked) notify.click(); document.getElementById('settings').close(); window.isLookedAt = false");
   await page.send("Again.");
   await page.wait("document.querySelectorAll('.turn[data-status=completed]').length === 2");
-  await is("notifications that are off are not shown, but the title tells", "shown.length === 2 && document.title.startsWith('(done) ')");
+  await is("notifications that are off are not shown, but the title tells", "shown.length === 0 && document.title.startsWith('(done) ')");
   report("asking", "no error of a script", page.errors);
   await page.close();
 }

@@ -24,6 +24,8 @@ function modelServer() {
     const item = { type: "message", id: "m", role: "assistant", status: "completed", content: [{ type: "output_text", text: "From the house.", annotations: [] }] };
     const events = [{ type: "response.created", response: { id: "r" } }, { type: "response.output_item.done", output_index: 0, item },
       { type: "response.completed", response: { id: "r", status: "completed", output: [item], usage: { input_tokens: 1, output_tokens: 1, total_tokens: 2 } } }];
+    const limits = { "x-house-primary-used-percent": "42", "x-house-primary-window-minutes": "300", "x-house-secondary-used-percent": "7" };
+    for (const [name, value] of Object.entries(limits)) response.setHeader(name, value);
     response.setHeader("content-type", "text/event-stream");
     response.end(events.map((event) => `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`).join(""));
   });
@@ -76,6 +78,13 @@ export async function checkSetup(browser) {
   await page.wait("document.querySelector('.agentMessage')?.textContent.includes('From the house.')");
   const last = house.asked.at(-1);
   report("setup", "the model of the other address answers, with its key", last.model === "house-large" && last.key === `Bearer ${KEY}` ? [] : [JSON.stringify(house.asked)]);
+
+  await page.send("/cost");
+  await page.wait("document.querySelector('dialog[open] meter')");
+  await is("the limits of the provider are shown", "document.querySelector('dialog[open]').textContent.includes('Per 5 hours: 42 % used') && document.querySelector('dialog[open] meter').value === 42");
+  await checkAccessible(page, "limits of an account");
+  await page.press("Escape");
+  await page.wait("!document.querySelector('dialog[open]')");
 
   // A key for the hosted service.
   await page.evaluate("message.focus()");
