@@ -270,7 +270,9 @@ fn javascript(root: &Path, kit: &Kit, folder: &Path) -> Result<Client> {
     // Modules are looked for from where the script is, also those that it imports from next to it.
     for entry in std::fs::read_dir(root.join(kit.scripts))? {
         let module = entry?.path();
-        if let Some(name) = module.file_name().filter(|_| module.extension() == Some("mjs".as_ref())) {
+        if let Some(name) =
+            module.file_name().filter(|_| module.extension() == Some("mjs".as_ref()))
+        {
             std::fs::copy(&module, folder.join(name))?;
         }
     }
