@@ -13,6 +13,7 @@ const PARTS = {
   actions: async (browser) => (await import("./actions.mjs")).checkActions(browser),
   setup: async (browser) => (await import("./setup.mjs")).checkSetup(browser),
   folders: async (browser) => (await import("./folders.mjs")).checkFolders(browser),
+  code: async (browser) => (await import("./code.mjs")).checkCode(browser),
   keyboard: async (browser) => (await import("./keyboard.mjs")).checkKeyboard(browser),
   scroll: async (browser) => (await import("./scroll.mjs")).checkScroll(browser),
 };
