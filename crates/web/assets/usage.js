@@ -37,10 +37,10 @@ export class Usage {
   }
 }
 
-/** The cost of a thread as it is shown in a line; null where no price is known. */
+/** The cost of a thread as it is shown in a line; null where no price is known, and where it costs nothing. */
 export function costOf(usage) {
   const { cost } = usage ?? {};
-  return cost?.thread ? money(cost.thread, cost.currency) : null;
+  return Number(cost?.thread) > 0 ? money(cost.thread, cost.currency) : null;
 }
 
 function money(amount, currency) {
