@@ -4,7 +4,7 @@ import { createServer } from "node:http";
 import { readFileSync } from "node:fs";
 import path from "node:path";
 
-import { report, serve } from "./harness.mjs";
+import { report, root, serve } from "./harness.mjs";
 import { checkAccessible } from "./states.mjs";
 
 const KEY = "sk-of-the-test-0123456789";
@@ -76,15 +76,8 @@ export async function checkSetup(browser) {
   await page.wait("!document.getElementById('composer').hidden && !send.disabled");
   await page.send("Hello.");
   await page.wait("document.querySelector('.agentMessage')?.textContent.includes('From the house.')");
-  const last = house.asked.at(-1);
+  const last = house.asked.findLast(({ url }) => url.endsWith("/responses"));
   report("setup", "the model of the other address answers, with its key", last.model === "house-large" && last.key === `Bearer ${KEY}` ? [] : [JSON.stringify(house.asked)]);
-
-  await page.send("/cost");
-  await page.wait("document.querySelector('dialog[open] meter')");
-  await is("the limits of the provider are shown", "document.querySelector('dialog[open]').textContent.includes('Per 5 hours: 42 % used') && document.querySelector('dialog[open] meter').value === 42");
-  await checkAccessible(page, "limits of an account");
-  await page.press("Escape");
-  await page.wait("!document.querySelector('dialog[open]')");
 
   // A key for the hosted service.
   await page.evaluate("message.focus()");
@@ -118,5 +111,36 @@ export async function checkSetup(browser) {
   await is("the offline model needs nothing", "document.getElementById('no-provider').hidden && document.getElementById('setup').textContent.includes('“offline”')");
   report("setup", "no error of a script", page.errors);
   await page.close();
+  await checkCost(browser, house);
   house.server.close();
+}
+
+/** Cost, where the model has a price, and the limits that the provider reports. */
+async function checkCost(browser, house) {
+  const catalog = path.join(root, "cost", "catalog.json");
+  const priced = { models: [{ id: "house-large", context_window: 128_000, prices: { input: "1000", output: "8000" } }] };
+  const config = `model_provider = "house"\nmodel = "house-large"\nmodel_catalog_json = ${JSON.stringify(catalog)}\n[model_providers.house]\nbase_url = "${house.url}"\n`;
+  const server = await serve({ name: "cost", config, files: { "../catalog.json": JSON.stringify(priced) } });
+  const page = await browser.page();
+  const is = async (name, expression) => {
+    const holds = await page.evaluate(expression);
+    report("cost", name, holds === true ? [] : [`${expression} is ${JSON.stringify(holds)}; ${await page.evaluate("document.getElementById('status-line').textContent + document.querySelector('dialog[open]')?.textContent")}`]);
+  };
+  await page.connect(server);
+  await page.start();
+  await page.send("Hello.");
+  await page.wait("document.querySelector('.turn[data-status=completed]') && !send.disabled");
+  await is("the line below the message has the cost", "document.getElementById('status-line').textContent.includes('$0.009')");
+  await page.reload();
+  await page.wait("document.getElementById('status-line').textContent.includes('$0.009')");
+  await page.evaluate("message.focus()");
+  await page.send("/cost");
+  await page.wait("document.querySelector('dialog[open] meter')");
+  await is("the cost of the thread is shown", "document.querySelector('dialog[open] .facts').textContent.includes('Cost of the thread$0.009')");
+  await is("the limits of the provider are shown", "document.querySelector('dialog[open]').textContent.includes('Per 5 hours: 42 % used') && document.querySelector('dialog[open] meter').value === 42");
+  await checkAccessible(page, "cost and limits of an account");
+  await page.press("Escape");
+  await page.wait("!document.querySelector('dialog[open]') && document.activeElement.id === 'message'");
+  report("cost", "no error of a script", page.errors);
+  await page.close();
 }
