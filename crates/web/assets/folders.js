@@ -83,7 +83,7 @@ export class Folders {
       $("cwd").focus();
       this.#show();
     };
-    const row = button("", choose, { className: "entry", title: path, "aria-label": name === ".." ? "To the folder above" : visible(path) });
+    const row = button("", choose, { className: "folder-entry", title: path, "aria-label": name === ".." ? "To the folder above" : visible(path) });
     row.append(icon("folder"), el("span", {}, visible(name)));
     return el("li", {}, row);
   }
