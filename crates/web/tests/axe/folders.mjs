@@ -6,8 +6,37 @@ import path from "node:path";
 import { report, say, serve } from "./harness.mjs";
 import { checkAccessible } from "./states.mjs";
 
+/** Threads besides those that the page starts, so that the list has a second page. */
+const MORE = 50;
+
+/** Starts threads with a turn each, over a connection of their own. Runs in the page. */
+const startMore = (folder) => `(async () => {
+  const token = btoa(sessionStorage.getItem("agentd.token")).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+  const socket = new WebSocket(\`ws://\${location.host}/\`, ["agentd", \`agentd.bearer.\${token}\`]);
+  const answers = new Map();
+  let [id, ended] = [0, 0];
+  socket.onmessage = ({ data }) => {
+    const message = JSON.parse(data);
+    if (message.method === "turn/completed") ended += 1;
+    if (message.method === undefined) answers.get(message.id)(message.result);
+  };
+  await new Promise((open) => { socket.onopen = open; });
+  const call = (method, params) => new Promise((resolve) => {
+    answers.set(++id, resolve);
+    socket.send(JSON.stringify({ id, method, params }));
+  });
+  await call("initialize", { clientInfo: { name: "test", title: "test", version: "1" } });
+  socket.send(JSON.stringify({ method: "initialized" }));
+  for (let at = 0; at < ${MORE}; at += 1) {
+    const { thread } = await call("thread/start", { cwd: ${JSON.stringify(folder)} });
+    await call("turn/start", { threadId: thread.id, input: [{ type: "text", text: "More." }] });
+    while (ended <= at) await new Promise((wake) => setTimeout(wake, 5));
+  }
+  socket.close();
+})()`;
+
 export async function checkFolders(browser) {
-  const server = await serve({ name: "folders", responses: Array.from({ length: 9 }, () => ({ steps: [say("Yes.")] })), options: ["approval_policy=\"never\""],
+  const server = await serve({ name: "folders", responses: Array.from({ length: 9 + MORE }, () => ({ steps: [say("Yes.")] })), options: ["approval_policy=\"never\""],
     files: { "shop/src/a.txt": "", "shop/tests/a.txt": "", "school/a.txt": "", "shop/.hidden/a.txt": "" } });
   mkdirSync(path.join(server.work, "empty"));
   const page = await browser.page();
@@ -75,6 +104,17 @@ export async function checkFolders(browser) {
   await page.evaluate("cwd.value = '/no/such/'; cwd.dispatchEvent(new Event('input'))");
   await page.wait("document.getElementById('folders-hint').textContent.includes('/no/such')");
   await is("a folder that is missing is named", "document.getElementById('folders').children.length === 0");
+  await page.press("Escape");
+
+  // Pages of the list.
+  await page.evaluate(startMore(path.join(server.work, "empty")));
+  await page.reload();
+  await page.wait("document.getElementById('more-threads').checkVisibility()");
+  const listed = "[...document.querySelectorAll('#threads .folder .hint')].reduce((sum, e) => sum + Number(e.textContent), 0)";
+  await is("the first page of the list has 50 threads, and the open one", `${listed} <= 51`);
+  await page.click("#more-threads");
+  await page.wait("!document.getElementById('more-threads').checkVisibility()");
+  await is("the next page adds to the groups", `${listed} >= 59 && ${groups}.some((e) => e.querySelector('h2').textContent === 'shop8')`);
   report("folders", "no error of a script", page.errors);
   await page.close();
 }
