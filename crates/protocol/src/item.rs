@@ -132,9 +132,13 @@ impl ThreadItem {
 
 /// The user's input.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct UserMessageItem {
     pub id: String,
     pub content: Vec<UserInput>,
+    /// The `clientUserMessageId` of the queued message that it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_id: Option<String>,
 }
 
 /// Text that hooks added to the conversation.

@@ -52,11 +52,13 @@ pub mod plugin;
 pub mod plugin_share;
 pub mod policy;
 pub mod process;
+pub mod queue;
 pub mod realtime;
 pub mod requirements;
 pub mod response_item;
 pub mod review;
 pub mod review_finding;
+pub mod search;
 pub mod skills;
 pub mod thread;
 pub mod thread_change;
@@ -86,7 +88,8 @@ pub use self::{
     connection::*, elicitation::*, error::*, external_agent::*, features::*, feedback::*, fs::*,
     fuzzy::*, goal::*, guardian::*, hooks::*, input::*, item::*, item_event::*, json_text::*,
     legacy_approval::*, marketplace::*, mcp::*, memory::*, model::*, permission::*, plugin::*,
-    plugin_share::*, policy::*, process::*, realtime::*, requirements::*, response_item::*,
-    review::*, review_finding::*, skills::*, thread::*, thread_change::*, thread_edit::*,
-    thread_list::*, thread_record::*, thread_start::*, tool::*, turn::*, windows::*,
+    plugin_share::*, policy::*, process::*, queue::*, realtime::*, requirements::*,
+    response_item::*, review::*, review_finding::*, search::*, skills::*, thread::*,
+    thread_change::*, thread_edit::*, thread_list::*, thread_record::*, thread_start::*, tool::*,
+    turn::*, windows::*,
 };

@@ -59,7 +59,7 @@ resources!(resource_methods);
 
 resource_messages! {
     NOTIFICATION_PARTS = NOTIFICATIONS, notification_schemas:
-    connection thread goal turn item_event command process fs model account app mcp skills hooks
+    connection thread goal queue turn item_event command process fs model account app mcp skills hooks
     fuzzy realtime windows external_agent guardian
 }
 

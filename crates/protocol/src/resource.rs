@@ -8,6 +8,8 @@ macro_rules! resources {
             Thread: thread::ThreadMethods,
             Memory: memory::MemoryMethods,
             Goal: goal::GoalMethods,
+            Queue: queue::QueueMethods,
+            Search: search::SearchMethods,
             Turn: turn::TurnMethods,
             Review: review::ReviewMethods,
             Collaboration: collaboration::CollaborationMethods,

@@ -141,7 +141,7 @@ fn wire_item(id: &str, entry: &Entry) -> ThreadItem {
     match entry {
         Entry::User(text) => {
             let content = vec![UserInput::Text { text: text.clone(), text_elements: Vec::new() }];
-            ThreadItem::UserMessage(UserMessageItem { id, content })
+            ThreadItem::UserMessage(UserMessageItem { id, content, client_id: None })
         }
         Entry::Assistant(text) => ThreadItem::AgentMessage(AgentMessageItem {
             id,

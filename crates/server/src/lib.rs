@@ -11,6 +11,7 @@ mod handlers;
 mod imported_sessions;
 mod imports;
 mod in_flight;
+mod input_reader;
 mod metrics_page;
 mod plugins;
 mod realtime_sessions;

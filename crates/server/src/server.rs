@@ -17,6 +17,7 @@ use crate::client_processes::ClientProcesses;
 use crate::client_watches::ClientWatches;
 use crate::file_searches::FileSearches;
 use crate::in_flight::InFlight;
+use crate::input_reader::InputReader;
 use crate::plugins::Plugins;
 use crate::realtime_sessions::RealtimeSessions;
 use services::accounts::Accounts;
@@ -38,6 +39,7 @@ use services::notify::Notifier;
 use services::options::Options;
 use services::prompt_history::PromptHistory;
 use services::rules::CommandRules;
+use services::search_index::SearchIndex;
 use services::skills::{Skills, ThreadSkills};
 use services::snapshots::ShellSnapshots;
 use services::telemetry::Telemetry;
@@ -51,9 +53,9 @@ use threads::agents::{Agents, CallSenders};
 use threads::requests::ClientRequests;
 use threads::thread::{
     Actor, AgentCalls, Broadcast, CommandServices, HookRuns, InspectionServices, Journal, Mailbox,
-    ModelStream, Questions, Reviewer, RunningCommands, ServerCalls, SkillNeeds,
-    ThreadConfiguration, ThreadMemories, ThreadTrace, ThreadUndo, ToolInspector, TurnHooks,
-    UnloadDeadline,
+    ModelStream, Questions, ReadInput, Reviewer, RunningCommands, ServerCalls, SkillNeeds,
+    ThreadConfiguration, ThreadMemories, ThreadQueue, ThreadTrace, ThreadUndo, ToolInspector,
+    TurnHooks, UnloadDeadline,
 };
 use threads::thread_loader::{LoadedThread, ThreadLoader};
 use threads::warm_up::WarmUp;
@@ -75,6 +77,7 @@ pub(crate) struct Services {
     pub(crate) undo: Arc<UndoRecords>,
     pub(crate) memories: Arc<Memories>,
     pub(crate) images: Arc<ImageReader>,
+    pub(crate) inputs: InputReader,
     pub(crate) configurations: Arc<Configurations>,
     pub(crate) defaults: Arc<ThreadDefaults>,
     pub(crate) models: Arc<Models>,
@@ -83,6 +86,7 @@ pub(crate) struct Services {
     pub(crate) plugins: Plugins,
     pub(crate) runner: CommandRunner,
     pub(crate) store: Arc<ThreadStore>,
+    pub(crate) search_index: SearchIndex,
     pub(crate) threads: Arc<LoadedThreads>,
     pub(crate) loader: Arc<ThreadLoader>,
     pub(crate) mcp: Arc<McpServers>,
@@ -149,6 +153,7 @@ impl Server {
             // A failure is reported by the first request that needs the store.
             let _ = opening.get().await;
         });
+        services.search_index.start();
         Ok(Self { services })
     }
 
@@ -247,7 +252,14 @@ fn services(options: Arc<Options>, sandbox: Arc<Sandbox>) -> Services {
     let undo = Arc::new(UndoRecords::default());
     let memories = Arc::new(Memories::new(&options.home, &files, &connections));
     let realtime = Arc::new(RealtimeSessions::new(client.clone(), accounts.clone()));
+    let inputs = InputReader {
+        configurations: configurations.clone(),
+        images: images.clone(),
+        mcp: mcp.clone(),
+        skills: skills.clone(),
+    };
     let actor_services = ActorServices {
+        read_input: inputs.clone().for_queues(threads.clone()),
         client,
         accounts: accounts.clone(),
         models: models.clone(),
@@ -277,6 +289,7 @@ fn services(options: Arc<Options>, sandbox: Arc<Sandbox>) -> Services {
         options,
         files,
         images,
+        inputs,
         configurations,
         defaults,
         models,
@@ -284,6 +297,7 @@ fn services(options: Arc<Options>, sandbox: Arc<Sandbox>) -> Services {
         skills,
         plugins,
         runner,
+        search_index: SearchIndex::new(store.clone()),
         store,
         threads,
         agents: loader.agents.clone(),
@@ -405,6 +419,7 @@ fn inspection_services(
 
 /// The services for the owners of a thread's state.
 struct ActorServices {
+    read_input: ReadInput,
     client: model::Client,
     accounts: Arc<Accounts>,
     models: Arc<Models>,
@@ -444,6 +459,7 @@ fn start_actor(
             record,
             extra,
             ephemeral,
+            queue,
             config,
             origin,
             instruction_sources,
@@ -470,6 +486,7 @@ fn start_actor(
         let memories = ThreadMemories::new(memories.0, memories.1, sender.clone());
         let server_calls = ServerCalls::new(record.id.clone(), sender.clone());
         let hook_runs = HookRuns::new(services.hooks.clone(), sender.clone());
+        let queue = ThreadQueue::new(queue, extra.queue_pause.as_ref());
         let journal = (record, extra, ephemeral);
         let actor = Actor {
             machine,
@@ -514,6 +531,8 @@ fn start_actor(
             server_calls,
             hooks: hook_runs,
             unload_deadline: UnloadDeadline::default(),
+            queue,
+            read_input: services.read_input.clone(),
             stores_texts: false,
             shown_settings: None,
         };

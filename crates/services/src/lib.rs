@@ -46,6 +46,8 @@ pub mod provider;
 pub mod recovery;
 pub mod rules;
 pub mod salvage_report;
+pub mod search_index;
+pub mod searched_text;
 pub mod seen_warnings;
 pub mod server_skills;
 pub mod skills;

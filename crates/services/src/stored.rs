@@ -19,7 +19,8 @@ use crate::error::Error;
 
 pub(crate) use agent::{StoredAgent, StoredLimits};
 pub(crate) use extra::{
-    StoredApproval, StoredConcession, StoredExtra, StoredGoal, StoredSource, StoredTool,
+    StoredApproval, StoredConcession, StoredExtra, StoredGoal, StoredPause, StoredSource,
+    StoredTool,
 };
 pub(crate) use policies::StoredBound;
 pub(crate) use settings::StoredSettings;

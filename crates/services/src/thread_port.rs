@@ -4,6 +4,7 @@
 mod agent_identity;
 mod event_position;
 mod extra;
+mod queue;
 mod server_question;
 mod tree_limits;
 pub mod wire;
@@ -38,6 +39,10 @@ use crate::undo::{FileRollback, RestoredFiles};
 pub use agent_identity::AgentIdentity;
 pub use event_position::{EventPosition, ReplayGap};
 pub use extra::Extra;
+pub use queue::{
+    MAX_QUEUED, MAX_QUEUED_BYTES, QueueAnswer, QueueRequest, QueueView, QueuedStart,
+    stored_message, stored_queue,
+};
 pub use server_question::{QuestionKey, ServerQuestion};
 pub use tree_limits::TreeLimits;
 
@@ -77,6 +82,10 @@ pub enum Command {
     /// `turn/interrupt`. Unlike other requests it begins no turn, so it needs neither hooks nor history
     /// and waits for nothing.
     Interrupt { turn: String, answer: AnswerSender, gate: Gate },
+    /// A request about the queue; with the response after which clients are notified of a change.
+    Queue { request: QueueRequest, gate: Gate },
+    /// A message of the queue is prepared.
+    StartQueued(Box<QueuedStart>),
     /// `thread/shellCommand`.
     Shell { script: String, answer: AnswerSender, gate: Gate },
     /// A call works in folders below the working folder, which have these documents.
@@ -224,6 +233,7 @@ impl Command {
             | Self::StartTurn(_)
             | Self::Ask { .. }
             | Self::Interrupt { .. }
+            | Self::StartQueued(_)
             | Self::Shell { .. }
             | Self::ProjectDocuments { .. }
             | Self::SkillsOpened { .. }
@@ -238,6 +248,7 @@ impl Command {
             | Self::Attach { .. }
             | Self::ToolAnswered { .. }
             | Self::Elicitation { .. } => true,
+            Self::Queue { request, .. } => !matches!(request, QueueRequest::List { .. }),
             Self::Warn { .. }
             | Self::ShowQuestions { .. }
             | Self::Announce { .. }

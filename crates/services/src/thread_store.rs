@@ -6,9 +6,10 @@ use std::sync::Arc;
 use protocol::connection::WarningNotification;
 use session::PolicyBound;
 use store::{
-    OpenedThread, SqliteConfig, Store, StoreError, StoredThread, ThreadRecord, TurnRow, Write,
+    OpenedThread, QueuedEntry, SqliteConfig, Store, StoreError, StoredThread, ThreadRecord,
+    TurnRow, Write,
 };
-use tokio::sync::OnceCell;
+use tokio::sync::{Notify, OnceCell};
 
 use crate::allowed::{Allowed, ThreadAbove};
 use crate::config_source::ConfigSource;
@@ -25,6 +26,8 @@ pub struct ThreadStore {
     options: Arc<Options>,
     config: Arc<ConfigSource>,
     connections: Arc<Connections>,
+    /// A turn of any thread has ended.
+    turn_ended: Arc<Notify>,
 }
 
 impl ThreadStore {
@@ -33,7 +36,12 @@ impl ThreadStore {
         config: Arc<ConfigSource>,
         connections: Arc<Connections>,
     ) -> Self {
-        Self { store: OnceCell::new(), options, config, connections }
+        Self { store: OnceCell::new(), options, config, connections, turn_ended: Arc::default() }
+    }
+
+    /// Notified after the stored end of a turn.
+    pub fn turn_ended(&self) -> &Arc<Notify> {
+        &self.turn_ended
     }
 
     /// The store, opened by the first caller.
@@ -112,16 +120,16 @@ impl ThreadStore {
     }
 
     /// Takes the lease of a stored thread that is not loaded, and returns the thread with its newest
-    /// turn. Turns that ended with their server are closed.
+    /// turn and its queue. Turns that ended with their server are closed.
     pub async fn open_thread(
         &self,
         thread: &str,
-    ) -> Result<(StoredThread, Option<TurnRow>), Error> {
+    ) -> Result<(StoredThread, Option<TurnRow>, Vec<QueuedEntry>), Error> {
         let store = self.get().await?;
-        let OpenedThread { stored, last_turn, orphans } = store.open_thread(thread).await?;
+        let OpenedThread { stored, last_turn, orphans, queue } = store.open_thread(thread).await?;
         let now = self.options.clock.now_ms();
         recovery::close(store, orphans, now, &OrphanOutcome::Interrupted).await?;
-        Ok((stored, last_turn))
+        Ok((stored, last_turn, queue))
     }
 
     /// Writes to a thread that is not loaded, under its lease.

@@ -74,6 +74,7 @@ impl Machine {
             id: restored.thread,
             start: restored.start,
             has_started: false,
+            messages_wait: false,
         };
         if let Some(history) = restored.history {
             thread.conversation.restore(history, |_| false, &mut thread.cx);
@@ -152,6 +153,11 @@ impl Machine {
     /// The running turn's id.
     pub fn active_turn(&self) -> Option<&Id> {
         self.turn.as_ref().map(Turn::id)
+    }
+
+    /// Returns whether messages of the user wait for the end of the turn; see [`Input::MessagesWait`].
+    pub fn messages_wait(&self) -> bool {
+        self.thread.messages_wait
     }
 
     /// Returns whether the running turn has not asked the model yet, because skills need something:
@@ -240,6 +246,10 @@ impl Machine {
             Input::Start { reply, author, content, overrides, output_schema } => {
                 self.start(reply, (author, content), overrides, output_schema);
             }
+            Input::StartQueued { reply, content, client_id } => {
+                self.start_queued(reply, content, client_id);
+            }
+            Input::MessagesWait { any } => self.thread.messages_wait = any,
             Input::Steer { reply, content, expected_turn } => {
                 self.steer(reply, content, &expected_turn);
             }
@@ -352,7 +362,8 @@ impl Machine {
         let Thread { goal, cx, .. } = &mut self.thread;
         let is_active = goal.after_turn(&ended.id, ended.status, is_closed, cx);
         let gets_somewhere = ended.status == TurnStatus::Completed && ended.made_calls;
-        if is_active && gets_somewhere && !is_closed && self.settings().mode == Mode::Default {
+        let may_go_on = !is_closed && !self.thread.messages_wait;
+        if is_active && gets_somewhere && may_go_on && self.settings().mode == Mode::Default {
             self.start_goal_turn(true);
         }
     }

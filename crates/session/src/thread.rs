@@ -38,6 +38,8 @@ pub(crate) struct Thread {
     pub(crate) start: ThreadStart,
     /// True if the hooks of its start have run.
     pub(crate) has_started: bool,
+    /// True while messages of the user wait for a turn of their own.
+    pub(crate) messages_wait: bool,
 }
 
 /// The phase of a thread, which decides whether turns may start.

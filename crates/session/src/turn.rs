@@ -43,6 +43,7 @@ use crate::thread::{Phase, Thread};
 pub(crate) use approval::Put;
 use compaction::Compaction;
 use ending::Ending;
+pub(crate) use input::UserMessage;
 pub(crate) use kind::{Beginning, Kind};
 use received_calls::ReceivedCalls;
 pub(crate) use review::Review;

@@ -157,6 +157,16 @@ pub enum StoreError {
         /// Number of the row.
         number: u32,
     },
+    /// The queue of the thread does not have the entry, or has it already.
+    #[error(
+        "the queue of thread {thread} has changed: message {entry} is not as expected; list it again"
+    )]
+    QueueChanged {
+        /// Id of the thread.
+        thread: String,
+        /// Id of the entry.
+        entry: String,
+    },
     /// The cursor is not one of this list.
     #[error(
         "`cursor`: `{cursor}` is not a cursor of this list with these filters; use one that a page of \
@@ -188,6 +198,12 @@ pub enum StoreError {
     /// The store is closed.
     #[error("the thread store is closed; restart the server")]
     Closed,
+}
+
+impl StoreError {
+    pub(crate) fn queue_changed(thread: &str, entry: &str) -> Self {
+        Self::QueueChanged { thread: thread.to_owned(), entry: entry.to_owned() }
+    }
 }
 
 /// Why turns cannot be dropped from a thread with fewer, and how many can.

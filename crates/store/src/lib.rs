@@ -17,9 +17,11 @@ mod error;
 mod jobs;
 mod memory;
 mod query;
+mod queue;
 mod record;
 mod sqlite;
 mod store;
+mod text;
 pub mod transfer;
 mod usage;
 
@@ -29,7 +31,8 @@ pub use jobs::{
     Job, JobItem, JobItemCounts, JobItemOutcome, JobItemStatus, JobStatus, JobWrite, MAX_JOB_ITEMS,
     NewJobItem,
 };
-pub use query::{Direction, ListQuery, Page, SortKey, TurnsQuery};
+pub use query::{Direction, ListQuery, Page, SortKey, TextMatch, TextQuery, TurnsQuery};
+pub use queue::{QueueWrite, QueuedEntry};
 pub use record::{
     Fragment, ItemRow, OpenedThread, OrphanedTurn, Place, StoredThread, ThreadChanges,
     ThreadRecord, TurnOutcome, TurnRow, TurnStatus, Write,
@@ -37,4 +40,5 @@ pub use record::{
 pub use sqlite::salvage::{Kept, Salvage, ThreadLoss};
 pub use sqlite::{SqliteConfig, Synchronous, check, salvage};
 pub use store::{Notice, Store, StoreConfig};
+pub use text::{ItemTexts, Snippet, snippet};
 pub use usage::{UsageQuery, UsageRecord, UsageRow};

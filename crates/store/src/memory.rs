@@ -5,13 +5,15 @@
 mod apply;
 mod jobs;
 mod lists;
+mod queue;
 mod read;
 mod table;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::{
-    Job, JobItem, OpenedThread, Place, StoreError, ThreadRecord, TurnStatus, UsageRow, Write,
+    Job, JobItem, OpenedThread, Place, QueuedEntry, StoreError, ThreadRecord, TurnStatus, UsageRow,
+    Write,
 };
 
 use table::Table;
@@ -49,6 +51,7 @@ struct Thread {
     last_ordinal: u32,
     /// The newest place that it has from another thread.
     inherited: u32,
+    queue: Vec<QueuedEntry>,
 }
 
 #[derive(Debug, Clone)]
@@ -102,7 +105,8 @@ impl Memory {
             let reader = Reader(tables);
             let stored = reader.thread(thread).ok_or_else(|| not_found(thread))?;
             let (last_turn, orphans) = (reader.last_turn(thread)?, reader.in_progress(key));
-            Ok(OpenedThread { stored, last_turn, orphans })
+            let queue = reader.queue(thread)?;
+            Ok(OpenedThread { stored, last_turn, orphans, queue })
         })
     }
 

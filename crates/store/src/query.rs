@@ -70,6 +70,33 @@ impl ListQuery {
     }
 }
 
+/// A query for threads in whose turns something was said. Only turns that have ended are searched.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TextQuery {
+    /// Text with at least one letter or digit. A turn matches if it has all of its words, without regard
+    /// to case; a last word of three letters or more, with nothing after it, may be incomplete.
+    pub term: String,
+    /// The page, and the threads among which it searches; its `search` is not used.
+    pub list: ListQuery,
+}
+
+impl TextQuery {
+    pub(crate) fn tag(&self) -> String {
+        query_tag(&["text", &self.term, &self.list.tag()])
+    }
+}
+
+/// A thread in which a text was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TextMatch {
+    /// The thread.
+    pub thread: crate::StoredThread,
+    /// Id of the newest turn of the thread that matches.
+    pub turn: String,
+    /// The part of it that matches, or its beginning if its words are apart.
+    pub snippet: crate::Snippet,
+}
+
 /// Separates the name from the preview in a text that is searched.
 pub(crate) const SEPARATOR: char = '\u{1f}';
 

@@ -196,6 +196,8 @@ pub struct OpenedThread {
     /// Its turns in progress, whose process is dead. The caller ends each with
     /// [`Write::FinishTurn`].
     pub orphans: Vec<OrphanedTurn>,
+    /// Its queue, in order.
+    pub queue: Vec<crate::QueuedEntry>,
 }
 
 /// A change. The changes of one commit are atomic.
@@ -271,6 +273,13 @@ pub enum Write {
         /// The change.
         write: crate::JobWrite,
     },
+    /// Changes the queue of a thread.
+    Queue {
+        /// Id of the thread.
+        thread: String,
+        /// The change.
+        write: crate::QueueWrite,
+    },
     /// Adds what a response of a model used, and the totals of its thread.
     AddUsage {
         /// Id of the thread.
@@ -280,7 +289,7 @@ pub enum Write {
         /// The usage of the response.
         usage: Box<crate::UsageRecord>,
     },
-    /// Deletes a thread and its jobs, except turns that its forks show.
+    /// Deletes a thread, its jobs and its queue, except turns that its forks show.
     DeleteThread {
         /// Id of the thread.
         thread: String,

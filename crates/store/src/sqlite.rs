@@ -20,6 +20,9 @@
 //! - **Search** (`search.rs`): a narrow table with a trigram index holds case-folded names and
 //!   previews. A term that matches few threads is looked up there; for one that matches many, the
 //!   list is scanned.
+//! - **Words** (`text_index.rs`, `text_search.rs`): an index of the words of ended turns, filled after
+//!   their end and, for a file of an earlier version, from the newest turn back to the oldest.
+//! - **Queues** (`queue.rs`): the messages of a thread that wait for a turn of their own.
 //! - **Jobs** (`jobs.rs`): the rows of a table, each with the worker's result. A row's key holds
 //!   job and number. `threads/src/agents/jobs/` runs them.
 //! - **Leases** (`lease.rs`): a store writes only to threads whose lease it holds. The lock file
@@ -60,6 +63,7 @@ mod owner;
 mod paths;
 mod pool;
 mod preflight;
+mod queue;
 mod read;
 mod recovery;
 mod removal;
@@ -69,6 +73,8 @@ mod schema;
 mod search;
 mod store;
 mod synchronous;
+mod text_index;
+mod text_search;
 mod threads;
 mod usage;
 mod writer;

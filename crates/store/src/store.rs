@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use crate::cursor::{EntryPosition, query_tag};
 use crate::memory::Memory;
 use crate::salvage::Salvage;
 use crate::sqlite::{SqliteConfig, SqliteStore};
 use crate::{
-    Fragment, ItemRow, Job, JobItem, JobItemCounts, JobItemStatus, ListQuery, OpenedThread,
-    OrphanedTurn, Page, Place, StoreError, StoredThread, TurnRow, TurnsQuery, UsageQuery, UsageRow,
-    Write,
+    Fragment, ItemRow, ItemTexts, Job, JobItem, JobItemCounts, JobItemStatus, ListQuery,
+    OpenedThread, OrphanedTurn, Page, Place, QueuedEntry, StoreError, StoredThread, TextMatch,
+    TextQuery, TurnRow, TurnsQuery, UsageQuery, UsageRow, Write,
 };
 
 /// Where threads are stored.
@@ -277,6 +278,75 @@ impl Store {
             Backend::Sqlite(store) => store.usage(query).await,
             Backend::Memory(memory) => memory.read(|reader| Ok(reader.usage(query))),
         }
+    }
+
+    /// The messages that wait for a turn of a thread, in order.
+    ///
+    /// # Errors
+    /// [`StoreError::ThreadNotFound`].
+    pub async fn queue(&self, thread: &str) -> Result<Vec<QueuedEntry>, StoreError> {
+        match &self.0 {
+            Backend::Sqlite(store) => store.queue(thread).await,
+            Backend::Memory(memory) => memory.read(|reader| reader.queue(thread)),
+        }
+    }
+
+    /// Adds at most `limit` ended turns to the index of words, the newest first, and returns whether
+    /// further ones remain. With `all`, turns that an earlier version stored are added, too; a call that
+    /// is cut short by a crash is repeated by the next one.
+    ///
+    /// # Errors
+    /// The file cannot be read or written.
+    pub async fn index_turns(
+        &self,
+        texts: ItemTexts,
+        all: bool,
+        limit: usize,
+    ) -> Result<bool, StoreError> {
+        match &self.0 {
+            Backend::Sqlite(store) => store.index_turns(texts, all, limit).await,
+            Backend::Memory(_) => Ok(false),
+        }
+    }
+
+    /// Returns whether turns that have ended are not in the index of words yet.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub async fn is_partly_indexed(&self) -> Result<bool, StoreError> {
+        match &self.0 {
+            Backend::Sqlite(store) => store.is_partly_indexed().await,
+            Backend::Memory(_) => Ok(false),
+        }
+    }
+
+    /// A page of threads in whose indexed turns something was said. Forks are found by the turns that
+    /// they show.
+    ///
+    /// # Errors
+    /// [`StoreError::BadCursor`] for a cursor of another list.
+    pub async fn search_text(
+        &self,
+        query: TextQuery,
+        texts: ItemTexts,
+    ) -> Result<Page<TextMatch>, StoreError> {
+        match &self.0 {
+            Backend::Sqlite(store) => store.search_text(query, texts).await,
+            Backend::Memory(memory) => memory.read(|reader| reader.search_text(&query, &texts)),
+        }
+    }
+
+    /// A cursor with which [`Store::turns`] begins at this turn, in descending order.
+    ///
+    /// # Errors
+    /// [`StoreError::ThreadNotFound`], [`StoreError::TurnNotFound`].
+    pub async fn turn_cursor(&self, thread: &str, turn: &str) -> Result<String, StoreError> {
+        let ordinal = match &self.0 {
+            Backend::Sqlite(store) => store.ordinal(thread, turn).await?,
+            Backend::Memory(memory) => memory.read(|reader| reader.ordinal(thread, turn))?,
+        };
+        let after = EntryPosition { ordinal: ordinal + 1, position: 0 };
+        Ok(after.write(&query_tag(&["turns", thread])))
     }
 
     /// At most `limit` places of a thread after the place `behind`, for copying the thread.

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use config::Config;
 use files::Pool;
 use hooks::StartSource;
+use protocol::QueuedSubmission;
 use serde_json::{Map, Value};
 use session::{Id, Overrides, Restored, Settings, ThreadStart};
 use store::{StoredThread, ThreadChanges, ThreadRecord, Write};
@@ -26,7 +27,7 @@ use services::options::Options;
 use services::peer::Peer;
 use services::stored::Totals;
 use services::thread_defaults::{Parts, ThreadDefaults};
-use services::thread_port::{Extra, ThreadHandle};
+use services::thread_port::{Extra, ThreadHandle, stored_queue};
 use services::thread_store::{NewThread, ThreadStore};
 use services::updates::Updates;
 use services::{convert, folders, git, stored, warnings};
@@ -61,10 +62,27 @@ pub struct LoadedThread {
     pub record: ThreadRecord,
     pub extra: Extra,
     pub ephemeral: bool,
+    pub queue: Vec<QueuedSubmission>,
     pub config: Arc<Config>,
     pub origin: ConfigurationOrigin,
     pub instruction_sources: Vec<PathBuf>,
     pub context_window: Option<i64>,
+}
+
+/// The parts of a thread that are stored.
+struct StoredParts {
+    record: ThreadRecord,
+    extra: Extra,
+    /// None of them is.
+    ephemeral: bool,
+    queue: Vec<QueuedSubmission>,
+}
+
+impl StoredParts {
+    /// Those of a thread without a queue.
+    fn new(record: ThreadRecord, extra: Extra, ephemeral: bool) -> Self {
+        Self { record, extra, ephemeral, queue: Vec::new() }
+    }
 }
 
 impl ThreadLoader {
@@ -114,7 +132,7 @@ impl ThreadLoader {
         }
         let restored = Restored { history: Some(Vec::new()), ..Restored::default() };
         let bound = self.bound(new.id(), &extra).await?;
-        let stored = (new.into_record(), extra, ephemeral);
+        let stored = StoredParts::new(new.into_record(), extra, ephemeral);
         Ok(self.start_actor((config, origin), (parts, bound), stored, restored))
     }
 
@@ -196,7 +214,7 @@ impl ThreadLoader {
         if self.threads.get(id).is_some_and(|handle| handle.is_alive()) {
             return Ok(None);
         }
-        let (now, last) = self.store.open_thread(id).await?;
+        let (now, last, queue) = self.store.open_thread(id).await?;
         if now.record != record {
             self.store.release(id).await;
             return Ok(None);
@@ -229,7 +247,7 @@ impl ThreadLoader {
             },
             ..Restored::default()
         };
-        let stored = (record, extra, false);
+        let stored = StoredParts { record, extra, ephemeral: false, queue: stored_queue(&queue) };
         let handle = self.start_actor((config, origin), (parts, bound), stored, restored);
         Ok(Some((handle, overrides)))
     }
@@ -315,9 +333,10 @@ impl ThreadLoader {
         &self,
         (config, origin): (Arc<Config>, ConfigurationOrigin),
         (parts, bound): (Parts, ThreadBound),
-        (record, extra, ephemeral): (ThreadRecord, Extra, bool),
+        stored: StoredParts,
         restored: Restored,
     ) -> ThreadHandle {
+        let StoredParts { record, extra, ephemeral, queue } = stored;
         let restored = Restored { thread: record.id.as_str().into(), ..restored };
         let Parts { configured, instruction_sources, context_window, .. } = parts;
         let ids = Box::new(SessionIds(self.options.clone()));
@@ -329,6 +348,7 @@ impl ThreadLoader {
             record,
             extra,
             ephemeral,
+            queue,
             config,
             origin,
             instruction_sources,

@@ -31,18 +31,18 @@ fn measure(run: &Run<'_>) -> Result<Vec<Figure>> {
         starts.push(milliseconds(took));
         server.finish()?;
     }
-    let (mut server, _) = run.start_on(&home)?;
-    let pages = |server: &mut Server, params: Value| -> Result<f64> {
+    let mut server = run.start_experimental_on(&home)?;
+    let pages = |server: &mut Server, method: &str, params: Value| -> Result<f64> {
         let mut times = Vec::new();
         for _ in 0..=run.repeats.max(10) {
             let begun = std::time::Instant::now();
-            let (_, answered) = server.client.request("thread/list", params.clone())?;
+            let (_, answered) = server.client.request(method, params.clone())?;
             times.push(milliseconds(answered.duration_since(begun)));
         }
         times.remove(0);
         Ok(median(times))
     };
-    let page = pages(&mut server, json!({ "limit": 50 }))?;
+    let page = pages(&mut server, "thread/list", json!({ "limit": 50 }))?;
     let before = process::resident(server.pid())?;
     let row = |what, value, unit, goal| Figure { what, value, unit, goal };
     let mut figures = vec![
@@ -55,11 +55,37 @@ fn measure(run: &Run<'_>) -> Result<Vec<Figure>> {
         ("search among 100,000, no match", "no such words"),
         ("search among 100,000, two letters, no match", "qx"),
     ] {
-        let value = pages(&mut server, json!({ "limit": 50, "searchTerm": term }))?;
+        let params = json!({ "limit": 50, "searchTerm": term });
+        let value = pages(&mut server, "thread/list", params)?;
         figures.push(row(what, value, "ms", Some(20.0)));
+    }
+    let indexed = index(&mut server)?;
+    figures.push(row("what was said in 100,000 threads is indexed after", indexed, "s", None));
+    for (what, term) in [
+        ("search in what was said, one match", "77777"),
+        ("search in what was said, 12,500 matches", "flaky test"),
+        ("search in what was said, every thread", "please"),
+        ("search in what was said, a beginning in every thread", "pleas"),
+        ("search in what was said, no match", "nosuchword"),
+    ] {
+        let params = json!({ "limit": 50, "searchTerm": term });
+        let value = pages(&mut server, "thread/search", params)?;
+        figures.push(row(what, value, "ms", Some(30.0)));
     }
     let grown = process::resident(server.pid())?.saturating_sub(before);
     figures.push(row("memory retained after the searches", megabytes(grown), "MB", None));
     server.finish()?;
     Ok(figures)
+}
+
+/// Waits until all turns are indexed; returns the seconds since.
+fn index(server: &mut Server) -> Result<f64> {
+    let begun = std::time::Instant::now();
+    loop {
+        let params = json!({ "searchTerm": "nosuchword" });
+        let (found, answered) = server.client.request("thread/search", params)?;
+        if found["indexing"] == false {
+            return Ok(milliseconds(answered.duration_since(begun)) / 1000.0);
+        }
+    }
 }

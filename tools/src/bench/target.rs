@@ -133,7 +133,15 @@ impl Run<'_> {
 
     /// As [`Run::start_initialized`], with experimental methods.
     pub(crate) fn start_experimental(&self) -> Result<Server> {
-        let mut server = self.start()?;
+        Self::experimental(self.start()?)
+    }
+
+    /// As [`Run::start_on`], with experimental methods.
+    pub(crate) fn start_experimental_on(&self, home: &Path) -> Result<Server> {
+        Self::experimental(self.start_in(Some(home), None, None)?)
+    }
+
+    fn experimental(mut server: Server) -> Result<Server> {
         let capabilities = json!({ "experimentalApi": true });
         let answered = server.client.initialize_with(capabilities);
         answered.map_err(|error| error.context(server.last_words()))?;

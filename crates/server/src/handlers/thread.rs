@@ -17,6 +17,8 @@ use protocol::*;
 use session::Overrides;
 use tokio::sync::oneshot;
 
+pub(super) use lists::list_query;
+
 use crate::handlers::refuse_missing;
 use crate::handlers::turn::{ask, send};
 use crate::server::Server;

@@ -82,6 +82,7 @@ mod prompt_cache;
 mod provider_table;
 mod providers;
 mod questions;
+mod queues;
 mod rate_limits;
 mod realtime;
 mod reconnect;
@@ -91,6 +92,7 @@ mod rules;
 #[cfg(unix)]
 mod schema_order;
 #[cfg(unix)]
+mod searches;
 mod skill_needs;
 #[cfg(unix)]
 mod skills;

@@ -42,6 +42,8 @@ macro_rules! machine_inputs {
 
 machine_inputs! {
     Steer { reply: u64, content: Vec<UserContent>, expected_turn: String }
+    StartQueued { reply: u64, content: Vec<UserContent>, client_id: Arc<str> }
+    MessagesWait { any: bool }
     Skills { catalog: Option<Arc<str>> }
     ProjectDocuments { documents: Vec<ProjectDocument> }
     SkillsOpened { skills: Vec<UsedSkill> }

@@ -11,10 +11,13 @@ use session::{
 /// The item as it is sent and stored.
 pub fn item(item: &Item) -> wire::ThreadItem {
     match item {
-        Item::UserMessage { id, content } => wire::ThreadItem::UserMessage(wire::UserMessageItem {
-            id: id.to_string(),
-            content: content.iter().map(user_content).collect(),
-        }),
+        Item::UserMessage { id, content, client_id } => {
+            wire::ThreadItem::UserMessage(wire::UserMessageItem {
+                id: id.to_string(),
+                content: content.iter().map(user_content).collect(),
+                client_id: client_id.as_deref().map(str::to_owned),
+            })
+        }
         Item::AgentMessage { id, text, phase, citation, reason } => {
             wire::ThreadItem::AgentMessage(wire::AgentMessageItem {
                 id: id.to_string(),

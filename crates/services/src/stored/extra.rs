@@ -1,6 +1,6 @@
 //! The stored shape of what a thread has beyond its settings.
 
-use protocol::ThreadSource;
+use protocol::{ThreadQueuePause, ThreadQueuePauseReason, ThreadSource};
 use serde::{Deserialize, Serialize};
 use session::{ApprovedAction, Conceded, Concession, DynamicTool, Goal, GoalStatus};
 
@@ -34,6 +34,8 @@ pub struct StoredExtra {
     pub dynamic_tools: Vec<StoredTool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<StoredAgent>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue_pause: Option<StoredPause>,
 }
 
 /// The part of it that lists show.
@@ -140,6 +142,29 @@ enum ConcessionShape {
     MergedMessages,
     AlternatingRoles,
     UserAtEnd,
+}
+
+/// Why a queue waits, in its stored shape.
+#[derive(Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct StoredPause(#[serde(with = "PauseShape")] pub(crate) ThreadQueuePause);
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "ThreadQueuePause", rename_all = "camelCase")]
+struct PauseShape {
+    #[serde(with = "PauseReasonShape")]
+    reason: ThreadQueuePauseReason,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "ThreadQueuePauseReason", rename_all = "camelCase")]
+enum PauseReasonShape {
+    Interrupted,
+    Failed,
+    NotStarted,
+    Archived,
 }
 
 /// A tool of a client in its stored shape.

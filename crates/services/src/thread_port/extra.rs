@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use config::Config;
-use protocol::ThreadSource;
+use protocol::{ThreadQueuePause, ThreadSource};
 use session::{ApprovedAction, Conceded, DynamicTool, Settings};
 use store::ThreadRecord;
 
 use crate::error::Error;
 use crate::stored::{
-    self, StoredAgent, StoredApproval, StoredConcession, StoredExtra, StoredGoal, StoredSettings,
-    StoredSource, StoredTool,
+    self, StoredAgent, StoredApproval, StoredConcession, StoredExtra, StoredGoal, StoredPause,
+    StoredSettings, StoredSource, StoredTool,
 };
 use crate::thread_port::AgentIdentity;
 
@@ -36,6 +36,8 @@ pub struct Extra {
     pub dynamic_tools: Arc<[DynamicTool]>,
     /// The identity that makes the thread an agent.
     pub agent: Option<AgentIdentity>,
+    /// Why its queue waits although no turn runs.
+    pub queue_pause: Option<ThreadQueuePause>,
 }
 
 impl Extra {
@@ -77,6 +79,7 @@ impl From<&Extra> for StoredExtra {
             documents,
             dynamic_tools,
             agent,
+            queue_pause,
         } = extra;
         Self {
             base_instructions: base_instructions.clone(),
@@ -91,6 +94,7 @@ impl From<&Extra> for StoredExtra {
             documents: documents.clone(),
             dynamic_tools: dynamic_tools.iter().cloned().map(StoredTool).collect(),
             agent: agent.as_ref().map(StoredAgent::from),
+            queue_pause: queue_pause.clone().map(StoredPause),
         }
     }
 }
@@ -110,6 +114,7 @@ impl From<StoredExtra> for Extra {
             documents,
             dynamic_tools,
             agent,
+            queue_pause,
         } = stored;
         Self {
             base_instructions,
@@ -127,6 +132,7 @@ impl From<StoredExtra> for Extra {
             documents,
             dynamic_tools: dynamic_tools.into_iter().map(|StoredTool(tool)| tool).collect(),
             agent: agent.map(Into::into),
+            queue_pause: queue_pause.map(|StoredPause(pause)| pause),
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::port::thread::Configured;
 use crate::port::tool::{ExecSpec, ToolRequest};
 use crate::thread::{Phase, Thread};
 use crate::tools::command_item;
-use crate::turn::{Beginning, Kind, Review, Turn};
+use crate::turn::{Beginning, Kind, Review, Turn, UserMessage};
 
 /// Why what a client was asked about is not done.
 const WITHDRAWN: &str =
@@ -62,6 +62,40 @@ impl Machine {
         }
         let service_tier = overrides.turn_service_tier.take();
         thread.configuration.override_settings(overrides, &mut thread.cx);
+        let message = UserMessage { author, content, client_id: None };
+        self.begin(reply, message, output_schema, service_tier);
+    }
+
+    /// Starts the turn of a queued message.
+    pub(super) fn start_queued(
+        &mut self,
+        reply: u64,
+        content: Vec<UserContent>,
+        client_id: Arc<str>,
+    ) {
+        if self.turn.is_some() {
+            return self.refuse(reply, "thread already has an active or pending turn");
+        }
+        if content.is_empty() {
+            return self.refuse(reply, "input must not be empty");
+        }
+        if self.is_closed() {
+            return self.refuse(reply, CLOSED);
+        }
+        let client_id = Some(client_id);
+        let message = UserMessage { author: Author::User, content, client_id };
+        self.begin(reply, message, None, None);
+    }
+
+    /// Starts a turn; none runs.
+    fn begin(
+        &mut self,
+        reply: u64,
+        message: UserMessage,
+        output_schema: Option<Arc<str>>,
+        service_tier: Option<Option<String>>,
+    ) {
+        let thread = &mut self.thread;
         let kept_before = thread.conversation.kept_fragments();
         let kind = Kind::Ordinary { kept_before };
         let beginning =
@@ -69,7 +103,7 @@ impl Machine {
         let mut turn = Turn::begin(beginning, thread);
         thread.introduce(turn.id());
         turn.run_start_hooks(thread);
-        turn.add_user_message(author, content, thread);
+        turn.add_user_message(message, thread);
         turn.advance(thread);
         self.turn = Some(turn);
     }

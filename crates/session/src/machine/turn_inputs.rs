@@ -46,6 +46,8 @@ pub(super) fn route(input: Input, running: &mut Turn, thread: &mut Thread) {
         // About another turn; and what the machine carries out.
         Input::FailTurn { .. }
         | Input::Start { .. }
+        | Input::StartQueued { .. }
+        | Input::MessagesWait { .. }
         | Input::Steer { .. }
         | Input::Interrupt { .. }
         | Input::Compact { .. }

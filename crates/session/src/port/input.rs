@@ -48,6 +48,10 @@ pub enum Input {
         /// JSON Schema of the final message, this turn only.
         output_schema: Option<Arc<str>>,
     },
+    /// A queued message of the user starts a turn; refused while one runs.
+    StartQueued { reply: u64, content: Vec<UserContent>, client_id: Arc<str> },
+    /// With `any`, messages of the user wait for the end of the turn: a goal does not go on before them.
+    MessagesWait { any: bool },
     /// The catalog of skills that the model may use by itself has changed.
     Skills { catalog: Option<Arc<str>> },
     /// A call works in folders that have these project documents, outermost first.

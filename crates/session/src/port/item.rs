@@ -251,6 +251,8 @@ pub enum Item {
         id: Id,
         /// Its parts.
         content: Vec<UserContent>,
+        /// The client's id of the message, when it was queued.
+        client_id: Option<Arc<str>>,
     },
     /// A message of the agent.
     AgentMessage {

@@ -12,14 +12,18 @@ use crate::thread::Thread;
 use crate::unstored_text::Portions;
 use crate::{Id, history};
 
+/// A message that starts a turn.
+pub(crate) struct UserMessage {
+    pub(crate) author: Author,
+    pub(crate) content: Vec<UserContent>,
+    /// The client's id of the message, when it was queued.
+    pub(crate) client_id: Option<Arc<str>>,
+}
+
 impl Turn {
     /// Shows the message that starts the turn and adds it to the history.
-    pub(crate) fn add_user_message(
-        &mut self,
-        author: Author,
-        content: Vec<UserContent>,
-        thread: &mut Thread,
-    ) {
+    pub(crate) fn add_user_message(&mut self, message: UserMessage, thread: &mut Thread) {
+        let UserMessage { author, content, client_id } = message;
         thread.conversation.preview(&content, &mut thread.cx);
         let turn = self.view.id.clone();
         let message = fragments_of(author, &content, &[], thread);
@@ -28,7 +32,7 @@ impl Turn {
             true => self.again = false,
             false => thread.conversation.remember(Some(&turn), message, &mut thread.cx),
         }
-        show_user_message(&turn, content, thread);
+        show_user_message(&turn, content, client_id, thread);
     }
 
     /// A turn started while this one runs: its input joins this one, and it ends with this one. Its
@@ -110,7 +114,7 @@ impl Turn {
         }
         // The next response answers the message, too: it does not go on with an earlier text.
         self.close_unfinished(thread);
-        show_user_message(turn, content, thread);
+        show_user_message(turn, content, None, thread);
     }
 
     /// Stores what is being streamed and has text that is not stored.
@@ -238,7 +242,12 @@ fn texts_of_skills(
     fragments
 }
 
-fn show_user_message(turn: &Id, content: Vec<UserContent>, thread: &mut Thread) {
-    let item = Item::UserMessage { id: thread.cx.item_id(), content };
+fn show_user_message(
+    turn: &Id,
+    content: Vec<UserContent>,
+    client_id: Option<Arc<str>>,
+    thread: &mut Thread,
+) {
+    let item = Item::UserMessage { id: thread.cx.item_id(), content, client_id };
     thread.cx.whole_item(turn, item);
 }

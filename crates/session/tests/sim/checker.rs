@@ -121,6 +121,7 @@ impl Checker {
         }
         match input {
             Input::Start { reply, .. }
+            | Input::StartQueued { reply, .. }
             | Input::Steer { reply, .. }
             | Input::Interrupt { reply, .. }
             | Input::Compact { reply }

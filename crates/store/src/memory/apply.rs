@@ -45,6 +45,7 @@ impl Tables {
             }
             Write::RollBack { thread, turns } => self.roll_back(thread, *turns),
             Write::Job { thread, write } => self.apply_to_job(thread, write),
+            Write::Queue { thread, write } => self.apply_to_queue(thread, write),
             Write::AddUsage { thread, token_usage, usage } => {
                 let key = self.leased_thread(thread)?;
                 let mut project = String::new();
@@ -93,7 +94,14 @@ impl Tables {
         }
         self.last_thread += 1;
         let record = record.clone();
-        let thread = Thread { record, turn_count: 0, leased: true, last_ordinal: 0, inherited: 0 };
+        let thread = Thread {
+            record,
+            turn_count: 0,
+            leased: true,
+            last_ordinal: 0,
+            inherited: 0,
+            queue: Vec::new(),
+        };
         self.threads.insert(self.last_thread, thread);
         Ok(self.last_thread)
     }

@@ -55,6 +55,10 @@ impl Reader<'_> {
         found.ok_or_else(|| turn_not_found(thread, turn))
     }
 
+    pub(crate) fn ordinal(&self, thread: &str, turn: &str) -> Result<i64, StoreError> {
+        Ok(self.visible_turn(thread, turn)?.ordinal.into())
+    }
+
     pub(crate) fn items_page(
         &self,
         thread: &str,

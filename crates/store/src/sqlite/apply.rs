@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 
 use crate::sqlite::failure::Failure;
 use crate::sqlite::rows::{create_thread, leased_thread, newest_turn, own_turn, status_code};
-use crate::sqlite::{branches, content, jobs, joined, keys, removal, search};
+use crate::sqlite::{branches, content, jobs, joined, keys, queue, removal, search, text_index};
 use crate::{Fragment, StoreError, ThreadChanges, Write};
 
 /// Applies one write on behalf of the store named `owner`, which must hold the lease of the thread
@@ -20,6 +20,7 @@ pub(crate) fn apply(conn: &Connection, owner: &str, write: &Write) -> Result<(),
         }
         Write::RollBack { thread, turns } => branches::roll_back(conn, owner, thread, *turns),
         Write::Job { thread, write } => jobs::apply(conn, owner, thread, write),
+        Write::Queue { thread, write } => queue::apply(conn, owner, thread, write),
         Write::AddUsage { thread, token_usage, usage } => {
             crate::sqlite::usage::add(conn, owner, thread, token_usage, usage)
         }
@@ -58,6 +59,7 @@ pub(crate) fn apply(conn: &Connection, owner: &str, write: &Write) -> Result<(),
                 let (thread, turn) = (thread.clone(), turn.clone());
                 return Err(StoreError::TurnFinished { thread, turn }.into());
             }
+            text_index::add_ended(conn, key)?;
             joined::after_turn(conn, key)
         }
     }

@@ -98,7 +98,7 @@ fn open(path: &Path) -> Result<Connection, Failure> {
 }
 
 /// Queries for rows with missing references.
-const CHECKS: [(&str, &str); 7] = [
+const CHECKS: [(&str, &str); 9] = [
     (
         "a turn belongs to no thread",
         "SELECT id FROM turn WHERE thread NOT IN (SELECT pk FROM thread)",
@@ -124,6 +124,14 @@ const CHECKS: [(&str, &str); 7] = [
     (
         "a row belongs to no job",
         "SELECT id FROM job_item WHERE job NOT IN (SELECT pk FROM job) OR pk >> 20 <> job",
+    ),
+    (
+        "a queued message belongs to no thread",
+        "SELECT id FROM queued WHERE thread NOT IN (SELECT pk FROM thread WHERE deleted = 0)",
+    ),
+    (
+        "an index of words has a missing turn",
+        "SELECT turn || '' FROM turn_words WHERE turn NOT IN (SELECT pk FROM turn)",
     ),
 ];
 

@@ -2,6 +2,7 @@
 //! deduplicated chunks. The content determines where a chunk ends, so that texts which differ in
 //! one place share all other chunks.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::ops::Range;
 
@@ -25,6 +26,8 @@ const END_MASK: u64 = (1 << 13) - 1;
 /// Fast, with most of the possible compression.
 const LEVEL: i32 = 1;
 
+/// First byte of a packed value with the size in eight bytes, then the text.
+const PLAIN: u8 = 0;
 /// First byte of a packed value with the size in eight bytes, then compressed text.
 const COMPRESSED: u8 = 1;
 /// First byte of a packed value with ids of chunks, eight bytes each.
@@ -170,6 +173,34 @@ fn compressor() -> Option<Compressor<'static>> {
     let mut compressor = Compressor::new(LEVEL).ok()?;
     compressor.include_checksum(true).ok()?;
     Some(compressor)
+}
+
+/// A text in one value, compressed where that saves an eighth; the reverse of [`unpack`].
+pub(crate) fn pack(bytes: &[u8]) -> Vec<u8> {
+    let data = if bytes.len() >= PACK_FROM { compressed(bytes) } else { None };
+    let (kind, data) = match data {
+        Some(data) => (COMPRESSED, Cow::Owned(data)),
+        None => (PLAIN, Cow::Borrowed(bytes)),
+    };
+    let mut packed = vec![kind];
+    packed.extend((bytes.len() as u64).to_le_bytes());
+    packed.extend(&*data);
+    packed
+}
+
+/// The text of a value of at most `most` bytes.
+pub(crate) fn unpack(packed: &[u8], most: usize) -> Result<String, Failure> {
+    let bad = || damaged("a packed text");
+    let (kind, rest) = packed.split_first().ok_or_else(bad)?;
+    let (size, data) = rest.split_first_chunk().ok_or_else(bad)?;
+    let size = usize::try_from(u64::from_le_bytes(*size)).ok().filter(|size| *size <= most);
+    let size = size.ok_or_else(bad)?;
+    let bytes = match *kind {
+        PLAIN if data.len() == size => data.to_vec(),
+        COMPRESSED => decompress(data, size)?,
+        _ => return Err(bad()),
+    };
+    String::from_utf8(bytes).map_err(|_| bad())
 }
 
 /// Compresses a large piece; the reverse of [`expand_piece`].

@@ -6,7 +6,7 @@ use std::path::Path;
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
 use crate::sqlite::failure::Failure;
-use crate::sqlite::{apply, log_writes, owner, read, recovery};
+use crate::sqlite::{apply, log_writes, owner, queue, read, recovery};
 use crate::{OpenedThread, StoreError, Write};
 
 /// A thread whose lease `me` has just taken.
@@ -58,8 +58,9 @@ pub(crate) fn open_thread(
     let stored = read::thread(&transaction, thread)?
         .ok_or_else(|| StoreError::ThreadNotFound { thread: thread.to_owned() })?;
     let last_turn = read::last_turn(&transaction, thread)?;
+    let queue = queue::read(&transaction, taken.key)?;
     log_writes::in_one_piece(|| transaction.commit())?;
-    Ok(OpenedThread { stored, last_turn, orphans })
+    Ok(OpenedThread { stored, last_turn, orphans, queue })
 }
 
 /// Applies `writes` to a thread under its lease. A lease that `me` did not have before is released

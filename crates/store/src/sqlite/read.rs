@@ -110,6 +110,11 @@ fn visible_turn(conn: &Connection, thread: &str, turn: &str) -> Result<(Lineage,
     Ok((lineage, key))
 }
 
+/// The position of a turn in a thread.
+pub(crate) fn ordinal(conn: &Connection, thread: &str, turn: &str) -> Result<i64, Failure> {
+    Ok(keys::ordinal(visible_turn(conn, thread, turn)?.1))
+}
+
 /// The items of the turn with this key, in order.
 pub(crate) fn items_of(conn: &Connection, turn: i64) -> Result<Vec<ItemRow>, Failure> {
     let rows = items_between(conn, keys::entries_of(turn, turn), Direction::Ascending, None)?;

@@ -7,7 +7,7 @@ use rusqlite::{Connection, params};
 
 use crate::sqlite::failure::Failure;
 use crate::sqlite::rows::leased_thread;
-use crate::sqlite::{content, jobs, joined, keys, search, usage};
+use crate::sqlite::{content, jobs, joined, keys, queue, search, text_index, usage};
 
 /// Deletes a thread, and turns of deleted ancestors that only it shows.
 pub(crate) fn remove(conn: &Connection, owner: &str, id: &str) -> Result<(), Failure> {
@@ -16,6 +16,7 @@ pub(crate) fn remove(conn: &Connection, owner: &str, id: &str) -> Result<(), Fai
     conn.prepare_cached("DELETE FROM segment WHERE thread = ?1")?.execute([thread])?;
     search::remove(conn, thread)?;
     jobs::remove_of(conn, thread)?;
+    queue::remove_of(conn, thread)?;
     usage::forget_thread(conn, id)?;
     conn.prepare_cached(
         "UPDATE thread SET deleted = 1, id = 'deleted:' || pk, turn_count = 0, lease = NULL,
@@ -75,6 +76,7 @@ fn purge(conn: &Connection, thread: i64) -> Result<(), Failure> {
 fn erase(conn: &Connection, turns: Range<i64>) -> Result<(), Failure> {
     let entries = keys::entries_of(turns.start, turns.end - 1);
     joined::erase(conn, &entries)?;
+    text_index::erase(conn, &turns)?;
     for table in ["item", "history"] {
         let mut packed = conn.prepare(&format!(
             "SELECT packed FROM {table} WHERE pk >= ?1 AND pk < ?2 AND packed IS NOT NULL"

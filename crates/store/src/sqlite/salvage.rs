@@ -22,7 +22,7 @@ use rusqlite::Connection;
 
 use crate::StoreError;
 use crate::sqlite::failure::Failure;
-use crate::sqlite::{jobs, schema, search};
+use crate::sqlite::{jobs, queue, schema, search, text_index};
 
 pub(crate) use log::{Log, LogIndex, bytes_of_log};
 
@@ -213,9 +213,11 @@ fn fill(
     turns.date()?;
     lineages::sweep(&transaction)?;
     jobs::sweep(&transaction)?;
+    queue::sweep(&transaction)?;
     let lost = lineages::examine(&transaction, &mut losses)?;
     lineages::close_gaps(&transaction)?;
     search::index_all(&transaction)?;
+    text_index::index_later(&transaction)?;
     let threads =
         transaction.query_row("SELECT count(*) FROM thread WHERE deleted = 0", [], |row| {
             row.get::<_, i64>(0)

@@ -30,6 +30,7 @@ const VERSIONS: &[Version] = &[
     Version { migration: VERSION_4, fingerprint: "b41a130cf214fcb1" },
     Version { migration: VERSION_5, fingerprint: "05f548f3a46fd4df" },
     Version { migration: VERSION_6, fingerprint: "9d3c47572ae0da4c" },
+    Version { migration: VERSION_7, fingerprint: "522299feb018a463" },
 ];
 
 /// The tables of all versions. A file can have others: the search index, which is created later, and
@@ -47,6 +48,9 @@ const TABLES: &[&str] = &[
     "job_item",
     "usage",
     "searched_text",
+    "queued",
+    "unindexed",
+    "turn_words",
 ];
 
 /// A larger version is damage of the header.
@@ -256,6 +260,30 @@ CREATE TABLE searched_text (
 ) STRICT;
 ";
 
+// Messages that wait for a turn: see `queue`. The index of words, which is created with the first of
+// them, lacks the turns of `unindexed`, ranges of keys: see `text_index`. A file of an earlier version
+// has one range, of all turns.
+const VERSION_7: &str = "
+CREATE TABLE queued (
+    pk              INTEGER PRIMARY KEY,  -- contains the thread
+    thread          INTEGER NOT NULL,
+    position        INTEGER NOT NULL,
+    id              TEXT NOT NULL,
+    payload         TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE turn_words (
+    turn            INTEGER PRIMARY KEY,
+    packed          BLOB NOT NULL
+) STRICT;
+
+CREATE TABLE unindexed (
+    last            INTEGER PRIMARY KEY,
+    first           INTEGER NOT NULL
+) STRICT;
+INSERT INTO unindexed (last, first) SELECT max(pk), 0 FROM turn HAVING max(pk) IS NOT NULL;
+";
+
 /// Returns whether the file has the latest version.
 ///
 /// # Errors
@@ -354,7 +382,9 @@ pub(crate) fn probe(conn: &Connection) -> Result<(), Failure> {
              (SELECT max(hash) FROM chunk), (SELECT max(thread) FROM segment),
              (SELECT max(thread) FROM turn), (SELECT max(turn) FROM item),
              (SELECT max(pk) FROM job), (SELECT max(thread) FROM job),
-             (SELECT max(pk) FROM job_item), (SELECT max(pk) FROM usage)",
+             (SELECT max(pk) FROM job_item), (SELECT max(pk) FROM usage),
+             (SELECT max(pk) FROM queued), (SELECT max(turn) FROM turn_words),
+             (SELECT max(last) FROM unindexed)",
     )?;
     rows.query_row([], |_| Ok(()))?;
     Ok(())

@@ -15,12 +15,15 @@ use crate::sqlite::opening::Opening;
 use crate::sqlite::owner::OwnerLock;
 use crate::sqlite::paths::{OWNERS, create_private_dir, database_path};
 use crate::sqlite::pool::Pool;
+use crate::sqlite::rows::find_thread;
+use crate::sqlite::text_index::{self, Unindexed};
 use crate::sqlite::writer::{CheckpointDue, Commit, Job, QUEUE, Queued, Writer};
-use crate::sqlite::{jobs, preflight, read, recovery, salvage, threads, usage};
+use crate::sqlite::{jobs, preflight, queue, read, recovery, salvage, text_search, threads, usage};
 use crate::{
-    Fragment, ItemRow, Job as StoredJob, JobItem, JobItemCounts, JobItemStatus, ListQuery, Notice,
-    OpenedThread, OrphanedTurn, Page, Place, StoreError, StoredThread, Synchronous, TurnRow,
-    TurnsQuery, UsageQuery, UsageRow, Write,
+    Fragment, ItemRow, ItemTexts, Job as StoredJob, JobItem, JobItemCounts, JobItemStatus,
+    ListQuery, Notice, OpenedThread, OrphanedTurn, Page, Place, QueuedEntry, StoreError,
+    StoredThread, Synchronous, TextMatch, TextQuery, TurnRow, TurnsQuery, UsageQuery, UsageRow,
+    Write,
 };
 
 /// A store in the SQLite database of a folder.
@@ -279,6 +282,43 @@ impl SqliteStore {
 
     pub(crate) async fn usage(&self, query: UsageQuery) -> Result<Vec<UsageRow>, StoreError> {
         self.read(move |conn| usage::read(conn, query)).await
+    }
+
+    pub(crate) async fn queue(&self, thread: &str) -> Result<Vec<QueuedEntry>, StoreError> {
+        let thread = thread.to_owned();
+        self.read(move |conn| queue::read(conn, find_thread(conn, &thread)?)).await
+    }
+
+    pub(crate) async fn index_turns(
+        &self,
+        texts: ItemTexts,
+        all: bool,
+        limit: usize,
+    ) -> Result<bool, StoreError> {
+        let which = if all { Unindexed::All } else { Unindexed::Ended };
+        let batch = self.read(move |conn| text_index::prepare(conn, &texts, which, limit)).await?;
+        if batch.is_empty() {
+            return Ok(false);
+        }
+        self.ask(|reply| Job::Index(batch, reply)).await??;
+        Ok(true)
+    }
+
+    pub(crate) async fn is_partly_indexed(&self) -> Result<bool, StoreError> {
+        self.read(text_index::is_partial).await
+    }
+
+    pub(crate) async fn search_text(
+        &self,
+        query: TextQuery,
+        texts: ItemTexts,
+    ) -> Result<Page<TextMatch>, StoreError> {
+        self.read(move |conn| text_search::find(conn, &query, &texts)).await
+    }
+
+    pub(crate) async fn ordinal(&self, thread: &str, turn: &str) -> Result<i64, StoreError> {
+        let (thread, turn) = (thread.to_owned(), turn.to_owned());
+        self.read(move |conn| read::ordinal(conn, &thread, &turn)).await
     }
 
     pub(crate) async fn places(

@@ -8,7 +8,7 @@ use rusqlite::{Connection, Row, params_from_iter};
 use crate::cursor::ThreadPosition;
 use crate::sqlite::failure::Failure;
 use crate::sqlite::read::{THREAD_COLUMNS, stored_thread};
-use crate::sqlite::search::{self, Matches, RowIds};
+use crate::sqlite::search::{self, Matches};
 use crate::{Direction, ListQuery, Page, SortKey, StoredThread};
 
 /// The page of `query`. Omits threads without a turn.
@@ -19,14 +19,19 @@ pub(crate) fn list(conn: &Connection, query: &ListQuery) -> Result<Page<StoredTh
     let found = term.as_deref().map(|term| search::find(conn, term)).transpose()?;
     let positions = match &found {
         Some(Matches::Few(threads)) => among(conn, query, &tag, threads, term)?,
-        Some(Matches::Many(threads)) => walk(conn, query, &tag, term, Some(threads))?,
+        Some(Matches::Many(threads)) => {
+            walk(conn, query, &tag, term, Some(&mut |thread| Ok(threads.contains(&thread))))?
+        }
         Some(Matches::Common) | None => walk(conn, query, &tag, term, None)?,
     };
     fetch(conn, Page::cut(positions, limit, |position| position.write(&tag)))
 }
 
+/// Decides about the thread with a row id.
+pub(crate) type Picks<'p> = &'p mut dyn FnMut(i64) -> Result<bool, Failure>;
+
 /// The positions of the page among a few threads.
-fn among(
+pub(crate) fn among(
     conn: &Connection,
     query: &ListQuery,
     tag: &str,
@@ -45,13 +50,13 @@ fn among(
 }
 
 /// The positions of the page, found by walking the indexes of its sort key, and only among the threads
-/// of a search if there are any.
-fn walk(
+/// of a search if there is one.
+pub(crate) fn walk(
     conn: &Connection,
     query: &ListQuery,
     tag: &str,
     term: Option<String>,
-    found: Option<&RowIds>,
+    mut picks: Option<Picks<'_>>,
 ) -> Result<Vec<ThreadPosition>, Failure> {
     let partition = if query.cwds.is_empty() { Partition::Source } else { Partition::Folder };
     let mut statement = Statement::of(query, tag, term, partition)?;
@@ -67,8 +72,8 @@ fn walk(
     };
     let mut positions = Vec::new();
     for partition in partitions {
-        match found {
-            Some(found) => statement.pick(conn, query, partition, found, &mut positions)?,
+        match &mut picks {
+            Some(picks) => statement.pick(conn, query, partition, picks, &mut positions)?,
             None => statement.collect(conn, query, partition, &mut positions)?,
         }
     }
@@ -183,7 +188,7 @@ impl Statement {
         conn: &Connection,
         query: &ListQuery,
         partition: String,
-        found: &RowIds,
+        picks: Picks<'_>,
         into: &mut Vec<ThreadPosition>,
     ) -> Result<(), Failure> {
         let mut walked = conn.prepare_cached(&format!("{} {}", self.sql, order(query)))?;
@@ -196,7 +201,7 @@ impl Statement {
             && let Some(row) = rows.next()?
         {
             let position = position(row)?;
-            if found.contains(&position.rowid)
+            if picks(position.rowid)?
                 && row_matches.exists(params_from_iter(self.with(position.rowid.into())))?
             {
                 into.push(position);
@@ -217,7 +222,7 @@ fn position(row: &Row<'_>) -> rusqlite::Result<ThreadPosition> {
 }
 
 /// The rows that tell a page and whether another one follows.
-fn rows_of(query: &ListQuery) -> usize {
+pub(crate) fn rows_of(query: &ListQuery) -> usize {
     usize::try_from(query.limit.max(1)).unwrap_or(usize::MAX).saturating_add(1)
 }
 
@@ -267,7 +272,11 @@ fn source_kinds(conn: &Connection) -> Result<Vec<String>, Failure> {
     }
 }
 
-fn fetch(conn: &Connection, page: Page<ThreadPosition>) -> Result<Page<StoredThread>, Failure> {
+/// Reads the threads of a page.
+pub(crate) fn fetch(
+    conn: &Connection,
+    page: Page<ThreadPosition>,
+) -> Result<Page<StoredThread>, Failure> {
     let sql = format!("SELECT {THREAD_COLUMNS} FROM thread WHERE pk = ?1");
     let mut statement = conn.prepare_cached(&sql)?;
     let mut rows = Vec::with_capacity(page.rows.len());

@@ -18,6 +18,7 @@ use crate::sqlite::failure::Failure;
 use crate::sqlite::opening::Opening;
 use crate::sqlite::owner::OwnerLock;
 use crate::sqlite::pool::Pool;
+use crate::sqlite::text_index::{self, Batch};
 use crate::sqlite::{apply, joined, lease, log_writes, recovery};
 use crate::{OpenedThread, OrphanedTurn, StoreError, Write};
 
@@ -53,6 +54,8 @@ pub(crate) enum Job {
     Release(String, oneshot::Sender<Result<(), StoreError>>),
     /// Joins the history of a thread.
     Join(String),
+    /// Adds turns to the index of words.
+    Index(Batch, oneshot::Sender<Result<(), StoreError>>),
     /// Finishes the queue, then ends the thread.
     Close(oneshot::Sender<Result<(), StoreError>>),
 }
@@ -137,6 +140,12 @@ impl Writer {
                     // only slower.
                     Job::Join(thread) => {
                         drop(self.write(|conn| joined::join_all(conn, &thread)));
+                    }
+                    Job::Index(batch, reply) => {
+                        let stored = self.write(|conn| text_index::store(conn, &batch));
+                        // A caller that stopped waiting has nothing to do with the result.
+                        let _ = reply.send(stored);
+                        self.bound_log();
                     }
                     Job::Close(reply) => {
                         self.places.close();

@@ -2,8 +2,8 @@
 
 use crate::common::{Backend, append, create, finish, open, put, record, start};
 use store::{
-    JobItemOutcome, JobStatus, JobWrite, NewJobItem, Store, StoreError, UsageRecord, Write,
-    transfer,
+    JobItemOutcome, JobStatus, JobWrite, NewJobItem, QueueWrite, QueuedEntry, Store, StoreError,
+    UsageRecord, Write, transfer,
 };
 
 /// The rights that a write needs.
@@ -37,6 +37,10 @@ macro_rules! kinds_of_writes {
 }
 
 kinds_of_writes! {
+    Write::Queue { .. } => Lease [Write::Queue {
+        thread: "a".into(),
+        write: QueueWrite::Add(QueuedEntry { id: "q".into(), payload: "{}".into() }),
+    }],
     Write::CreateThread(_) => Nothing [create(record("new", 1))],
     Write::Fork { .. } => Nothing [Write::Fork {
         record: Box::new(record("new", 1)),

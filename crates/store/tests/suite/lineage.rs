@@ -5,23 +5,10 @@ use crate::common::Backend;
 use std::collections::BTreeMap;
 
 use crate::common;
-use crate::common::{append, create, finish, history, put, record, start};
+use crate::common::{append, create, delete, finish, fork, history, put, record, roll_back, start};
 use proptest::prelude::*;
 use rusqlite::Connection;
 use store::{Direction, Store, StoreError, TurnsQuery, Write};
-
-fn fork(id: &str, parent: &str, last_turn: Option<&str>) -> Write {
-    let record = Box::new(record(id, 1));
-    Write::Fork { record, parent: parent.into(), last_turn: last_turn.map(Into::into) }
-}
-
-fn roll_back(thread: &str, turns: u32) -> Write {
-    Write::RollBack { thread: thread.into(), turns }
-}
-
-fn delete(thread: &str) -> Write {
-    Write::DeleteThread { thread: thread.into() }
-}
 
 /// A complete turn, with an item and a fragment that contain its name.
 fn turn(thread: &str, id: &str) -> Vec<Write> {
@@ -125,7 +112,8 @@ async fn removed_content_is_erased_from_the_file() {
     let holds = |text: &str| bytes.windows(text.len()).any(|part| part == text.as_bytes());
     assert!(!holds("short secret") && !holds("preview of a"));
     let conn = Connection::open(dir.path().join("threads.db")).unwrap();
-    for table in ["thread", "turn", "item", "history", "chunk", "segment", "searched_text"] {
+    let empty = ["turn", "item", "history", "chunk", "segment", "searched_text", "turn_words"];
+    for table in ["thread", "queued", "unindexed"].into_iter().chain(empty) {
         let left: i64 =
             conn.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap();
         assert_eq!(left, 0, "{table}");

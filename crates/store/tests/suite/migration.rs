@@ -4,9 +4,11 @@ use crate::common::open_with;
 use std::fs;
 use std::path::Path;
 
-use crate::common::{append, finish, options, put, start};
+use crate::common::{TEXTS, append, finish, options, put, start};
 use rusqlite::Connection;
-use store::{JobWrite, ListQuery, SqliteConfig, TurnStatus, TurnsQuery, UsageQuery, Write};
+use store::{
+    JobWrite, ListQuery, SqliteConfig, Store, TextQuery, TurnStatus, TurnsQuery, UsageQuery, Write,
+};
 
 /// The database of a released version, in `dir`.
 fn unpack(version: &[u8], dir: &Path) {
@@ -73,7 +75,7 @@ async fn version_1_keeps_everything() {
     assert_eq!(found.rows[0].turn_count, 3);
     store.close().await.unwrap();
     let report = store::check::check(dir.path()).unwrap().unwrap();
-    assert_eq!((report.version, report.problems), (6, Vec::<String>::new()));
+    assert_eq!((report.version, report.problems), (7, Vec::<String>::new()));
 }
 
 #[tokio::test]
@@ -126,7 +128,7 @@ async fn version_2_keeps_its_histories_and_joins_them() {
     assert_eq!(i64::try_from(rows.len()).unwrap(), threads);
     store.close().await.unwrap();
     let report = store::check::check(dir.path()).unwrap().unwrap();
-    assert_eq!((report.version, i64::try_from(report.turns).unwrap()), (6, turns));
+    assert_eq!((report.version, i64::try_from(report.turns).unwrap()), (7, turns));
     assert_eq!(report.problems, Vec::<String>::new());
 }
 
@@ -151,7 +153,7 @@ async fn version_3_has_no_jobs_and_takes_them() {
     assert_eq!(store.jobs(&thread).await.unwrap().len(), 1);
     store.close().await.unwrap();
     let report = store::check::check(dir.path()).unwrap().unwrap();
-    assert_eq!((report.version, report.problems), (6, Vec::<String>::new()));
+    assert_eq!((report.version, report.problems), (7, Vec::<String>::new()));
 }
 
 const VERSION_4: &[u8] = include_bytes!("../old/version-4.db.zst");
@@ -177,7 +179,7 @@ async fn version_4_has_threads_of_unknown_cost() {
     assert_eq!(tokens(3), (Some(0), None), "no number");
     store.close().await.unwrap();
     let report = store::check::check(dir.path()).unwrap().unwrap();
-    assert_eq!((report.version, report.problems), (6, Vec::<String>::new()));
+    assert_eq!((report.version, report.problems), (7, Vec::<String>::new()));
 }
 
 const VERSION_5: &[u8] = include_bytes!("../old/version-5.db.zst");
@@ -193,5 +195,40 @@ async fn version_5_is_searched_by_its_last_letters() {
     }
     store.close().await.unwrap();
     let report = store::check::check(dir.path()).unwrap().unwrap();
-    assert_eq!((report.version, report.problems), (6, Vec::<String>::new()));
+    assert_eq!((report.version, report.problems), (7, Vec::<String>::new()));
+}
+
+const VERSION_6: &[u8] = include_bytes!("../old/version-6.db.zst");
+
+#[tokio::test]
+async fn version_6_is_searched_once_its_turns_are_indexed() {
+    let dir = tempfile::tempdir().unwrap();
+    unpack(VERSION_6, dir.path());
+    let store = open_with(dir.path(), options()).unwrap();
+    let found = async |store: &Store, term: &str| {
+        let list = ListQuery { limit: 9, ..ListQuery::default() };
+        let query = TextQuery { term: term.into(), list };
+        store.search_text(query, TEXTS).await.unwrap().rows.len()
+    };
+    assert!(store.is_partly_indexed().await.unwrap());
+    assert_eq!(found(&store, "parse_config").await, 0);
+    // The newest turn is that of the fork.
+    assert!(store.index_turns(TEXTS, true, 1).await.unwrap());
+    assert_eq!((found(&store, "fork alone").await, found(&store, "parse_config").await), (1, 0));
+    store.close().await.unwrap();
+    // Another process goes on where this one stopped.
+    let store = open_with(dir.path(), options()).unwrap();
+    let mut slices = 0;
+    while store.index_turns(TEXTS, true, 2).await.unwrap() {
+        slices += 1;
+    }
+    assert_eq!(slices, 3);
+    assert!(!store.is_partly_indexed().await.unwrap());
+    // Of the others, one is archived.
+    assert_eq!((found(&store, "fork alone").await, found(&store, "parse_config").await), (1, 3));
+    // The last turn of this thread was dropped.
+    assert_eq!(found(&store, "number 1 thread 1").await, 0);
+    store.close().await.unwrap();
+    let report = store::check::check(dir.path()).unwrap().unwrap();
+    assert_eq!((report.version, report.problems), (7, Vec::<String>::new()));
 }

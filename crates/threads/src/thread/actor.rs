@@ -4,7 +4,7 @@
 //! Its state belongs to owners with private fields: `mailbox`, `replies`, `journal` (what is
 //! durable), `broadcast` (subscribers and events), `questions` (open requests to clients),
 //! `reviewer` (requests to the model that reviews approvals), `running_commands`, `inspect` (tool
-//! calls and patches), `configuration`, `model_stream`, `agents` (calls to other agents),
+//! calls and patches), `configuration`, `model_stream`, `queue`, `agents` (calls to other agents),
 //! `memories` (the notes that the thread leaves after a rest), and the machine. Only `Server`
 //! holds all services; every other function names those that it uses.
 //!
@@ -15,6 +15,7 @@
 
 mod effects;
 mod preparation;
+mod queued;
 mod requests;
 
 use std::path::PathBuf;
@@ -35,6 +36,7 @@ use crate::thread::memories::ThreadMemories;
 use crate::thread::model_stream::{FromModel, ModelStream};
 use crate::thread::pausable_clock::PausableClock;
 use crate::thread::questions::Questions;
+use crate::thread::queue::{ReadInput, ThreadQueue};
 use crate::thread::running_commands::RunningCommands;
 use crate::thread::server_calls::ServerCalls;
 use crate::thread::skill_needs::SkillNeeds;
@@ -82,6 +84,8 @@ pub struct Actor {
     pub undo: ThreadUndo,
     pub trace: ThreadTrace,
     pub unload_deadline: UnloadDeadline,
+    pub queue: ThreadQueue,
+    pub read_input: ReadInput,
     /// True while [`MachineInput::StoreTexts`] is on its way.
     pub stores_texts: bool,
     /// The version of the settings that clients were shown.
@@ -134,6 +138,7 @@ impl Actor {
     }
 
     async fn serve(&mut self) -> Served {
+        queued::continue_queue(self).await;
         while self.mailbox.end().is_none() {
             let mut steps = Vec::new();
             match self.next().await {
@@ -169,6 +174,7 @@ impl Actor {
             if self.journal.has_lost_lease() {
                 return Served::UntilLeaseLost;
             }
+            queued::continue_queue(self).await;
             self.pace().await;
         }
         self.end().await;
@@ -242,7 +248,14 @@ impl Actor {
 
     /// Stores the records of a batch in one transaction, then carries the rest out in order.
     async fn execute(&mut self, steps: Vec<Step>) {
-        if let Err(error) = self.journal.store(&steps).await {
+        let pauses =
+            !self.queue.is_empty() && !self.queue.is_stopped() && self.mailbox.end().is_none();
+        self.journal.pause_queue_at_end(pauses);
+        let stored = self.journal.store(&steps).await;
+        if let Some(taken) = self.journal.taken() {
+            self.queue.remove(&taken);
+        }
+        if let Err(error) = stored {
             return self.execute_unstored(steps, &error).await;
         }
         for step in steps {

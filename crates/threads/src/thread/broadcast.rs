@@ -10,8 +10,8 @@ use config::Config;
 use protocol::connection::ConfigWarningNotification;
 use protocol::hooks::{HookRunNotification, HookRunStatus};
 use protocol::{
-    ConfigWarning, HookCompleted, HookStarted, ThreadSettings, ThreadSettingsUpdated,
-    ThreadSettingsUpdatedNotification,
+    ConfigWarning, HookCompleted, HookStarted, ThreadQueueChanged, ThreadQueueChangedNotification,
+    ThreadSettings, ThreadSettingsUpdated, ThreadSettingsUpdatedNotification,
 };
 use serde_json::value::RawValue;
 use session::{
@@ -175,6 +175,11 @@ impl Broadcast {
             let params = ThreadSettingsUpdatedNotification { thread_id, thread_settings: settings };
             self.subscribers.notify::<ThreadSettingsUpdated>(&params);
         }
+    }
+
+    /// Sends the subscribers the state of the thread's queue.
+    pub(super) fn show_queue(&mut self, params: &ThreadQueueChangedNotification) {
+        self.subscribers.notify::<ThreadQueueChanged>(params);
     }
 
     /// Shows the beginning or the end of a hook.

@@ -2,6 +2,7 @@
 //! Ends of turns that could not be stored are stored later (`missing`).
 
 mod missing;
+mod queue;
 mod writes;
 
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use services::thread_port::Extra;
 use services::thread_store::ThreadStore;
 
 use missing::MissingEnds;
+use queue::QueueChanges;
 
 /// The durable part of a thread.
 pub struct Journal {
@@ -28,6 +30,7 @@ pub struct Journal {
     /// Nothing of the thread is stored.
     ephemeral: bool,
     missing_ends: MissingEnds,
+    queued: QueueChanges,
     /// Another server may write to the thread, and this one no longer does.
     lost_lease: bool,
     store: Arc<ThreadStore>,
@@ -42,7 +45,9 @@ impl Journal {
     ) -> Self {
         let id = record.id.as_str().into();
         let missing_ends = MissingEnds::default();
-        Self { id, record, extra, ephemeral, missing_ends, lost_lease: false, store, options }
+        let queued = QueueChanges::default();
+        let lost_lease = false;
+        Self { id, record, extra, ephemeral, missing_ends, queued, lost_lease, store, options }
     }
 
     pub(super) fn id(&self) -> &Id {
@@ -74,6 +79,7 @@ impl Journal {
     pub(super) async fn store(&mut self, steps: &[Step]) -> Result<(), Error> {
         let mut writes: Vec<Write> = Vec::new();
         let mut before: Option<(ThreadRecord, Extra)> = None;
+        let mut has_ended = false;
         for step in steps {
             let Effect::Persist(record) = &step.effect else { continue };
             if changes_loaded(record) && before.is_none() {
@@ -83,10 +89,19 @@ impl Journal {
             if !self.ephemeral {
                 writes.push(writes::write(&self.id, record, step.json.as_deref(), &self.extra));
             }
+            has_ended |= matches!(record, Record::TurnFinished { .. });
+            writes.extend(self.queue_writes(record));
+        }
+        if self.ephemeral {
+            writes.clear();
         }
         let outcome = self.commit(writes).await;
         if let (Err(_), Some((record, extra))) = (&outcome, before) {
             (self.record, self.extra) = (record, extra);
+        }
+        self.queued.stored(outcome.is_ok());
+        if has_ended && outcome.is_ok() {
+            self.store.turn_ended().notify_one();
         }
         outcome
     }
@@ -282,11 +297,12 @@ fn changes_loaded(record: &Record) -> bool {
         | Record::Goal(_)
         | Record::ProjectDocuments(_)
         | Record::ApprovedActions(_)
-        | Record::Concessions(_) => true,
+        | Record::Concessions(_)
+        // It may pause the queue.
+        | Record::TurnFinished { .. } => true,
         Record::Item { .. }
         | Record::History { .. }
         | Record::HistoryReplaced { .. }
-        | Record::TurnFinished { .. }
         | Record::TokenUsage { .. } => false,
     }
 }

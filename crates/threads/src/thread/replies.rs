@@ -31,8 +31,13 @@ impl Replies {
 
     /// Answers a request and waits until its response is queued.
     pub(super) async fn send(&mut self, reply: u64, result: Result<Answer, Refusal>) {
+        self.send_result(reply, result.map_err(Error::from)).await;
+    }
+
+    /// As [`Replies::send`], with the error of what came before the machine.
+    pub(super) async fn send_result(&mut self, reply: u64, result: Result<Answer, Error>) {
         let Some(WaitingRequest { answer, gate }) = self.waiting.remove(&reply) else { return };
-        if answer.send(result.map_err(Error::from)).is_ok() {
+        if answer.send(result).is_ok() {
             gate.opened().await;
         }
     }

@@ -8,7 +8,7 @@ use config::{Config, LayerName, Resolved};
 use session::{Mode, Permissions, PolicyBound, Restored, Settings, ThreadStart};
 use store::ThreadRecord;
 
-use super::{ClientOverrides, Clients, ThreadLoader, limit, to_each};
+use super::{ClientOverrides, Clients, StoredParts, ThreadLoader, limit, to_each};
 use crate::agents::{AgentThread, StartAgents, Starting};
 use services::allowed::{BoundedBy, ThreadBound, replacements};
 use services::configurations::ConfigurationOrigin;
@@ -100,7 +100,7 @@ impl ThreadLoader {
             self.store.create(&new).await?;
         }
         let record = new.into_record();
-        let stored = (record.clone(), extra, ephemeral);
+        let stored = StoredParts::new(record.clone(), extra, ephemeral);
         let restored = Restored {
             history: Some(Vec::new()),
             start: ThreadStart::Agent,

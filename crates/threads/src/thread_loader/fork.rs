@@ -5,7 +5,7 @@ use protocol::ThreadSource;
 use session::{Restored, ThreadStart};
 use store::{StoredThread, ThreadRecord};
 
-use super::{ClientOverrides, Clients, ThreadLoader, limit};
+use super::{ClientOverrides, Clients, StoredParts, ThreadLoader, limit};
 use services::convert;
 use services::error::Error;
 use services::stored::Totals;
@@ -108,7 +108,7 @@ impl ThreadLoader {
             self.store.fork(&new, parent.id, fork.last_turn).await?;
         }
         let bound = self.bound(new.id(), &extra).await?;
-        let stored = (new.into_record(), extra, fork.ephemeral);
+        let stored = StoredParts::new(new.into_record(), extra, fork.ephemeral);
         Ok(self.start_actor((config, origin), (parts, bound), stored, restored))
     }
 }

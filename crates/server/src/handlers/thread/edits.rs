@@ -40,7 +40,7 @@ impl Server {
         let _ending = self.services.threads.begin_end(id, EndReason::Archived);
         let was_loaded = self.services.threads.end(id, EndReason::Archived).await;
         self.services.agents.close_children(id).await;
-        let written = self.write_unloaded(id, archived(id, true)).await;
+        let written = self.archive_stored(id).await;
         if written.is_ok() {
             self.forget_changes(id).await;
         }
@@ -56,6 +56,22 @@ impl Server {
         written.map(|()| Empty {})
     }
 
+    /// Archives a thread that is not loaded. Its queue, if it has one, waits for a client then: a thread that is
+    /// taken out of the archive does not begin to work by itself.
+    async fn archive_stored(&self, id: &str) -> Result<(), Error> {
+        let store = self.services.store.get().await?;
+        let mut changes = ThreadChanges { archived: Some(true), ..ThreadChanges::default() };
+        if !store.queue(id).await?.is_empty() {
+            let found = store.thread(id).await?.ok_or_else(|| Error::unknown_thread(id))?;
+            let pause =
+                ThreadQueuePause { reason: ThreadQueuePauseReason::Archived, message: None };
+            let extra = Extra { queue_pause: Some(pause), ..Extra::read(&found.record)? };
+            changes.extra = Some(Some(extra.json()));
+        }
+        let (thread, changes) = (id.to_owned(), Box::new(changes));
+        self.write_unloaded(id, Write::UpdateThread { thread, changes }).await
+    }
+
     /// Restores an archived thread. Does nothing, and notifies no client, when it is not archived.
     pub(super) async fn unarchive(
         &self,
@@ -68,7 +84,7 @@ impl Server {
             let found = store.thread(id).await?;
             let found = found.ok_or_else(|| Error::unknown_thread(id))?;
             if found.record.archived {
-                self.write_unloaded(id, archived(id, false)).await?;
+                self.write_unloaded(id, unarchived(id)).await?;
                 let params = named(id);
                 self.after_response(caller, move |_, connections| {
                     connections.notify_all::<ThreadUnarchived>(&params);
@@ -273,7 +289,7 @@ fn named(id: &str) -> ThreadIdNotification {
     ThreadIdNotification { thread_id: id.to_owned() }
 }
 
-fn archived(id: &str, archived: bool) -> Write {
-    let changes = Box::new(ThreadChanges { archived: Some(archived), ..ThreadChanges::default() });
+fn unarchived(id: &str) -> Write {
+    let changes = Box::new(ThreadChanges { archived: Some(false), ..ThreadChanges::default() });
     Write::UpdateThread { thread: id.to_owned(), changes }
 }

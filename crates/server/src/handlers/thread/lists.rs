@@ -87,7 +87,7 @@ impl Server {
         Ok(ThreadLoadedListResponse { data: ids, next_cursor })
     }
 
-    fn listed(&self, row: &StoredThread) -> Thread {
+    pub(crate) fn listed(&self, row: &StoredThread) -> Thread {
         let status =
             match self.services.threads.get(&row.record.id).and_then(|handle| handle.status()) {
                 Some(status) => convert::event::status(status),
@@ -168,7 +168,7 @@ impl Server {
     }
 
     /// The error of a list about one thread: an ephemeral one has nothing to list.
-    fn unlisted(&self, thread: &str, error: store::StoreError) -> Error {
+    pub(crate) fn unlisted(&self, thread: &str, error: store::StoreError) -> Error {
         match error {
             store::StoreError::ThreadNotFound { .. }
                 if self.services.threads.get(thread).is_some() =>
@@ -187,7 +187,7 @@ impl Server {
     }
 }
 
-fn list_query(params: ThreadListParams) -> ListQuery {
+pub(crate) fn list_query(params: ThreadListParams) -> ListQuery {
     let kinds = params.source_kinds.unwrap_or_default();
     let mut sources: Vec<String> =
         kinds.iter().flat_map(|kind| stored_kinds(*kind)).map(name).collect();

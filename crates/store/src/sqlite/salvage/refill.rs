@@ -59,6 +59,7 @@ pub(super) fn refill(conn: &Connection, pages: &Pages, scan: &Scan) -> Result<Lo
         (Table::Job, Filling::job),
         (Table::JobItem, Filling::job_item),
         (Table::Usage, Filling::usage),
+        (Table::Queued, Filling::queued),
     ] {
         let mut reader = Reader { pages, current: None };
         for row in scan.rows.get(&table).into_iter().flatten() {
@@ -251,6 +252,19 @@ impl Filling<'_> {
             "INSERT OR IGNORE INTO usage (pk, thread, turn, at_ms, project, provider, model,
                  service_tier, input, cached_input, cache_write, output, reasoning_output, cost)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+            values,
+        )?;
+        Ok(())
+    }
+
+    fn queued(&mut self, key: i64, mut values: Vec<Value>) -> Result<(), Failure> {
+        if !is_json(&values[4]) {
+            return Ok(());
+        }
+        values[0] = Value::Integer(key);
+        self.insert(
+            "INSERT OR IGNORE INTO queued (pk, thread, position, id, payload)
+             VALUES (?1, ?2, ?3, ?4, ?5)",
             values,
         )?;
         Ok(())

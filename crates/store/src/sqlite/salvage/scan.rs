@@ -7,7 +7,7 @@ use rusqlite::types::Value;
 
 use super::pages::Pages;
 use super::record::{Cell, Cells, Kind};
-use crate::sqlite::{jobs, keys};
+use crate::sqlite::{jobs, keys, queue};
 
 /// A table to salvage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -20,6 +20,7 @@ pub(super) enum Table {
     Job,
     JobItem,
     Usage,
+    Queued,
 }
 
 /// The position of a row.
@@ -176,6 +177,9 @@ fn table_of(cell: &Cell) -> Option<Table> {
         [Null, Integer(job), Text(_), Text(_), Integer(0..=4), _, _, _] => {
             (jobs::job_of(key) == *job).then_some(Table::JobItem)
         }
+        [Null, Integer(thread), Integer(_), Text(_), Text(_)] => {
+            (queue::thread_of(key) == *thread).then_some(Table::Queued)
+        }
         [Null, Text(_) | Null, Text(_) | Null, Integer(_), Text(_), Text(_), Text(_), ..]
             if cell.values.len() == 14 =>
         {
@@ -202,9 +206,12 @@ fn index(cells: &Cells<'_>, found: &mut Scan) {
     for at in 0..cells.count() {
         let Some(cell) = cells.get(at) else { continue };
         match cell.values.as_slice() {
-            // The search index has an entry of this form with its own version.
+            // The search indexes have entries of this form with their version and settings.
             [Text(id), Integer(thread)]
-                if id != "version" && keys::thread_key(*thread).is_ok() && *thread > 0 =>
+                if id != "version"
+                    && id != "secure-delete"
+                    && keys::thread_key(*thread).is_ok()
+                    && *thread > 0 =>
             {
                 found.indexed.threads.entry(*thread).or_default().insert(id.clone());
             }

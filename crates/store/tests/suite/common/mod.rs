@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use store::{
-    Fragment, Notice, Salvage, SqliteConfig, Store, StoreError, ThreadRecord, TurnOutcome, Write,
+    Fragment, ItemTexts, Notice, Salvage, SqliteConfig, Store, StoreError, ThreadRecord,
+    TurnOutcome, Write,
 };
 use tempfile::TempDir;
 
@@ -87,6 +88,12 @@ impl Deref for EmptyStore {
     }
 }
 
+/// The searched text of an item: all of its payload.
+pub const TEXTS: ItemTexts = ItemTexts {
+    kinds: &["agentMessage", "userMessage"],
+    text: |_, payload| Some(payload.to_owned()),
+};
+
 pub fn record(id: &str, created_at: i64) -> ThreadRecord {
     ThreadRecord {
         id: id.to_owned(),
@@ -152,4 +159,17 @@ pub fn listed(record: ThreadRecord) -> Vec<Write> {
     let id = record.id.clone();
     let started_at_ms = record.created_at * 1000;
     vec![create(record), start(&id, "t", started_at_ms), finish(&id, "t")]
+}
+
+pub fn fork(id: &str, parent: &str, last_turn: Option<&str>) -> Write {
+    let record = Box::new(record(id, 1));
+    Write::Fork { record, parent: parent.into(), last_turn: last_turn.map(Into::into) }
+}
+
+pub fn roll_back(thread: &str, turns: u32) -> Write {
+    Write::RollBack { thread: thread.into(), turns }
+}
+
+pub fn delete(thread: &str) -> Write {
+    Write::DeleteThread { thread: thread.into() }
 }

@@ -297,6 +297,9 @@ impl Actor {
         // The second attempt may store the turn's end. If not, the end is sent all the same, as the
         // failure that it is, and stored as soon as the store works again.
         let stored = self.journal.store(&steps).await;
+        if let Some(taken) = self.journal.taken() {
+            self.queue.remove(&taken);
+        }
         if let Err(error) = &stored {
             tracing::warn!(
                 target: "server::store",

@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hooks::EndReason;
 use session::{ApprovalPolicy, Effect, Event, Grant, PatchPlan, Prepared, Status, ToolError};
 use tokio::sync::oneshot;
 
 use crate::requests::Settled;
-use crate::thread::actor::Actor;
+use crate::thread::actor::{Actor, queued};
 use crate::thread::step::{Step, append_steps};
 use services::allowed::{Allowed, MachineInput};
 use services::convert::auto_review;
@@ -45,6 +46,10 @@ impl Actor {
                 }
             },
             Command::Interrupt { turn, answer, gate } => self.interrupt(turn, answer, gate, steps),
+            Command::Queue { request, gate } => {
+                queued::queue_request(self, request, gate, steps).await;
+            }
+            Command::StartQueued(start) => queued::start_queued(self, *start, steps).await,
             Command::Shell { script, answer, gate } => {
                 self.start_user_shell(script, answer, gate, steps).await;
             }
@@ -125,12 +130,20 @@ impl Actor {
                 // The request may have ended.
                 let _ = done.send(());
             }
-            Command::Drain => self.step(MachineInput::Drain {}, steps),
-            Command::End(reason) => {
-                self.step(MachineInput::Shutdown {}, steps);
-                self.mailbox.close(reason);
-            }
+            Command::Drain => self.drain(steps),
+            Command::End(reason) => self.close(reason, steps),
         }
+    }
+
+    fn drain(&mut self, steps: &mut Vec<Step>) {
+        self.queue.stop();
+        self.step(MachineInput::Drain {}, steps);
+    }
+
+    fn close(&mut self, reason: EndReason, steps: &mut Vec<Step>) {
+        self.queue.stop();
+        self.step(MachineInput::Shutdown {}, steps);
+        self.mailbox.close(reason);
     }
 
     fn interrupt(&mut self, turn: String, answer: AnswerSender, gate: Gate, steps: &mut Vec<Step>) {
@@ -403,7 +416,7 @@ impl Actor {
     }
 }
 
-fn refuse(answer: AnswerSender, error: Error) {
+pub(super) fn refuse(answer: AnswerSender, error: Error) {
     // The handler may have ended with its connection.
     let _ = answer.send(Err(error));
 }
@@ -413,7 +426,7 @@ fn prepared_patch(call: u64, plan: PatchPlan) -> MachineInput {
 }
 
 /// The turn that these effects start.
-fn started_turn(effects: &[Effect]) -> Option<session::Id> {
+pub(super) fn started_turn(effects: &[Effect]) -> Option<session::Id> {
     effects.iter().find_map(|effect| match effect {
         Effect::Emit(Event::TurnStarted(view)) => Some(view.id.clone()),
         _ => None,
