@@ -43,6 +43,7 @@ mod outbox;
 mod output;
 mod pending_images;
 mod plan;
+mod printing;
 mod program;
 mod questions;
 mod queue;
@@ -88,6 +89,7 @@ use crate::terminal::screen::{Frame, Size};
 use crate::view::View;
 
 pub use crate::app::events::{Effect, Ended, Event, Start, StartThread};
+pub(crate) use crate::app::printing::ChangeRows;
 pub use crate::app::program::App;
 pub use crate::app::settings::Environment;
 
@@ -95,7 +97,7 @@ impl App {
     /// A program that has just been started.
     #[must_use]
     pub fn new(start: Start, environment: Environment, cwd: PathBuf, size: Size) -> Self {
-        let palette = Palette { light: false, depth: environment.depth };
+        let palette = Palette { background: environment.background, depth: environment.depth };
         let mut composer = Composer::new();
         composer.set_commands(commands::command_list());
         Self {
@@ -233,7 +235,7 @@ impl App {
         {
             return Frame { printed: Vec::new(), live: view.lines, cursor: view.cursor };
         }
-        transcript::print_finished(self);
+        printing::print_finished(self);
         elapsed::hint(self);
         let printed = self.output.take_printed();
         let (live, cursor) = live::live(self);
@@ -244,6 +246,8 @@ impl App {
     pub(crate) fn close_views(&mut self) {
         self.filling.close_list();
         self.filling.close_reading();
+        printing::print_finished(self);
+        printing::print_explored(self);
     }
 
     /// The list or the text that fills the screen.

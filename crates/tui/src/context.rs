@@ -1,6 +1,7 @@
 //! The settings for rendering messages, diffs and output, besides the text itself.
 
-use std::path::PathBuf;
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
 
 use crate::palette::Palette;
 
@@ -21,9 +22,24 @@ pub struct Context {
     pub theme: Option<String>,
     /// True if reasoning is left out (`hide_agent_reasoning`).
     pub hide_reasoning: bool,
+    /// Rows that the changes of files may take; the others are counted.
+    pub change_rows: usize,
 }
 
+/// Rows of one change of files (an item), however many files it has.
+pub const MAX_CHANGE_ROWS: usize = 60;
+
 impl Context {
+    /// A path from the folder that relative references start from; others as they are.
+    #[must_use]
+    pub fn short<'p>(&self, path: &'p str) -> Cow<'p, str> {
+        match Path::new(path).strip_prefix(&self.cwd) {
+            Ok(below) if below.as_os_str().is_empty() => Cow::Borrowed("."),
+            Ok(below) => below.to_string_lossy(),
+            Err(_) => Cow::Borrowed(path),
+        }
+    }
+
     /// The width in cells, at least 2.
     pub(crate) fn width(&self) -> usize {
         self.columns.max(2)
@@ -40,6 +56,7 @@ impl Default for Context {
             raw: false,
             theme: None,
             hide_reasoning: false,
+            change_rows: MAX_CHANGE_ROWS,
         }
     }
 }

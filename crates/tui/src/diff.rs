@@ -29,23 +29,69 @@ enum Row<'d> {
     Note(&'d str),
 }
 
-/// The change of a file, of which at most `most` lines are displayed.
+/// The beginning of a change, as far as it was given room.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Shown {
+    /// Lines that fit on the screen.
+    pub lines: Vec<Line>,
+    /// Lines of the change of which nothing, or not all, is in `lines`.
+    pub hidden: usize,
+}
+
+/// The change of a file in at most `most` lines after its title, each of which fits on the screen.
 #[must_use]
-pub fn file(change: &FileUpdateChange, context: &Context, most: usize) -> Vec<Line> {
+pub fn file(change: &FileUpdateChange, context: &Context, most: usize) -> Shown {
     let rows = rows_of_change(change);
-    let path = short(&change.path, &context.cwd);
+    let mut shown = Shown { lines: title(change, &rows, context), hidden: 0 };
+    let rows: Vec<_> = rows.into_iter().filter(|row| !matches!(row, Row::Header(_))).collect();
+    let body = body(&rows, context, most);
+    shown.lines.extend(body.lines);
+    shown.hidden = body.hidden;
+    shown
+}
+
+/// The changes of files in at most `most` lines together. Each file has its title as long as there is room for all of
+/// them; what is left goes to the files in their order.
+#[must_use]
+pub fn within(changes: &[FileUpdateChange], context: &Context, most: usize) -> Shown {
+    let mut shown = Shown::default();
+    let mut free = most.saturating_sub(changes.len());
+    for (at, change) in changes.iter().enumerate() {
+        let rows = rows_of_change(change);
+        let titles = title(change, &rows, context);
+        let is_title_only = titles.len() > most.saturating_sub(shown.lines.len());
+        if is_title_only {
+            let left = changes[at..].iter().map(|change| {
+                let rows = rows_of_change(change);
+                // Its title is a line, too.
+                1 + rows.iter().filter(|row| !matches!(row, Row::Header(_))).count()
+            });
+            shown.hidden += left.sum::<usize>();
+            break;
+        }
+        free = free.saturating_sub(titles.len() - 1);
+        shown.lines.extend(titles);
+        let rows: Vec<_> = rows.into_iter().filter(|row| !matches!(row, Row::Header(_))).collect();
+        let body = body(&rows, context, free);
+        free -= body.lines.len().min(free);
+        shown.lines.extend(body.lines);
+        shown.hidden += body.hidden;
+    }
+    shown
+}
+
+/// What happens to the file, with the numbers of lines.
+fn title(change: &FileUpdateChange, rows: &[Row<'_>], context: &Context) -> Vec<Line> {
+    let path = context.short(&change.path);
     let title = match &change.kind {
         PatchChangeKind::Add => format!("add {path}"),
         PatchChangeKind::Delete => format!("delete {path}"),
         PatchChangeKind::Update { move_path: None } => format!("edit {path}"),
         PatchChangeKind::Update { move_path: Some(to) } => {
-            format!("move {path} to {}", short(to, &context.cwd))
+            format!("move {path} to {}", context.short(to))
         }
     };
-    let mut lines = vec![titled(&title, counts(&rows))];
-    let rows: Vec<_> = rows.into_iter().filter(|row| !matches!(row, Row::Header(_))).collect();
-    lines.extend(body(&rows, context, most));
-    lines
+    titled(&title, counts(rows)).wrapped(context.width(), &Line::plain("  "))
 }
 
 /// Returns the numbers of lines that a change adds and removes.
@@ -69,7 +115,7 @@ pub fn summary_spans((added, removed): (usize, usize)) -> [Span; 3] {
 /// left out.
 #[must_use]
 pub fn changes(changes: &[FileUpdateChange], context: &Context) -> Vec<Line> {
-    changes.iter().flat_map(|change| file(change, context, MOST)).collect()
+    changes.iter().flat_map(|change| with_rest(file(change, context, MOST))).collect()
 }
 
 /// A unified diff of any number of files (`turn/diff/updated`), with the same limit.
@@ -85,7 +131,7 @@ pub fn unified(diff: &str, context: &Context) -> Vec<Line> {
         let (file, after) = after.split_at(size);
         rest = after;
         lines.push(titled(&title_of_headers(header, context), counts(file)));
-        lines.extend(body(file, context, MOST));
+        lines.extend(with_rest(body(file, context, MOST)));
     }
     lines
 }
@@ -128,11 +174,13 @@ fn titled(title: &str, counts: (usize, usize)) -> Line {
     line
 }
 
-fn short(path: &str, cwd: &Path) -> String {
-    match Path::new(path).strip_prefix(cwd) {
-        Ok(below) => below.to_string_lossy().into_owned(),
-        Err(_) => path.to_owned(),
+/// The lines, and below them how many are left out.
+fn with_rest(shown: Shown) -> Vec<Line> {
+    let mut lines = shown.lines;
+    if shown.hidden > 0 {
+        lines.push(Line::new(format!("… {} more lines", shown.hidden), Palette::QUIET));
     }
+    lines
 }
 
 fn rows_of_change(change: &FileUpdateChange) -> Vec<Row<'_>> {
@@ -200,7 +248,8 @@ fn hunk(line: &str) -> Option<((u64, u64), (u64, u64))> {
     Some((side('-')?, side('+')?))
 }
 
-fn body(rows: &[Row<'_>], context: &Context, most: usize) -> Vec<Line> {
+/// The rows in at most `most` lines.
+fn body(rows: &[Row<'_>], context: &Context, most: usize) -> Shown {
     let last = rows.iter().filter_map(|row| match row {
         Row::Text { number, .. } => *number,
         _ => None,
@@ -208,39 +257,39 @@ fn body(rows: &[Row<'_>], context: &Context, most: usize) -> Vec<Line> {
     let digits = last.max().map_or(0, |number| number.to_string().len());
     let mut lines = Vec::new();
     let mut at = 0;
-    while at < rows.len().min(most) {
-        let run = changed_run(&rows[at..]);
-        if let Some((removed, added)) = run.filter(|(removed, added)| removed + added <= most) {
+    // Returns whether the row was displayed as a whole.
+    let mut show = |row: &Row<'_>, words: Option<&[(String, bool)]>| {
+        let free = most - lines.len();
+        let of_row = row_lines(row, words, digits, context);
+        let fits = of_row.len() <= free;
+        lines.extend(of_row.into_iter().take(free));
+        fits
+    };
+    'rows: while at < rows.len() {
+        if let Some((removed, added)) = changed_run(&rows[at..]) {
             let (before, after) = rows[at..at + removed + added].split_at(removed);
             let words: Vec<_> = before.iter().zip(after).map(changed_words).collect();
-            for (row, words) in before.iter().zip(&words) {
-                lines.extend(row_lines(
-                    row,
-                    words.as_ref().map(|it| it.0.as_slice()),
-                    digits,
-                    context,
-                ));
+            let old = before.iter().zip(&words).map(|(row, words)| (row, words, true));
+            let new = after.iter().zip(&words).map(|(row, words)| (row, words, false));
+            for (row, words, is_old) in old.chain(new) {
+                let of_side = |(old, new): &(Words, Words)| {
+                    if is_old { old.clone() } else { new.clone() }
+                };
+                if !show(row, words.as_ref().map(of_side).as_deref()) {
+                    break 'rows;
+                }
+                at += 1;
             }
-            for (row, words) in after.iter().zip(&words) {
-                lines.extend(row_lines(
-                    row,
-                    words.as_ref().map(|it| it.1.as_slice()),
-                    digits,
-                    context,
-                ));
-            }
-            at += removed + added;
             continue;
         }
-        if rows[at] != Row::Hunk || at > 0 {
-            lines.extend(row_lines(&rows[at], None, digits, context));
+        if (rows[at] != Row::Hunk || at > 0) && !show(&rows[at], None) {
+            break;
         }
         at += 1;
     }
-    if at < rows.len() {
-        lines.push(Line::new(format!("… {} more lines", rows.len() - at), Palette::QUIET));
-    }
-    lines
+    // A gap between two places is no line of the file.
+    let hidden = rows[at..].iter().filter(|row| **row != Row::Hunk).count();
+    Shown { lines, hidden }
 }
 
 /// Removed lines and as many added ones after them, if the rows start with these.
@@ -334,7 +383,8 @@ mod tests {
 
     fn check(kind: PatchChangeKind, diff: &str, expect: &str) {
         let context = Context { cwd: "/w".into(), columns: 30, ..Context::default() };
-        assert_eq!(shown(&file(&change(kind, diff), &context, 6)).trim_end(), expect, "{diff}");
+        let found = with_rest(file(&change(kind, diff), &context, 5));
+        assert_eq!(shown(&found).trim_end(), expect, "{diff}");
     }
 
     #[test]
@@ -360,7 +410,7 @@ mod tests {
             PatchChangeKind::Update { move_path: None },
             "@@ -1 +1 @@\n-let a = one;\n+let a = two;",
         );
-        let lines = file(&update, &Context::default(), 10);
+        let lines = file(&update, &Context::default(), 10).lines;
         let marked: Vec<_> = lines
             .iter()
             .flat_map(|line| &line.spans)

@@ -124,6 +124,17 @@ impl Output {
     /// The first and the last lines; between them a line says how much is left out, which is not counted.
     #[must_use]
     pub fn lines(&self, context: &Context, first: usize, last: usize) -> Vec<Line> {
+        self.lines_with(context, (first, last), left_out)
+    }
+
+    /// The same with other words for what is left out: of the lines, where their number is known, and the bytes.
+    #[must_use]
+    pub fn lines_with(
+        &self,
+        context: &Context,
+        (first, last): (usize, usize),
+        left_out: impl Fn(Option<u64>, u64) -> String,
+    ) -> Vec<Line> {
         let current = self.current();
         let kept = self.head.iter().chain(&self.tail).chain(&current);
         let count = self.head.len() + self.tail.len() + usize::from(current.is_some());
@@ -331,17 +342,22 @@ impl Stored {
     }
 }
 
-/// Returns the omitted amount, in words; `lines` where their number is known.
 fn left_out(lines: Option<u64>, bytes: u64) -> String {
+    format!("… {} left out", amount(lines, bytes))
+}
+
+/// Lines, where their number is known, and bytes in words.
+#[must_use]
+pub fn amount(lines: Option<u64>, bytes: u64) -> String {
     let size = match bytes {
         0..10_000 => format!("{bytes} bytes"),
         10_000..10_000_000 => format!("{} kB", bytes / 1000),
         _ => format!("{} MB", bytes / 1_000_000),
     };
     match lines {
-        Some(1) => format!("… 1 line ({size}) left out"),
-        Some(lines) => format!("… {lines} lines ({size}) left out"),
-        None => format!("… {size} left out"),
+        Some(1) => format!("1 line ({size})"),
+        Some(lines) => format!("{lines} lines ({size})"),
+        None => size,
     }
 }
 

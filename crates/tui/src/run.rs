@@ -81,7 +81,7 @@ pub async fn run<C: Connector>(options: Options<C>) -> io::Result<Ended> {
     let mut signals = Signals::catch()?;
     let size = terminal.size();
     let app = App::new(options.start, options.environment, options.cwd, size);
-    let screen = Screen::new(size, app.palette().depth).in_tmux(app.environment().is_tmux);
+    let screen = Screen::new(size, app.palette()).in_tmux(app.environment().is_tmux);
     let now = Instant::now();
     let images = ImageFiles::new(options.kept.images());
     let old = images.clone();
@@ -323,15 +323,27 @@ impl<C: Connector> Running<C> {
         self.link.as_mut().and_then(Link::try_next)
     }
 
-    /// The first frame already shows what the configuration says, unless the server is slow.
+    /// The first frame already shows what the configuration says and has the colours for the terminal's background,
+    /// unless the server is slow. A terminal that does not answer is not waited for. One that is gone is found out by
+    /// the loop.
     async fn connect_first(&mut self) {
         let begun = Instant::now();
+        let mut buffer = vec![0; 4 << 10];
         self.connect().await;
         while self.app.is_opening() && begun.elapsed() < FIRST_FRAME {
             if self.perform().await.is_ok_and(|ended| ended.is_some()) {
                 break;
             }
             tokio::select! {
+                // The terminal's background, mostly: its answer is there before the server's.
+                read = self.terminal.read(&mut buffer) => {
+                    let Ok(count @ 1..) = read else { break };
+                    self.input_at = Instant::now();
+                    let inputs = self.decoder.feed(&buffer[..count]);
+                    if self.take(inputs).await.is_err() {
+                        break;
+                    }
+                }
                 arrival = next(&mut self.link) => self.arrived(arrival),
                 () = sleep_until(begun + FIRST_FRAME) => break,
             }
@@ -375,7 +387,10 @@ impl<C: Connector> Running<C> {
                 }
                 Effect::Reconnect => self.connect().await,
                 Effect::Write(bytes) => self.terminal.write(&bytes).await?,
-                Effect::Depth(depth) => self.screen.set_depth(depth),
+                Effect::Recolor(palette) => {
+                    self.screen.set_palette(palette);
+                    self.below.iter_mut().for_each(|below| below.set_palette(palette));
+                }
                 Effect::Alternate(is_alternate) => self.alternate(is_alternate).await?,
                 Effect::LoadHistory => {
                     let texts = self.kept.history();

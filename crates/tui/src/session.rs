@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use protocol::{CollabAgentState, ReasoningEffort, ThreadTokenUsage, TurnPlanStep};
 
-use crate::cells::Running;
+use crate::app::ChangeRows;
+use crate::cells::{Explored, Running};
 
 /// The thread on the screen.
 #[derive(Debug, Default)]
@@ -44,6 +45,15 @@ pub(crate) struct Session {
     /// The turn that was running when the connection was lost, until its state is known again.
     pub(crate) left: Option<String>,
     pub(crate) plan: Vec<TurnPlanStep>,
+    /// The explanation of a plan that is not printed yet.
+    pub(crate) new_plan: Option<String>,
+    /// What was explored since something else was printed.
+    pub(crate) explored: Explored,
+    pub(crate) change_rows: ChangeRows,
+    /// The last line of a turn that ended while earlier turns are still being read.
+    pub(crate) late_end: Option<String>,
+    /// True if the agent did anything in the turn.
+    pub(crate) has_worked: bool,
     /// True if the next turn plans and changes nothing.
     pub(crate) plans: bool,
     /// True if the latest turn proposed a plan.

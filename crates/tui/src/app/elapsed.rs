@@ -20,7 +20,7 @@ pub(super) fn beat(app: &App) -> Option<u64> {
 /// The mark of the running turn: bright and dim in turns.
 pub(super) fn mark_style(app: &App, started_ms: u64) -> Style {
     match app.elapsed(started_ms, 0) {
-        Some(elapsed) if elapsed / BEAT % 2 == 1 => Style { dim: true, ..Palette::ACCENT },
+        Some(elapsed) if elapsed / BEAT % 2 == 1 => Palette::QUIET,
         _ => Palette::ACCENT,
     }
 }

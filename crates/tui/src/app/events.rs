@@ -10,7 +10,7 @@ use crate::composer::Draft;
 use crate::here::Found;
 use crate::image::{FoundImage, ImageSource, NoImage};
 use crate::link::{Arrival, Tag};
-use crate::palette::Depth;
+use crate::palette::Palette;
 use crate::terminal::input::Input;
 use crate::terminal::screen::Size;
 
@@ -104,8 +104,8 @@ pub enum Effect {
     Reconnect,
     /// Write to the terminal: a bell, a notification, the clipboard.
     Write(Vec<u8>),
-    /// Use so many colours.
-    Depth(Depth),
+    /// Use these colours: the terminal's background is known.
+    Recolor(Palette),
     /// Switch to or from the alternate screen.
     Alternate(bool),
     /// Show a list or a text on the alternate screen, or no longer: the screen is then as it was.

@@ -9,7 +9,7 @@ use protocol::{
 };
 
 use crate::app::program::App;
-use crate::app::{messages, transcript};
+use crate::app::{messages, printing, transcript};
 use crate::session::Open;
 
 /// Turns that are read at once.
@@ -103,7 +103,7 @@ fn show_turn(app: &mut App, turn: &Turn, newer: &mut Vec<Open>) {
         transcript::end_texts(app, &turn.id);
         transcript::decide_texts(app, &turn.id, false);
     }
-    transcript::print_finished(app);
+    printing::print_finished(app);
     if turn.status != TurnStatus::InProgress {
         transcript::report_end(app, turn);
     }
@@ -117,7 +117,8 @@ fn loaded(app: &mut App) {
         open.running.end();
         (open.is_complete, open.is_undecided) = (true, false);
     }
-    transcript::print_finished(app);
+    printing::print_finished(app);
+    printing::print_late_end(app);
     let was_cut_off = app.session.left.take().is_some();
     messages::return_unanswered(app);
     if app.session.turn.is_some() {

@@ -3,7 +3,7 @@
 use protocol::{ThreadItem, TurnPlanStepStatus};
 
 use crate::app::program::App;
-use crate::app::{elapsed, status, terminals, vi};
+use crate::app::{elapsed, printing, status, terminals, vi};
 use crate::cells;
 use crate::composer::Draft;
 use crate::context::Context;
@@ -75,8 +75,12 @@ fn open_items(app: &App, rows: usize) -> Vec<Line> {
     let mut lines = Vec::new();
     let open = app.session.open.iter().rev();
     // What waits for an answer is in the question.
-    let is_shown =
-        |open: &&Open| !terminals::is_in_background(app, open) && !app.asks.is_about(&open.id);
+    let is_shown = |open: &&Open| {
+        let is_elsewhere = terminals::is_in_background(app, open) || app.asks.is_about(&open.id);
+        !is_elsewhere && !printing::is_exploring(open)
+    };
+    let exploring = printing::exploring(app, &context).filter(|_| rows > 0);
+    let rows = rows - usize::from(exploring.is_some());
     for open in open.filter(is_shown) {
         let free = rows - lines.len();
         if free == 0 {
@@ -88,7 +92,7 @@ fn open_items(app: &App, rows: usize) -> Vec<Line> {
         of_item.append(&mut lines);
         lines = of_item;
     }
-    lines
+    exploring.into_iter().chain(lines).collect()
 }
 
 fn open_item(app: &App, open: &Open, context: &Context, rows: usize) -> Vec<Line> {
@@ -100,7 +104,7 @@ fn open_item(app: &App, open: &Open, context: &Context, rows: usize) -> Vec<Line
         let lines = cells::finished(open.running.item(), context);
         return lines.into_iter().take(rows.min(3)).collect();
     }
-    let mut lines = vec![open.running.headline(app.elapsed(open.started_ms, 0))];
+    let mut lines = vec![open.running.headline(app.elapsed(open.started_ms, 0), context)];
     lines.extend(open.running.open(context, rows.saturating_sub(1).min(3)));
     lines
 }

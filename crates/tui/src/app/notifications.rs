@@ -6,7 +6,9 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::app::program::App;
-use crate::app::{login, mcp, messages, notices, plan, questions, reading, transcript, trust};
+use crate::app::{
+    login, mcp, messages, notices, plan, printing, questions, reading, transcript, trust,
+};
 use crate::cells::{self, Delta};
 use crate::link::{Arrival, Tag};
 
@@ -78,7 +80,7 @@ fn route_rest(app: &mut App, method: &str, params: &RawValue) -> serde_json::Res
             if !app.is_shown(&it.thread_id) {
                 return Ok(false);
             }
-            app.session.plan = it.plan;
+            printing::take_plan(app, it.explanation, it.plan);
         }
         protocol::TurnDiffUpdated::NAME => {
             let it = read::<protocol::TurnDiffUpdated>(params)?;
@@ -161,7 +163,7 @@ fn route_account(app: &mut App, method: &str, params: &RawValue) -> serde_json::
 fn turn_completed(app: &mut App, turn: &Turn) -> bool {
     transcript::end_texts(app, &turn.id);
     transcript::decide_texts(app, &turn.id, false);
-    transcript::print_finished(app);
+    printing::print_finished(app);
     transcript::report_end(app, turn);
     let elapsed = app
         .session
@@ -194,7 +196,7 @@ fn turn_error(app: &mut App, it: &ErrorNotification) -> bool {
     let turn = app.session.turn.as_mut();
     if turn.is_some_and(|turn| std::mem::take(&mut turn.has_message)) {
         // The message counts, and the model may say the same again.
-        transcript::print_finished(app);
+        printing::print_finished(app);
         app.info("The response broke off after this message: the model is asked to continue.");
     }
     if let Some(turn) = &mut app.session.turn {

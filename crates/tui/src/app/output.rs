@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::app::events::Effect;
-use crate::palette::Palette;
+use crate::palette::{Palette, Rgb};
 use crate::terminal::screen::Size;
 use crate::text::{Line, Style};
 
@@ -51,9 +51,11 @@ impl Output {
     }
 
     /// The terminal has a background of this colour.
-    pub(super) fn set_background(&mut self, (r, g, b): (u8, u8, u8)) {
-        let brightness = 299 * u32::from(r) + 587 * u32::from(g) + 114 * u32::from(b);
-        self.palette.light = brightness > 127_500;
+    pub(super) fn set_background(&mut self, background: Rgb) {
+        if self.palette.background != Some(background) {
+            self.palette.background = Some(background);
+            self.emit(Effect::Recolor(self.palette));
+        }
     }
 
     pub(super) fn is_focused(&self) -> bool {

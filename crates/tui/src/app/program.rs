@@ -19,11 +19,12 @@ use crate::app::folder_trust::Trust;
 use crate::app::outbox::Outbox;
 use crate::app::output::Output;
 use crate::app::pending_images::PendingImages;
+use crate::app::printing;
 use crate::app::server::Server;
 use crate::app::settings::{Environment, Settings};
 use crate::app::writing::Writing;
 use crate::ask::Ask;
-use crate::context::Context;
+use crate::context::{Context, MAX_CHANGE_ROWS};
 use crate::palette::Palette;
 use crate::session::Session;
 use crate::text::Line;
@@ -148,18 +149,22 @@ impl App {
     }
 
     pub(super) fn print(&mut self, lines: impl IntoIterator<Item = Line>) {
+        printing::print_explored(self);
         self.output.print(lines);
     }
 
     pub(super) fn error(&mut self, text: &str) {
+        printing::print_explored(self);
         self.output.message("✗ ", Palette::ERROR, text);
     }
 
     pub(super) fn warning(&mut self, text: &str) {
+        printing::print_explored(self);
         self.output.message("! ", Palette::WARNING, text);
     }
 
     pub(super) fn info(&mut self, text: &str) {
+        printing::print_explored(self);
         self.output.message("· ", Palette::QUIET, text);
     }
 
@@ -223,6 +228,7 @@ impl App {
             raw: self.settings.raw,
             theme: self.settings.theme.clone(),
             hide_reasoning: self.settings.hides_reasoning,
+            change_rows: MAX_CHANGE_ROWS,
         }
     }
 

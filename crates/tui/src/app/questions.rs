@@ -13,7 +13,9 @@ use crate::app::events::Effect;
 use crate::app::program::App;
 use crate::app::{access, messages};
 use crate::ask::{self, Ask, FollowUp};
+use crate::cells;
 use crate::composer::Draft;
+use crate::session::Open;
 use crate::terminal::input::Key;
 use crate::text::Line;
 
@@ -89,8 +91,11 @@ fn carry_out(app: &mut App, answered: Answered) {
     if let Some(address) = answer.open {
         app.output.emit(Effect::Browse(address));
     }
-    app.print(answer.summary.wrapped(app.output.columns(), &Line::plain("  ")));
-    app.print([Line::default()]);
+    // The answers are printed with the questions, when these are complete.
+    if !is_printed_with_item(app, &subject) {
+        app.print(answer.summary.wrapped(app.output.columns(), &Line::plain("  ")));
+        app.print([Line::default()]);
+    }
     match answer.follow_up {
         FollowUp::None => respond(app, id, answer.reply),
         FollowUp::Instruct(text) => instruct(app, &subject, text, id, answer.reply),
@@ -105,6 +110,12 @@ fn carry_out(app: &mut App, answered: Answered) {
             }
         }
     }
+}
+
+fn is_printed_with_item(app: &App, subject: &Subject) -> bool {
+    let is_it = |open: &&Open| Some(&open.id) == subject.item.as_ref();
+    let open = app.session.open.iter().find(is_it);
+    open.is_some_and(|open| cells::asks_user(open.running.item()))
 }
 
 fn respond(app: &mut App, id: RequestId, outcome: Result<Value, ErrorObject>) {

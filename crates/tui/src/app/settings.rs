@@ -5,13 +5,15 @@ use std::path::PathBuf;
 use protocol::SandboxPolicy;
 
 use crate::app::configuration::Configuration;
-use crate::palette::Depth;
+use crate::palette::{Depth, Rgb};
 
 /// The settings of the user's shell.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
     /// The colours that may be used (`NO_COLOR`, `COLORTERM`, `TERM`).
     pub depth: Depth,
+    /// The terminal's background, where its kind says that; others are asked.
+    pub background: Option<Rgb>,
     /// True if the terminal breaks rows that are too long after a resize, as most do.
     pub reflows: bool,
     /// True if it is tmux.
@@ -51,6 +53,8 @@ impl Environment {
                 || term.starts_with("screen"));
         Self {
             depth,
+            // The console of Linux, which answers no question about colours.
+            background: (term == "linux").then_some((0, 0, 0)),
             reflows: !cuts,
             is_tmux,
             editor: set("VISUAL").or_else(|| set("EDITOR")),

@@ -84,7 +84,7 @@ pub(super) fn print_terminal(app: &mut App, id: &str) {
     let Some(open) = app.session.open.iter().find(|open| open.id == id) else {
         return app.notice("That command has ended.");
     };
-    let headline = open.running.headline(app.elapsed(open.started_ms, 0));
+    let headline = open.running.headline(app.elapsed(open.started_ms, 0), &app.context());
     let output = terminal_output(app, id, PRINTED);
     app.print(headline.wrapped(app.output.columns(), &Line::plain("  ")));
     app.print(output);

@@ -1,12 +1,12 @@
-//! The items of the thread as they come, and what of them is printed.
+//! The items of the thread as they come, and how its turns end.
 
 use protocol::{AgentErrorInfo, ThreadItem, Turn, TurnStatus, UserInput, UserMessageItem};
 
+use crate::app::printing;
 use crate::app::program::App;
 use crate::cells::{Delta, Running};
 use crate::palette::Palette;
 use crate::session::{ActiveTurn, Open};
-use crate::text::Line;
 
 /// The texts of a turn that has ended are complete, whatever the server said of them.
 pub(super) fn end_texts(app: &mut App, turn_id: &str) {
@@ -19,11 +19,16 @@ pub(super) fn end_texts(app: &mut App, turn_id: &str) {
 
 /// Says once how a turn ended that did not end as it should.
 pub(super) fn report_end(app: &mut App, turn: &Turn) {
+    printing::print_explored(app);
     if !app.session.ended.insert(turn.id.clone()) {
         return;
     }
+    let took = printing::duration(app, turn);
     match turn.status {
         TurnStatus::Failed => {
+            if let Some(took) = took {
+                printing::print_end(app, format!("· The turn failed after {took}."));
+            }
             let error = turn.error.as_ref();
             let message = error.map_or("the turn failed", |error| error.message.as_str());
             let details = error.and_then(|error| error.additional_details.as_deref());
@@ -33,11 +38,17 @@ pub(super) fn report_end(app: &mut App, turn: &Turn) {
                 app.info("/login chooses another account, key or model.");
             }
         }
-        TurnStatus::Interrupted => app.output.message("■ ", Palette::QUIET, "Interrupted."),
+        TurnStatus::Interrupted => {
+            let after = took.map(|took| format!(" after {took}")).unwrap_or_default();
+            app.output.message("■ ", Palette::QUIET, &format!("Interrupted{after}."));
+        }
         TurnStatus::Completed | TurnStatus::InProgress => {
             // It ended as it should while there was no connection.
             if app.session.left.as_ref() == Some(&turn.id) {
                 app.session.left = None;
+            }
+            if let Some(took) = took {
+                printing::print_end(app, format!("· Worked for {took}"));
             }
         }
     }
@@ -64,6 +75,7 @@ pub(super) fn item_started(app: &mut App, item: &ThreadItem, turn_id: &str) -> b
         }
         return true;
     }
+    app.session.has_worked |= printing::is_work(item);
     // A request that failed is followed by another one.
     decide_texts(app, turn_id, true);
     app.session.open.push(Open {
@@ -118,49 +130,6 @@ pub(super) fn decide_texts(app: &mut App, turn_id: &str, is_attempt: bool) {
     }
 }
 
-/// Prints what can be: finished items, and the finished part of a text that is being written. While
-/// such a text stands half in the terminal, others wait, so that it stays in one piece; and what began
-/// after a text comes after it, as in the thread.
-pub(super) fn print_finished(app: &mut App) {
-    if app.session.is_loading {
-        return;
-    }
-    let context = app.context();
-    let mut open = std::mem::take(&mut app.session.open);
-    let is_open = |open: &Open| !open.is_complete || open.is_undecided;
-    let is_streaming = |open: &Open| open.running.is_text() && open.running.has_begun();
-    if let Some(at) = open.iter().position(|it| is_open(it) && is_streaming(it)) {
-        if !open[at].is_undecided {
-            let lines = open[at].running.finished(&context);
-            app.output.print(lines);
-        }
-        app.session.open = open;
-        return;
-    }
-    // One that is complete and half printed comes before the others.
-    open.sort_by_key(|it| !(it.is_complete && it.running.has_begun()));
-    let mut waits = false;
-    open.retain_mut(|it| {
-        waits |= is_open(it) && it.running.is_text();
-        if waits || is_open(it) {
-            return true;
-        }
-        let lines = it.running.finished(&context);
-        if !lines.is_empty() {
-            app.output.print(lines);
-            app.output.print([Line::default()]);
-        }
-        app.session.printed.insert(std::mem::take(&mut it.id));
-        false
-    });
-    let is_text = |it: &&mut Open| it.running.is_text() && !it.is_undecided;
-    if let Some(text) = open.iter_mut().find(is_text) {
-        let lines = text.running.finished(&context);
-        app.output.print(lines);
-    }
-    app.session.open = open;
-}
-
 pub(super) fn turn_started(app: &mut App, turn: &Turn) -> bool {
     let before = app.session.turn.as_ref();
     let (started_ms, before_ms) =
@@ -176,6 +145,7 @@ pub(super) fn turn_started(app: &mut App, turn: &Turn) -> bool {
     app.session.has_turns = true;
     app.session.plan.clear();
     app.session.has_proposed = false;
+    app.session.has_worked = false;
     app.session.diff.clear();
     true
 }

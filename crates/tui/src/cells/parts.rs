@@ -53,6 +53,19 @@ pub(super) fn remark(text: &str, style: Style, context: &Context) -> Vec<Line> {
     text.lines().flat_map(of_line).collect()
 }
 
+/// Says what of a cell is left out, and the key that shows it: [`crate::cells::whole`] has all of it.
+pub(super) fn expands(what: &str) -> String {
+    format!("… {what}, Ctrl+T shows them")
+}
+
+/// Says how many lines are left out, and the key that shows them. `of` says of what, after a space.
+pub(super) fn more_lines(count: usize, of: &str) -> String {
+    match count {
+        1 => format!("… 1 more line{of}, Ctrl+T shows it"),
+        count => expands(&format!("{count} more lines{of}")),
+    }
+}
+
 /// The style of a mark: of what succeeded, and what did not.
 pub(super) fn mark(succeeded: bool) -> Style {
     if succeeded { Palette::GOOD } else { Palette::ERROR }

@@ -2,7 +2,7 @@
 
 use protocol::ThreadItem;
 
-use crate::cells::{Delta, calls, command, finished};
+use crate::cells::{Delta, calls, command, finished, questions};
 use crate::context::Context;
 use crate::markdown::Stream;
 use crate::output::Output;
@@ -199,11 +199,15 @@ impl Running {
 
     /// One line: what it does, and for how long.
     #[must_use]
-    pub fn headline(&self, elapsed_ms: Option<u64>) -> Line {
+    pub fn headline(&self, elapsed_ms: Option<u64>, context: &Context) -> Line {
+        let asks = match &self.item {
+            ThreadItem::DynamicToolCall(it) => questions::headline(it),
+            _ => None,
+        };
         match &self.item {
             ThreadItem::CommandExecution(it) => command::headline(it, elapsed_ms),
-            ThreadItem::FileChange(it) => calls::file_change_headline(it),
-            item => calls::running(&item.doing(), elapsed_ms),
+            ThreadItem::FileChange(it) => calls::file_change_headline(it, context),
+            item => asks.unwrap_or_else(|| calls::running(&item.doing(), elapsed_ms)),
         }
     }
 }

@@ -44,7 +44,7 @@ fn each_kind_of_item_says_what_happened() {
         ),
         (
             json!({ "type": "fileChange", "id": "1", "status": "completed", "changes": [{ "path": "/w/a", "kind": { "type": "add" }, "diff": "x\n" }] }),
-            "• Changed /w/a\n  add w/a +1 -0\n  1 +x\n",
+            "• Changed w/a\n  add w/a +1 -0\n  1 +x\n",
         ),
         (
             json!({ "type": "mcpToolCall", "id": "1", "server": "docs", "tool": "find", "status": "failed", "arguments": { "q": "x" }, "error": { "message": "gone" } }),

@@ -32,7 +32,7 @@ impl<C: Connector> Running<C> {
         }
         self.terminal.set_alternate(is_alternate).await?;
         let has_history = !is_alternate && self.app.environment().is_tmux;
-        let screen = Screen::new(self.terminal.size(), self.app.palette().depth);
+        let screen = Screen::new(self.terminal.size(), self.app.palette());
         self.screen = screen.in_tmux(has_history);
         if has_history {
             self.terminal.write(WHERE).await?;

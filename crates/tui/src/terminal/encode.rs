@@ -1,28 +1,44 @@
 //! Spans as bytes of the terminal: colours and attributes (SGR) and links (OSC 8), each only where it
 //! changes.
 
+use std::collections::HashMap;
 use std::io::Write as _;
 use std::sync::Arc;
 
-use crate::palette::Depth;
+use crate::palette::{Depth, Palette, nearest_of_256};
 use crate::text::{Color, Span, Style};
+
+/// Styles whose colours are kept; when there are more, all are found again.
+const MAX_RESOLVED: usize = 512;
 
 /// The current style of the terminal's writing.
 #[derive(Debug, Default)]
 pub(super) struct Pen {
-    depth: Depth,
+    palette: Palette,
     style: Style,
     link: Option<Arc<str>>,
+    /// Styles as the palette resolves them.
+    resolved: HashMap<Style, Style>,
 }
 
 impl Pen {
-    pub(super) fn new(depth: Depth) -> Self {
-        Self { depth, ..Self::default() }
+    pub(super) fn new(palette: Palette) -> Self {
+        Self { palette, ..Self::default() }
     }
 
     /// One that has written nothing, with the same colours.
     pub(super) fn blank(&self) -> Self {
-        Self::new(self.depth)
+        Self::new(self.palette)
+    }
+
+    pub(super) fn palette(&self) -> Palette {
+        self.palette
+    }
+
+    /// Chooses other colours for what is written from now on.
+    pub(super) fn set_palette(&mut self, palette: Palette) {
+        self.palette = palette;
+        self.resolved.clear();
     }
 
     /// Writes `text` in the style and with the link of `span`.
@@ -77,23 +93,23 @@ impl Pen {
             codes.add(code);
         }
         if style.fg != base.fg {
-            codes.color(style.fg, 30, self.depth);
+            codes.color(style.fg, 30, self.palette.depth);
         }
         if style.bg != base.bg {
-            codes.color(style.bg, 40, self.depth);
+            codes.color(style.bg, 40, self.palette.depth);
         }
         out.push(b'm');
     }
 
-    /// The style as the terminal can display it.
-    fn shown(&self, style: Style) -> Style {
-        match self.depth {
-            Depth::Monochrome => Style { fg: Color::Default, bg: Color::Default, ..style },
-            Depth::Sixteen => {
-                Style { fg: nearest_of_16(style.fg), bg: nearest_of_16(style.bg), ..style }
-            }
-            Depth::Indexed | Depth::Full => style,
+    /// The style as the terminal displays it.
+    fn shown(&mut self, style: Style) -> Style {
+        if style == Style::PLAIN {
+            return style;
         }
+        if self.resolved.len() >= MAX_RESOLVED {
+            self.resolved.clear();
+        }
+        *self.resolved.entry(style).or_insert_with(|| self.palette.resolved(style))
     }
 }
 
@@ -124,41 +140,4 @@ impl Codes<'_> {
             }
         }
     }
-}
-
-fn nearest_of_16(color: Color) -> Color {
-    let Color::Rgb(r, g, b) = color else {
-        return color;
-    };
-    let strongest = r.max(g).max(b);
-    let weakest = r.min(g).min(b);
-    if strongest - weakest < 48 {
-        return match strongest {
-            0..64 => Color::Ansi(0),
-            64..128 => Color::Ansi(8),
-            128..224 => Color::Ansi(7),
-            224.. => Color::Default,
-        };
-    }
-    let half = weakest + (strongest - weakest) / 2;
-    let bit = |value: u8, bit: u8| if value > half { bit } else { 0 };
-    let index = bit(r, 1) | bit(g, 2) | bit(b, 4);
-    Color::Ansi(if strongest > 191 { index + 8 } else { index })
-}
-
-/// The nearest colour of the cube of 6 × 6 × 6, or of the 24 greys.
-fn nearest_of_256(r: u8, g: u8, b: u8) -> u8 {
-    if r.abs_diff(g) < 8 && g.abs_diff(b) < 8 {
-        return match r {
-            0..8 => 16,
-            239.. => 231,
-            8..239 => 232 + (r - 8) / 10,
-        };
-    }
-    let step = |value: u8| match value {
-        0..48 => 0,
-        48..115 => 1,
-        115.. => (value - 35) / 40,
-    };
-    16 + 36 * step(r) + 6 * step(g) + step(b)
 }

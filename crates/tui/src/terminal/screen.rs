@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use unicode_segmentation::UnicodeSegmentation;
 
-use crate::palette::Depth;
+use crate::palette::Palette;
 use crate::terminal::encode::Pen;
 use crate::terminal::residue::{Change, Residue, WHERE};
 use crate::text::{Line, Style, width};
@@ -58,6 +58,8 @@ pub struct Screen {
     is_cursor_shown: bool,
     /// True if the terminal shows a frame as a whole (mode 2026).
     is_synchronized: bool,
+    /// True if the rows have colours of before, so that all are drawn again.
+    is_stale: bool,
     /// The part of the live region that tmux has in its history; `None` where the terminal is
     /// another one.
     residue: Option<Residue>,
@@ -66,15 +68,16 @@ pub struct Screen {
 impl Screen {
     /// A screen whose cursor stands in an empty row, where the live region begins.
     #[must_use]
-    pub fn new(size: Size, depth: Depth) -> Self {
+    pub fn new(size: Size, palette: impl Into<Palette>) -> Self {
         Self {
             size,
-            pen: Pen::new(depth),
+            pen: Pen::new(palette.into()),
             live: vec![Line::default()],
             row: 0,
             column: 0,
             is_cursor_shown: true,
             is_synchronized: true,
+            is_stale: false,
             residue: None,
         }
     }
@@ -121,6 +124,7 @@ impl Screen {
             column: 0,
             is_cursor_shown: self.is_cursor_shown,
             is_synchronized: self.is_synchronized,
+            is_stale: false,
             // The alternate screen, which has no history.
             residue: None,
         }
@@ -149,9 +153,12 @@ impl Screen {
         self.is_synchronized = is_synchronized;
     }
 
-    /// Sets the number of colours. Everything is drawn again.
-    pub fn set_depth(&mut self, depth: Depth) {
-        self.pen = Pen::new(depth);
+    /// Chooses other colours. The next frame draws the whole live region again; what was printed stays as it is.
+    pub fn set_palette(&mut self, palette: Palette) {
+        if self.pen.palette() != palette {
+            self.pen.set_palette(palette);
+            self.is_stale = true;
+        }
     }
 
     /// Draws a frame: the bytes for the terminal, none where nothing changes.
@@ -278,7 +285,8 @@ impl Screen {
 
     /// Makes the live region show `rows`.
     fn change(&mut self, out: &mut Vec<u8>, rows: &[Line]) {
-        let same = |pair: &(&Line, &Line)| pair.0 == pair.1;
+        let is_stale = self.is_stale;
+        let same = |pair: &(&Line, &Line)| !is_stale && pair.0 == pair.1;
         let before = self.live.iter().zip(rows).take_while(same).count();
         let most = self.live.len().min(rows.len()) - before;
         let after =
@@ -292,6 +300,7 @@ impl Screen {
         for (at, row) in rows.iter().enumerate().skip(before).take(has) {
             self.rewrite(out, at, row);
         }
+        self.is_stale = false;
     }
 
     /// Adds empty rows before the one at `at`.
@@ -324,10 +333,11 @@ impl Screen {
     /// Writes the part of a row that differs.
     fn rewrite(&mut self, out: &mut Vec<u8>, at: usize, row: &Line) {
         let (had, has) = (self.live[at].width(), row.width());
-        let is_doubtful = self.live[at].has_doubtful_width() || row.has_doubtful_width();
+        let is_doubtful =
+            self.is_stale || self.live[at].has_doubtful_width() || row.has_doubtful_width();
         // Where the terminal's columns are not known, only the first one is.
         let same = match is_doubtful {
-            true if self.live[at] == *row => return,
+            true if self.live[at] == *row && !self.is_stale => return,
             true => Common { columns: 0, bytes: 0 },
             false => common(&self.live[at], row),
         };
@@ -486,7 +496,7 @@ mod tests {
     #[test]
     fn a_live_region_that_fills_the_screen_is_not_erased_from_its_first_cell() {
         let size = Size { columns: 20, rows: 3 };
-        let mut screen = Screen::new(size, Depth::Full);
+        let mut screen = Screen::new(size, crate::palette::Depth::Full);
         let live: Vec<Line> = ["a", "b", "c"].map(Line::plain).to_vec();
         let frame = Frame { live, cursor: Some((2, 0)), ..Frame::default() };
         screen.draw(&frame);

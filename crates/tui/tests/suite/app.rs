@@ -52,7 +52,8 @@ fn a_turn_is_printed_as_it_happens_and_each_thing_once() {
     bench.turn("turn/completed", "completed", Value::Null);
     let expected = "agentd  gpt-x  /work\n\
         Describe a task. / lists commands, @ files, $ skills, ! runs a shell command.\n\n\
-        › fix the test\n\nI will look.\n\nThen I run the tests.\n\n• Ran cargo test\n  ok\n\n";
+        › fix the test\n\nI will look.\n\nThen I run the tests.\n\n• Ran cargo test\n  ok\n\n\
+        · Worked for 0.7s\n\n";
     assert_eq!(bench.printed, expected);
     assert!(!bench.shown().contains("Working"), "{}", bench.shown());
 }

@@ -54,7 +54,7 @@ fn an_attempt_of_which_nothing_is_printed_leaves_no_trace() {
     delta(&mut bench, "m3", "One line and the end.");
     bench.item("item/completed", text("m3", "One line and the end."));
     bench.turn("turn/completed", "completed", Value::Null);
-    assert_eq!(after(&bench, "One line"), "One line and the end.\n\n");
+    assert_eq!(after(&bench, "One line"), "One line and the end.\n\n· Worked for 0.7s\n\n");
 }
 
 #[test]
@@ -67,7 +67,8 @@ fn what_was_printed_of_an_attempt_is_marked_and_no_more_of_it_printed() {
     delta(&mut bench, "m2", "First.\n\nSecond and third.");
     bench.item("item/completed", text("m2", "First.\n\nSecond and third."));
     bench.turn("turn/completed", "completed", Value::Null);
-    let expected = format!("First.\n{MARK}\n\nFirst.\n\nSecond and third.\n\n");
+    let expected =
+        format!("First.\n{MARK}\n\nFirst.\n\nSecond and third.\n\n· Worked for 0.5s\n\n");
     assert_eq!(after(&bench, "First."), expected);
     bench.send("/copy");
     let copied = String::from_utf8(bench.written.clone()).unwrap();
@@ -98,7 +99,10 @@ fn the_text_of_the_last_attempt_stays() {
     failed(&mut bench, false);
     let error = json!({ "message": "the stream was cut", "agentErrorInfo": null, "additionalDetails": null });
     bench.turn("turn/completed", "failed", error);
-    assert_eq!(after(&bench, "As far"), "As far as it came\n\n✗ the stream was cut\n\n");
+    assert_eq!(
+        after(&bench, "As far"),
+        "As far as it came\n\n· The turn failed after 0.5s.\n\n✗ the stream was cut\n\n"
+    );
 }
 
 fn stored() -> Value {

@@ -5,8 +5,8 @@ use tui::app::Event;
 use tui::here::{Found, LocalServer};
 use tui::terminal::input::{Code, Key};
 
-use crate::harness::{Bench, THREAD};
-use crate::start::chooser;
+use crate::harness::{Bench, THREAD, message};
+use crate::start::{chooser, hosted_chooser};
 
 fn in_turn(columns: usize, rows: usize, method: &str, params: Value) -> Bench {
     let mut bench = Bench::open(columns, rows);
@@ -159,5 +159,50 @@ pub(crate) fn local_models(columns: usize, rows: usize) -> Bench {
         server("ollama", "Ollama", Ok(vec!["qwen3".to_owned(), "gpt-oss:20b".to_owned()])),
         server("lmstudio", "LM Studio", Err("no server answers there".to_owned())),
     ])));
+    bench
+}
+
+/// Ollama and LM Studio are being looked for.
+pub(crate) fn local_models_searched(columns: usize, rows: usize) -> Bench {
+    let mut bench = chooser(columns, rows);
+    bench.press('m');
+    bench
+}
+
+fn login(columns: usize, rows: usize, letter: char, begun: Value) -> Bench {
+    let mut bench = hosted_chooser(columns, rows);
+    bench.press(letter);
+    bench.answer("account/login/start", begun);
+    bench
+}
+
+pub(crate) fn login_page(columns: usize, rows: usize) -> Bench {
+    let begun =
+        json!({ "type": "hosted", "loginId": "l1", "authUrl": "https://login.example/a?state=1" });
+    login(columns, rows, 'a', begun)
+}
+
+pub(crate) fn login_code(columns: usize, rows: usize) -> Bench {
+    let begun = json!({
+        "type": "hostedDeviceCode", "loginId": "l1", "verificationUrl": "https://login.example/code",
+        "userCode": "ABCD-1234",
+    });
+    login(columns, rows, 'c', begun)
+}
+
+pub(crate) fn feedback_note(columns: usize, rows: usize) -> Bench {
+    let mut bench = Bench::open(columns, rows);
+    bench.send("/feedback");
+    bench.key(Key::plain(Code::Char('b')));
+    bench
+}
+
+pub(crate) fn copy_code(columns: usize, rows: usize) -> Bench {
+    let mut bench = Bench::open(columns, rows);
+    bench.begin_turn("Show me.");
+    let text = "```sh\ncargo test\n```\n\nand\n\n```rust\nfn main() {}\n```\n";
+    bench.item("item/completed", message(text));
+    bench.turn("turn/completed", "completed", Value::Null);
+    bench.send("/copy code");
     bench
 }

@@ -1,5 +1,6 @@
 //! The program on an emulated terminal, with a server that the test plays.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::num::NonZeroU16;
 use std::path::PathBuf;
@@ -8,12 +9,25 @@ use jsonrpc::{ErrorObject, RequestId};
 use serde_json::{Value, json};
 use tui::app::{App, Effect, Environment, Event, Start};
 use tui::link::Arrival;
-use tui::palette::Depth;
+use tui::palette::{Depth, Palette};
 use tui::terminal::input::{Code, Input, Key, Reply};
 use tui::terminal::screen::{Screen, Size};
 
 /// The thread of the tests.
 pub(crate) const THREAD: &str = "0199aaaa-0000-7000-8000-000000000001";
+
+thread_local! {
+    /// The terminal of the programs that this thread starts.
+    static PALETTE: Cell<Palette> = const { Cell::new(Palette { background: None, depth: Depth::Full }) };
+}
+
+/// Starts programs in a terminal of this background and number of colours.
+pub(crate) fn in_palette<T>(palette: Palette, start: impl FnOnce() -> T) -> T {
+    let before = PALETTE.replace(palette);
+    let result = start();
+    PALETTE.set(before);
+    result
+}
 
 /// The program, its terminal, and what it asked for.
 pub(crate) struct Bench {
@@ -51,10 +65,12 @@ impl Bench {
         environment: Environment,
     ) -> Self {
         let size = Size { columns, rows };
-        let environment = Environment { depth: Depth::Full, ..environment };
+        let palette = PALETTE.get();
+        let Palette { background, depth } = palette;
+        let environment = Environment { depth, background, ..environment };
         let mut bench = Self {
             app: App::new(start, environment, PathBuf::from("/work"), size),
-            screen: Screen::new(size, Depth::Full),
+            screen: Screen::new(size, palette),
             terminal: vt100::Parser::new(cells(rows), cells(columns), 20_000),
             now: 0,
             calls: VecDeque::new(),
@@ -92,6 +108,7 @@ impl Bench {
                 Effect::Call { tag, method, params } => self.calls.push_back((tag, method, params)),
                 Effect::Respond { id, outcome } => self.responses.push((id, outcome)),
                 Effect::Write(bytes) => self.written.extend(bytes),
+                Effect::Recolor(palette) => self.screen.set_palette(palette),
                 other => self.others.push(other),
             }
         }

@@ -47,7 +47,7 @@ fn a_message_that_is_being_written_goes_on_where_it_is() {
         bench.delta("ird.");
         bench.item("item/completed", message("First.\n\nSecond.\n\nThird."));
         bench.turn("turn/completed", "completed", Value::Null);
-        assert_eq!(texts(&bench)[4..], ["First.", "Second.", "Third."]);
+        assert_eq!(texts(&bench)[4..], ["First.", "Second.", "Third.", "· Worked for 0.2s"]);
         assert!(!bench.shown().contains("Working"), "{}", bench.shown());
     }
 }
@@ -63,7 +63,8 @@ fn what_ends_while_the_turns_are_read_is_shown_once_in_its_place() {
     // The page was read before the end.
     let stored = turn("t1", "inProgress", json!([said("u1", "go"), message("One two.")]));
     bench.answer("thread/turns/list", page(json!([stored])));
-    assert_eq!(texts(&bench), ["› go", "One two.", "• Ran cargo test", "  ok"]);
+    let lines = ["› go", "One two.", "• Ran cargo test", "  ok", "· Worked for 0.2s"];
+    assert_eq!(texts(&bench), lines);
     assert!(!bench.shown().contains("Working"), "{}", bench.shown());
 }
 
@@ -84,7 +85,7 @@ fn a_thread_that_stores_nothing_shows_what_is_being_written() {
     bench.delta(" three.");
     bench.turn("turn/completed", "completed", Value::Null);
     let shown = texts(&bench);
-    assert_eq!(shown[1..], ["› go", "One.", "Two three."]);
+    assert_eq!(shown[1..], ["› go", "One.", "Two three.", "· Worked for 0.1s"]);
 }
 
 #[test]

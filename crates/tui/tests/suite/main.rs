@@ -4,6 +4,8 @@
 mod access;
 mod app;
 mod attempts;
+mod cells;
+mod colours;
 mod commands;
 mod dialogs;
 mod harness;
@@ -11,7 +13,9 @@ mod images;
 mod input;
 mod joining;
 mod notices;
+mod pictures;
 mod queue;
+mod quiet;
 mod reading;
 mod screen;
 mod start;

@@ -10,8 +10,12 @@ use tui::terminal::input::{Code, Key};
 use crate::harness::{Bench, opened};
 
 fn start(config: Value, opened: Value) -> Bench {
+    start_in((80, 24), config, opened)
+}
+
+fn start_in((columns, rows): (usize, usize), config: Value, opened: Value) -> Bench {
     let environment = Environment { server_is_here: true, ..Environment::default() };
-    let mut bench = Bench::start_in(80, 24, Start::default(), environment);
+    let mut bench = Bench::start_in(columns, rows, Start::default(), environment);
     bench.answer("config/read", json!({ "config": config, "origins": {} }));
     bench.answer("thread/start", opened);
     bench.answer("skills/list", json!({ "data": [] }));
@@ -127,11 +131,15 @@ fn model(id: &str, more: Value) -> Value {
 
 /// A program whose provider has news of models.
 fn with_models(config: Value, models: Value) -> Bench {
+    with_models_in((80, 24), config, models)
+}
+
+fn with_models_in(size: (usize, usize), config: Value, models: Value) -> Bench {
     let mut it = opened(&json!([]));
     it["modelProvider"] = json!("mine");
     let mut whole = json!({ "model_provider": "mine" });
     whole.as_object_mut().unwrap().extend(config.as_object().unwrap().clone());
-    let mut bench = start(whole, it);
+    let mut bench = start_in(size, whole, it);
     bench.answer("model/list", json!({ "data": models, "nextCursor": null }));
     bench.now += 1_000;
     bench
@@ -143,6 +151,11 @@ fn successor() -> Value {
         model("gpt-x", json!({ "upgrade": "gpt-y", "upgradeInfo": info })),
         model("gpt-y", json!({}))
     ])
+}
+
+/// The question about a successor, for the pictures of `states`.
+pub(crate) fn model_successor(columns: usize, rows: usize) -> Bench {
+    with_models_in((columns, rows), json!({}), successor())
 }
 
 // Effect of `notice.model_migrations`.
@@ -216,7 +229,7 @@ fn what_moves_by_time_moves_seldom_and_not_at_all_without_animations() {
         }
         let bytes: usize = frames.iter().sum();
         match animates {
-            true => assert!(frames.len() <= 21 && bytes < 21 * 60, "{frames:?}"),
+            true => assert!(frames.len() <= 21 && bytes < 21 * 100, "{frames:?}"),
             false => {
                 // The composer's key that is remembered wakes it once.
                 assert!(frames.len() <= 2 && bytes == 0, "{frames:?}");

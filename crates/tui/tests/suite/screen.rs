@@ -3,7 +3,7 @@
 use std::num::NonZeroU16;
 
 use proptest::prelude::*;
-use tui::palette::Depth;
+use tui::palette::{Depth, Palette};
 use tui::terminal::screen::{Frame, Screen, Size};
 use tui::text::{Line, Style};
 
@@ -133,13 +133,16 @@ fn nothing_that_the_terminal_would_act_on_is_written() {
 
 #[test]
 fn links_and_colours_end_where_their_text_ends() {
-    let mut screen = Screen::new(Size { columns: 40, rows: 5 }, Depth::Sixteen);
+    let mut screen = Screen::new(
+        Size { columns: 40, rows: 5 },
+        Palette { background: Some((0, 0, 0)), depth: Depth::Sixteen },
+    );
     let mut line = Line::plain("see ");
     line.spans.push(tui::text::Span::new("docs", Style::ansi(4)).linked("https://a.example/"));
     line.push(" now", Style::PLAIN);
     let bytes = screen.draw(&Frame { printed: vec![line], ..Frame::default() });
     let text = String::from_utf8(bytes).unwrap();
-    let link = "see \x1b]8;;https://a.example/\x1b\\\x1b[34mdocs\x1b]8;;\x1b\\\x1b[m now\r\n";
+    let link = "see \x1b]8;;https://a.example/\x1b\\\x1b[96mdocs\x1b]8;;\x1b\\\x1b[m now\r\n";
     assert!(text.contains(link), "{text:?}");
 }
 

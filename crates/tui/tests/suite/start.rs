@@ -35,6 +35,12 @@ pub(crate) fn chooser(columns: usize, rows: usize) -> Bench {
     without_account(columns, rows, json!({}), Start::default())
 }
 
+/// The same with a service to log in at.
+pub(crate) fn hosted_chooser(columns: usize, rows: usize) -> Bench {
+    let config = json!({ "hosted_base_url": "https://login.example" });
+    without_account(columns, rows, config, Start::default())
+}
+
 fn press(bench: &mut Bench, c: char) {
     bench.press(c);
 }

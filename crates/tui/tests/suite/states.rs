@@ -1,8 +1,4 @@
-//! What the terminal shows in each state, in three sizes, as text: `tests/states/*.txt`.
-//! `UPDATE_STATES=1` rewrites the files; read them before they are committed.
-
-use std::fmt::Write;
-use std::path::Path;
+//! States of the program, of which `pictures` and `colours` keep what the terminal shows.
 
 use serde_json::{Value, json};
 use tui::app::{Event, Start, StartThread};
@@ -13,14 +9,12 @@ use crate::harness::{
 };
 use crate::start::{asks_for_trust, chooser};
 use crate::terminals::{output, started};
-use crate::{access, dialogs};
+use crate::{access, dialogs, notices, quiet};
 
-/// Columns and rows.
-const SIZES: [(usize, usize); 3] = [(120, 40), (80, 24), (40, 12)];
+/// Draws a state in a number of columns and rows.
+pub(crate) type State = fn(usize, usize) -> Bench;
 
-type State = fn(usize, usize) -> Bench;
-
-const STATES: &[(&str, State)] = &[
+pub(crate) const STATES: &[(&str, State)] = &[
     ("agent", agent),
     ("agents", agents),
     ("approval-command", approval_command),
@@ -34,6 +28,7 @@ const STATES: &[(&str, State)] = &[
     ("approval-typed-into", dialogs::approval_typed_into),
     ("approvals", access::approvals),
     ("approvals-how-long", access::approvals_scope),
+    ("changes-many", quiet::changes_many),
     ("code-blocks", code_blocks),
     ("command-done", command_done),
     ("command-in-background", command_in_background),
@@ -45,14 +40,18 @@ const STATES: &[(&str, State)] = &[
     ("composer-many-lines", composer_many_lines),
     ("composer-vi", composer_vi),
     ("connection-lost", connection_lost),
+    ("copy-code", dialogs::copy_code),
     ("delete", dialogs::delete),
     ("diff-of-a-change", diff_of_a_change),
     ("earlier-message", earlier_message),
     ("earlier-message-how", earlier_message_how),
     ("elicitation", elicitation),
     ("elicitation-page", dialogs::elicitation_page),
+    ("explored", quiet::explored),
+    ("exploring", quiet::exploring),
     ("export", export),
     ("feedback-kind", dialogs::feedback_kind),
+    ("feedback-note", dialogs::feedback_note),
     ("feedback-parts", dialogs::feedback_parts),
     ("feedback-report", dialogs::feedback_report),
     ("first-question", access::first_start),
@@ -67,15 +66,21 @@ const STATES: &[(&str, State)] = &[
     ("list-of-threads", list_of_threads),
     ("list-of-threads-failed", list_of_threads_failed),
     ("local-models", dialogs::local_models),
+    ("local-models-searched", dialogs::local_models_searched),
+    ("login-code", dialogs::login_code),
+    ("login-page", dialogs::login_page),
     ("logout", dialogs::logout),
     ("markdown", markdown),
     ("markdown-streams", markdown_streams),
     ("memory-reset", dialogs::memory_reset),
     ("model-how-long", access::model_scope),
     ("model-list", model_list),
+    ("model-successor", notices::model_successor),
+    ("pasted", quiet::pasted),
     ("plan", plan),
     ("question", question),
     ("question-text", dialogs::question_text),
+    ("questions-answered", quiet::questions_answered),
     ("queue", queue),
     ("queue-list", queue_list),
     ("reasoning", reasoning),
@@ -87,47 +92,11 @@ const STATES: &[(&str, State)] = &[
     ("transcript-search", transcript_search),
     ("trust", asks_for_trust),
     ("turn-begins", turn_begins),
+    ("turn-ends", quiet::turn_ends),
     ("turn-failed", turn_failed),
     ("undo", undo),
     ("words-of-all-scripts", words_of_all_scripts),
 ];
-
-#[test]
-#[allow(clippy::disallowed_methods, reason = "whoever runs the test decides")]
-fn every_state_looks_as_it_is_written() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/states");
-    let updates = std::env::var_os("UPDATE_STATES").is_some();
-    let mut wrong = String::new();
-    for (name, state) in STATES {
-        let mut found = String::new();
-        for (columns, rows) in SIZES {
-            let shown = state(columns, rows).shown();
-            let fits = shown.lines().count() <= rows;
-            assert!(fits, "{name}: more than {rows} rows:\n{shown}");
-            writeln!(found, "== {columns} x {rows}\n{shown}\n").unwrap();
-        }
-        let path = folder.join(format!("{name}.txt"));
-        if updates {
-            std::fs::write(&path, &found).unwrap();
-        }
-        let expected = std::fs::read_to_string(&path).unwrap_or_default();
-        if found != expected {
-            writeln!(wrong, "{}\n{found}", path.display()).unwrap();
-        }
-    }
-    assert!(wrong.is_empty(), "these differ (UPDATE_STATES=1 rewrites them):\n{wrong}");
-}
-
-#[test]
-fn every_file_is_of_a_state() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/states");
-    let files = std::fs::read_dir(folder).unwrap();
-    let mut names: Vec<String> = files
-        .map(|file| file.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned())
-        .collect();
-    names.sort_unstable();
-    assert_eq!(names, STATES.iter().map(|(name, _)| *name).collect::<Vec<_>>());
-}
 
 fn with_turn(columns: usize, rows: usize) -> Bench {
     let mut bench = Bench::open(columns, rows);
@@ -528,7 +497,7 @@ fn export(columns: usize, rows: usize) -> Bench {
 
 fn first_start_key(columns: usize, rows: usize) -> Bench {
     let mut bench = chooser(columns, rows);
-    bench.key(Key::plain(Code::Char('k')));
+    bench.press('k');
     bench.event(Event::Input(Input::Paste("sk-secret".to_owned())));
     bench
 }
