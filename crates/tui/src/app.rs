@@ -89,7 +89,6 @@ use crate::terminal::screen::{Frame, Size};
 use crate::view::View;
 
 pub use crate::app::events::{Effect, Ended, Event, Start, StartThread};
-pub(crate) use crate::app::printing::ChangeRows;
 pub use crate::app::program::App;
 pub use crate::app::settings::Environment;
 
@@ -247,7 +246,7 @@ impl App {
         self.filling.close_list();
         self.filling.close_reading();
         printing::print_finished(self);
-        printing::print_explored(self);
+        self.print_explored();
     }
 
     /// The list or the text that fills the screen.

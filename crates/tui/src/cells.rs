@@ -7,6 +7,7 @@ mod delta;
 mod explored;
 mod messages;
 mod parts;
+mod plan;
 mod questions;
 mod running;
 
@@ -23,6 +24,7 @@ use crate::text::Line;
 pub use delta::Delta;
 pub use explored::{Explored, explores};
 pub use parts::duration;
+pub use plan::{plan, plan_step};
 pub use running::Running;
 
 /// The lines of a finished item; none where there is nothing to display.

@@ -80,7 +80,7 @@ pub fn within(changes: &[FileUpdateChange], context: &Context, most: usize) -> S
     shown
 }
 
-/// What happens to the file, with the numbers of lines.
+/// The kind of the change, the file and the numbers of lines.
 fn title(change: &FileUpdateChange, rows: &[Row<'_>], context: &Context) -> Vec<Line> {
     let path = context.short(&change.path);
     let title = match &change.kind {

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use protocol::{CollabAgentState, ReasoningEffort, ThreadTokenUsage, TurnPlanStep};
 
-use crate::app::ChangeRows;
 use crate::cells::{Explored, Running};
+use crate::context::MAX_CHANGE_ROWS;
 
 /// The thread on the screen.
 #[derive(Debug, Default)]
@@ -47,7 +47,7 @@ pub(crate) struct Session {
     pub(crate) plan: Vec<TurnPlanStep>,
     /// The explanation of a plan that is not printed yet.
     pub(crate) new_plan: Option<String>,
-    /// What was explored since something else was printed.
+    /// The places that were explored since something else was printed.
     pub(crate) explored: Explored,
     pub(crate) change_rows: ChangeRows,
     /// The last line of a turn that ended while earlier turns are still being read.
@@ -105,5 +105,30 @@ impl Session {
     /// The id of the turn in progress.
     pub(crate) fn turn_id(&self) -> Option<&str> {
         self.turn.as_ref()?.id.as_deref()
+    }
+}
+
+/// Rows of all changes of files in a turn; of the others, their number is printed.
+const MAX_TURN_CHANGE_ROWS: usize = 300;
+
+/// The rows that the changes of the latest turn took.
+#[derive(Debug, Default)]
+pub(crate) struct ChangeRows {
+    turn_id: String,
+    used: usize,
+}
+
+impl ChangeRows {
+    /// The rows that the next change of a turn may take.
+    pub(crate) fn free(&mut self, turn_id: &str) -> usize {
+        if self.turn_id != turn_id {
+            *self = Self { turn_id: turn_id.to_owned(), used: 0 };
+        }
+        (MAX_TURN_CHANGE_ROWS - self.used).min(MAX_CHANGE_ROWS)
+    }
+
+    /// Takes rows of the turn.
+    pub(crate) fn take(&mut self, rows: usize) {
+        self.used = (self.used + rows).min(MAX_TURN_CHANGE_ROWS);
     }
 }

@@ -3,7 +3,7 @@
 use protocol::{ThreadItem, TurnPlanStepStatus};
 
 use crate::app::program::App;
-use crate::app::{elapsed, printing, status, terminals, vi};
+use crate::app::{elapsed, status, terminals, vi};
 use crate::cells;
 use crate::composer::Draft;
 use crate::context::Context;
@@ -77,9 +77,9 @@ fn open_items(app: &App, rows: usize) -> Vec<Line> {
     // What waits for an answer is in the question.
     let is_shown = |open: &&Open| {
         let is_elsewhere = terminals::is_in_background(app, open) || app.asks.is_about(&open.id);
-        !is_elsewhere && !printing::is_exploring(open)
+        !is_elsewhere && !is_exploring(open)
     };
-    let exploring = printing::exploring(app, &context).filter(|_| rows > 0);
+    let exploring = exploring(app, &context).filter(|_| rows > 0);
     let rows = rows - usize::from(exploring.is_some());
     for open in open.filter(is_shown) {
         let free = rows - lines.len();
@@ -93,6 +93,31 @@ fn open_items(app: &App, rows: usize) -> Vec<Line> {
         lines = of_item;
     }
     exploring.into_iter().chain(lines).collect()
+}
+
+/// The line of what is being explored, or was and is not printed yet.
+fn exploring(app: &App, context: &Context) -> Option<Line> {
+    let is_elsewhere =
+        |open: &Open| terminals::is_in_background(app, open) || app.asks.is_about(&open.id);
+    let running = app.session.open.iter().filter(|it| is_exploring(it) && !is_elsewhere(it));
+    let mut explored = app.session.explored.clone();
+    let mut since = None;
+    for open in running {
+        explored.add(open.running.item(), context);
+        if !open.is_complete {
+            since = since.or(Some(open.started_ms));
+        }
+    }
+    match since {
+        _ if explored.is_empty() => None,
+        Some(since) => Some(explored.running(app.elapsed(since, 0), context)),
+        None => Some(explored.line(context)),
+    }
+}
+
+/// Returns whether the item is a part of what is explored.
+fn is_exploring(open: &Open) -> bool {
+    cells::explores(open.running.item())
 }
 
 fn open_item(app: &App, open: &Open, context: &Context, rows: usize) -> Vec<Line> {

@@ -11,9 +11,7 @@ use crate::app::configuration::Configuration;
 use crate::app::events::{Effect, Ended, StartThread};
 use crate::app::program::App;
 use crate::app::status::check_status_item;
-use crate::app::{
-    access, completion, first_question, joining, lists, login, notices, printing, trust,
-};
+use crate::app::{access, completion, first_question, joining, lists, login, notices, trust};
 use crate::highlight;
 use crate::palette::Palette;
 use crate::session::Session;
@@ -218,7 +216,7 @@ fn opened(app: &mut App, response: ThreadStartResponse, has_turns: bool) {
         app.outbox.take_overrides();
     }
     if !is_same {
-        printing::print_explored(app);
+        app.print_explored();
         app.session = Session::default();
         app.asks.clear_questions();
         greet(app, &model, &cwd, &thread, has_turns);

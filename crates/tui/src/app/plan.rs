@@ -1,15 +1,14 @@
 //! The plan of the turn, and the mode in which the agent plans and changes nothing.
 
-use protocol::{
-    CollaborationMode, CollaborationSettings, Empty, ModeKind, TurnPlanStep, TurnPlanStepStatus,
-};
+use protocol::{CollaborationMode, CollaborationSettings, Empty, ModeKind};
 
 use crate::app::messages;
 use crate::app::program::App;
 use crate::ask::{Ask, Offer};
+use crate::cells;
 use crate::composer::Draft;
 use crate::palette::Palette;
-use crate::text::{Line, Style};
+use crate::text::Line;
 
 /// `/plan [on|off|MESSAGE]`.
 pub(super) fn plan(app: &mut App, rest: &str) {
@@ -27,40 +26,10 @@ pub(super) fn plan(app: &mut App, rest: &str) {
     }
 }
 
-/// A step with the mark of its state, and the state in a word.
-fn step_line(step: &TurnPlanStep) -> (Line, &'static str) {
-    let (mark, style, text, state) = match step.status {
-        TurnPlanStepStatus::Completed => ("✓ ", Palette::GOOD, Palette::QUIET, "done"),
-        TurnPlanStepStatus::InProgress => ("● ", Palette::ACCENT, Style::BOLD, "in progress"),
-        TurnPlanStepStatus::Pending => ("○ ", Palette::QUIET, Style::PLAIN, "to do"),
-    };
-    (Line::new(mark, style).with(step.step.clone(), text), state)
-}
-
-/// The plan as it is printed when it changes.
-pub(super) fn printed(steps: &[TurnPlanStep], explanation: &str, columns: usize) -> Vec<Line> {
-    let done = steps.iter().filter(|step| step.status == TurnPlanStepStatus::Completed).count();
-    let mut lines = vec![
-        Line::new("• ", Palette::ACCENT)
-            .with("Plan", Style::BOLD)
-            .with(format!("  {done} of {} done", steps.len()), Palette::QUIET),
-    ];
-    for part in explanation.lines().filter(|part| !part.trim().is_empty()) {
-        let line = Line::plain("  ").with(part.to_owned(), Palette::QUIET);
-        lines.extend(line.wrapped(columns, &Line::plain("  ")));
-    }
-    for step in steps {
-        let mut line = Line::plain("  ");
-        line.spans.extend(step_line(step).0.spans);
-        lines.extend(line.wrapped(columns, &Line::plain("    ")));
-    }
-    lines
-}
-
 fn show_plan(app: &mut App) {
     let mut lines = Vec::new();
     for step in &app.session.plan {
-        let (line, state) = step_line(step);
+        let (line, state) = cells::plan_step(step);
         let line = line.with(format!("  {state}"), Palette::QUIET);
         lines.extend(line.wrapped(app.output.columns(), &Line::plain("  ")));
     }

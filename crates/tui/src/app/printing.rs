@@ -1,39 +1,14 @@
-//! What of a thread is printed, once, in the order of the thread: finished items, what was explored, the plan when it
-//! changes, and the end of a turn.
+//! Printing a thread, each thing once and in the order of the thread: finished items, the plan when it changes, and the
+//! end of a turn.
 
 use protocol::{CommandExecutionSource, ThreadItem, Turn, TurnPlanStep};
 
 use crate::app::program::App;
-use crate::app::{plan, terminals};
 use crate::cells;
-use crate::context::{Context, MAX_CHANGE_ROWS};
+use crate::context::Context;
 use crate::palette::Palette;
 use crate::session::{ActiveTurn, Open};
 use crate::text::Line;
-
-/// Rows of all changes of files in a turn; of the others, their number is printed.
-const MAX_TURN_CHANGE_ROWS: usize = 300;
-
-/// The rows that the changes of the latest turn took.
-#[derive(Debug, Default)]
-pub(crate) struct ChangeRows {
-    turn_id: String,
-    used: usize,
-}
-
-impl ChangeRows {
-    /// The rows that the next change of a turn may take.
-    fn free(&mut self, turn_id: &str) -> usize {
-        if self.turn_id != turn_id {
-            *self = Self { turn_id: turn_id.to_owned(), used: 0 };
-        }
-        (MAX_TURN_CHANGE_ROWS - self.used).min(MAX_CHANGE_ROWS)
-    }
-
-    fn take(&mut self, rows: usize) {
-        self.used = (self.used + rows).min(MAX_TURN_CHANGE_ROWS);
-    }
-}
 
 /// Prints what can be: finished items, and the finished part of a text that is being written. While
 /// such a text stands half in the terminal, others wait, so that it stays in one piece; and what began
@@ -71,7 +46,7 @@ pub(super) fn print_finished(app: &mut App) {
     if let Some(text) = open.iter_mut().find(is_text) {
         let lines = text.running.finished(&context);
         if !lines.is_empty() {
-            print_explored(app);
+            app.print_explored();
         }
         app.output.print(lines);
     }
@@ -94,43 +69,9 @@ fn print_item(app: &mut App, open: &mut Open, context: &mut Context) {
     if is_change {
         app.session.change_rows.take(lines.len());
     }
-    print_explored(app);
+    app.print_explored();
     app.output.print(lines);
     app.output.print([Line::default()]);
-}
-
-/// Prints what was explored since something else was printed.
-pub(super) fn print_explored(app: &mut App) {
-    let explored = std::mem::take(&mut app.session.explored);
-    if !explored.is_empty() {
-        let line = explored.line(&app.context());
-        app.output.print([line, Line::default()]);
-    }
-}
-
-/// The line of what is being explored, or was and is not printed yet.
-pub(super) fn exploring(app: &App, context: &Context) -> Option<Line> {
-    let is_elsewhere =
-        |open: &Open| terminals::is_in_background(app, open) || app.asks.is_about(&open.id);
-    let running = app.session.open.iter().filter(|it| is_exploring(it) && !is_elsewhere(it));
-    let mut explored = app.session.explored.clone();
-    let mut since = None;
-    for open in running {
-        explored.add(open.running.item(), context);
-        if !open.is_complete {
-            since = since.or(Some(open.started_ms));
-        }
-    }
-    match since {
-        _ if explored.is_empty() => None,
-        Some(since) => Some(explored.running(app.elapsed(since, 0), context)),
-        None => Some(explored.line(context)),
-    }
-}
-
-/// Returns whether the item is a part of what is explored.
-pub(super) fn is_exploring(open: &Open) -> bool {
-    cells::explores(open.running.item())
 }
 
 /// Takes the plan of the turn. It is printed where it differs from before.
@@ -150,13 +91,13 @@ fn print_plan(app: &mut App) {
     if app.session.plan.is_empty() {
         return;
     }
-    print_explored(app);
-    let lines = plan::printed(&app.session.plan, &explanation, app.output.columns());
+    app.print_explored();
+    let lines = cells::plan(&app.session.plan, &explanation, &app.context());
     app.output.print(lines);
     app.output.print([Line::default()]);
 }
 
-/// How long a turn took in which the agent worked, in words. The server's duration comes before what the program
+/// The duration of a turn in which the agent worked, in words. The server's duration comes before what the program
 /// measured.
 pub(super) fn duration(app: &App, turn: &Turn) -> Option<String> {
     // A notification names no items.
@@ -188,7 +129,7 @@ pub(super) fn print_end(app: &mut App, text: String) {
 /// Prints the last line of a turn that ended while earlier ones were read.
 pub(super) fn print_late_end(app: &mut App) {
     if let Some(text) = app.session.late_end.take() {
-        print_explored(app);
+        app.print_explored();
         print_end(app, text);
     }
 }

@@ -19,7 +19,6 @@ use crate::app::folder_trust::Trust;
 use crate::app::outbox::Outbox;
 use crate::app::output::Output;
 use crate::app::pending_images::PendingImages;
-use crate::app::printing;
 use crate::app::server::Server;
 use crate::app::settings::{Environment, Settings};
 use crate::app::writing::Writing;
@@ -148,23 +147,32 @@ impl App {
         self.asks.dialogs_mut().open_later(ask, Box::new(then));
     }
 
+    /// Prints the places that were explored since something else was printed.
+    pub(super) fn print_explored(&mut self) {
+        let explored = std::mem::take(&mut self.session.explored);
+        if !explored.is_empty() {
+            let line = explored.line(&self.context());
+            self.output.print([line, Line::default()]);
+        }
+    }
+
     pub(super) fn print(&mut self, lines: impl IntoIterator<Item = Line>) {
-        printing::print_explored(self);
+        self.print_explored();
         self.output.print(lines);
     }
 
     pub(super) fn error(&mut self, text: &str) {
-        printing::print_explored(self);
+        self.print_explored();
         self.output.message("✗ ", Palette::ERROR, text);
     }
 
     pub(super) fn warning(&mut self, text: &str) {
-        printing::print_explored(self);
+        self.print_explored();
         self.output.message("! ", Palette::WARNING, text);
     }
 
     pub(super) fn info(&mut self, text: &str) {
-        printing::print_explored(self);
+        self.print_explored();
         self.output.message("· ", Palette::QUIET, text);
     }
 

@@ -19,7 +19,7 @@ pub(super) fn end_texts(app: &mut App, turn_id: &str) {
 
 /// Says once how a turn ended that did not end as it should.
 pub(super) fn report_end(app: &mut App, turn: &Turn) {
-    printing::print_explored(app);
+    app.print_explored();
     if !app.session.ended.insert(turn.id.clone()) {
         return;
     }

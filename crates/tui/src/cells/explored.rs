@@ -54,7 +54,7 @@ fn found_nothing(item: &CommandExecutionItem) -> bool {
 }
 
 impl Explored {
-    /// Adds what a command looked at.
+    /// Adds the places of a command.
     pub fn add(&mut self, item: &ThreadItem, context: &Context) {
         let ThreadItem::CommandExecution(item) = item else { return };
         for place in item.command_actions.iter().map(|action| place(action, context)) {
@@ -74,14 +74,14 @@ impl Explored {
         self.places.is_empty()
     }
 
-    /// What was explored, in one line.
+    /// One line with the places.
     #[must_use]
     pub fn line(&self, context: &Context) -> Line {
         let line = Line::new(MARK, Palette::GOOD).with("Explored: ", Style::BOLD);
         self.filled(line, KEY.to_owned(), context)
     }
 
-    /// What is being explored, in one line, and for how long.
+    /// The same while a command runs, with the time that has passed.
     #[must_use]
     pub fn running(&self, elapsed_ms: Option<u64>, context: &Context) -> Line {
         let line = Line::new(MARK, Palette::ACCENT).with("Exploring: ", Style::BOLD);
