@@ -22,6 +22,7 @@ pub(crate) mod model_server;
 pub(crate) mod output;
 pub(crate) mod plugins;
 pub(crate) mod proxy;
+pub(crate) mod review;
 pub(crate) mod rules;
 #[cfg(unix)]
 pub(crate) mod sandbox;

@@ -17,8 +17,9 @@ use crate::commands::listen::InheritedSockets;
 use crate::commands::{
     Invalid, acp as acp_command, app_server, completions, demo, doctor, exec,
     gateway as gateway_command, hooks as hooks_command, import as import_command, login,
-    mcp as mcp_command, mcp_server, model_server, output, plugins as plugins_command, rules,
-    sandbox as sandbox_command, skills as skills_command, terminal, threads, web as web_command,
+    mcp as mcp_command, mcp_server, model_server, output, plugins as plugins_command, review,
+    rules, sandbox as sandbox_command, skills as skills_command, terminal, threads,
+    web as web_command,
 };
 use crate::environment::Environment;
 
@@ -103,7 +104,7 @@ enum Command {
     Config(config_command::Arguments),
     /// Run one turn with a scripted model, without key and network
     Demo(demo::Arguments),
-    /// Check the home folder, the configuration, the sandbox and the stored threads
+    /// Check home, configuration, sandbox, threads, provider, model, MCP servers and git
     Doctor(doctor::Arguments),
     /// Run one turn without a client
     Exec(exec::Arguments),
@@ -129,6 +130,8 @@ enum Command {
     ModelServer(model_server::Arguments),
     /// Go on with a thread on the terminal
     Resume(terminal::ThreadArguments),
+    /// Review changes, and print the findings
+    Review(review::Arguments),
     /// Explain decisions of the command rules
     Rules(rules::Arguments),
     /// Run a command under a sandbox policy
@@ -261,6 +264,7 @@ fn run(arguments: Arguments, given: InheritedSockets) -> anyhow::Result<ExitCode
         Command::ModelServer(arguments) => {
             runtime.block_on(model_server::run(arguments, environment))
         }
+        Command::Review(arguments) => runtime.block_on(review::run(arguments, environment()?)),
         Command::Rules(arguments) => rules::run(arguments, environment()?),
         Command::Sandbox(arguments) => {
             runtime.block_on(sandbox_command::run(arguments, environment()?))

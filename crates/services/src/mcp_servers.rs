@@ -5,6 +5,7 @@ mod app_list;
 mod app_updates;
 mod apps;
 mod audience;
+mod check;
 mod definition;
 mod keyring;
 mod launcher;
@@ -39,6 +40,7 @@ use crate::thread_port::Command;
 use app_updates::{AppConfiguration, AppUpdates, Change};
 use audience::ThreadClients;
 pub use audience::startup_state;
+pub use check::{McpServerCheck, check_mcp_servers};
 use definition::definitions;
 use keyring::OsKeyring;
 use launcher::SandboxLauncher;
@@ -96,16 +98,8 @@ impl McpServers {
         let change = Change::default();
         let launcher = SandboxLauncher::new(runner, options.clone());
         let programs = launcher.programs();
-        let pool = Pool::new(mcp::Options {
-            launcher: Arc::new(launcher),
-            audience: Arc::new(ThreadClients::new(threads.clone(), change.clone())),
-            network,
-            eras_file: options.home.join(ERAS_FILE),
-            logins_folder: options.home.join(LOGINS_FOLDER),
-            keyring: Arc::new(OsKeyring),
-            program: ("agentd".to_owned(), options.version.clone()),
-            grace: GRACE,
-        });
+        let audience = Arc::new(ThreadClients::new(threads.clone(), change.clone()));
+        let pool = Pool::new(pool_options(&options, launcher, audience, network));
         let logins = Arc::new(Semaphore::new(MAX_LOGINS));
         let apps = Arc::new(AppUpdates::new(change, threads, configurations));
         Self { pool, programs, options, guests: AtomicU64::new(0), logins, apps }
@@ -254,6 +248,25 @@ impl McpServers {
         self.pool.close().await;
         self.programs.close();
         self.programs.wait().await;
+    }
+}
+
+/// The parameters of a pool whose files are in the home.
+fn pool_options(
+    options: &Options,
+    launcher: SandboxLauncher,
+    audience: Arc<dyn mcp::Audience>,
+    network: Network,
+) -> mcp::Options {
+    mcp::Options {
+        launcher: Arc::new(launcher),
+        audience,
+        network,
+        eras_file: options.home.join(ERAS_FILE),
+        logins_folder: options.home.join(LOGINS_FOLDER),
+        keyring: Arc::new(OsKeyring),
+        program: ("agentd".to_owned(), options.version.clone()),
+        grace: GRACE,
     }
 }
 

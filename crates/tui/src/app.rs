@@ -39,8 +39,10 @@ mod models;
 mod notices;
 mod notifications;
 mod opening;
+mod other_server;
 mod outbox;
 mod output;
+mod own_prompts;
 mod pending_images;
 mod plan;
 mod printing;
@@ -58,6 +60,7 @@ mod taking;
 mod terminals;
 mod transcript;
 mod trust;
+mod undo_switch;
 mod vi;
 mod writing;
 
@@ -76,6 +79,7 @@ use crate::app::first_start::FirstStart;
 use crate::app::folder_trust::Trust;
 use crate::app::outbox::Outbox;
 use crate::app::output::Output;
+use crate::app::own_prompts::OwnPrompts;
 use crate::app::pending_images::PendingImages;
 use crate::app::server::Server;
 use crate::app::settings::Settings;
@@ -107,6 +111,7 @@ impl App {
             server: Server::new(),
             session: Session::default(),
             writing: Writing::new(composer),
+            own_prompts: OwnPrompts::new(commands::command_list()),
             images: PendingImages::default(),
             outbox: Outbox::default(),
             asks: Asks::default(),
@@ -195,6 +200,9 @@ impl App {
             }
             Event::Exported(result) => taking::exported(self, result),
             Event::Found(Found::Servers(servers)) => login::servers_found(self, &servers),
+            Event::Found(Found::Models(server, found)) => {
+                other_server::models_found(self, login::OTHER_SERVER, &server, found)
+            }
             Event::Found(Found::WritableByAll(folders)) => notices::writable_by_all(self, folders),
             Event::Edited(result) => messages::edited(self, result),
             Event::Image(source, found) => images::image_found(self, source, found),

@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use crate::app::{App, Effect, Ended, Environment, Event, Start};
-use crate::here::FindServers;
+use crate::here::{FindModels, FindServers};
 use crate::image::{FoundImage, ImageSource, NoImage};
 use crate::image_files::ImageFiles;
 use crate::kept::Kept;
@@ -67,6 +67,8 @@ pub struct Options<C> {
     pub environment: Environment,
     /// Looks for model servers, where the server is in this process.
     pub find_servers: Option<FindServers>,
+    /// Asks a server for its models, where the server is in this process.
+    pub find_models: Option<FindModels>,
 }
 
 pub use crate::run::crash::crash_report;
@@ -92,7 +94,11 @@ pub async fn run<C: Connector>(options: Options<C>) -> io::Result<Ended> {
         images_found,
         image_finds,
         connector: options.connector,
-        found: Background::new(options.background.clone(), options.find_servers),
+        found: Background::new(
+            options.background.clone(),
+            options.find_servers,
+            options.find_models,
+        ),
         background: options.background,
         limits: options.limits,
         version: options.version,
@@ -400,6 +406,7 @@ impl<C: Connector> Running<C> {
                 Effect::Edit(text) => self.edit(text).await?,
                 Effect::FindImage(source) => self.find_image(source),
                 Effect::FindServers => self.found.find_servers(),
+                Effect::FindModels(server) => self.found.find_models(server),
                 Effect::CheckWritable(folders) => self.found.check_writable(folders),
                 Effect::Browse(address) => self.browse(&address),
                 Effect::Overlay(is_overlaid) => self.overlay(is_overlaid).await?,

@@ -44,6 +44,8 @@ pub(crate) struct Session {
     pub(crate) ended: HashSet<String>,
     /// The turn that was running when the connection was lost, until its state is known again.
     pub(crate) left: Option<String>,
+    /// A sentence about where the thread comes from, until its turns are on the screen.
+    pub(crate) arrival: Option<String>,
     pub(crate) plan: Vec<TurnPlanStep>,
     /// The explanation of a plan that is not printed yet.
     pub(crate) new_plan: Option<String>,
@@ -73,11 +75,24 @@ pub(crate) struct ActiveTurn {
     pub(crate) started_ms: u64,
     /// Time that it had been running when it was joined, in milliseconds.
     pub(crate) before_ms: u64,
-    /// The reason for which the server waits before it asks the model again.
-    pub(crate) retry: Option<String>,
+    /// The wait before the server asks the model again.
+    pub(crate) retry: Option<Retry>,
     /// True if the last item was a whole message of the agent.
     pub(crate) has_message: bool,
     pub(crate) is_interrupting: bool,
+}
+
+/// A wait of the server before it asks the model again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Retry {
+    /// Why the last attempt failed.
+    pub(crate) reason: String,
+    /// Number of the next attempt, and of all.
+    pub(crate) attempt: Option<(u32, u32)>,
+    /// When it begins at the latest, in milliseconds since the start of the program.
+    pub(crate) begins_ms: Option<u64>,
+    /// The wait as a whole, in milliseconds.
+    pub(crate) wait_ms: u64,
 }
 
 /// An item that is not printed as a whole yet.

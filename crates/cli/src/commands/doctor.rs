@@ -1,9 +1,11 @@
-//! `agentd doctor`: looks over what the program works with and says what is wrong, and what to do.
-//! Changes nothing, but writes a bundle for support where `--bundle` asks for one.
+//! `agentd doctor`: looks over what the program works with, says what is wrong and what to do, and what a
+//! first turn would do. It changes nothing, but writes a bundle for support where `--bundle` asks for one.
+//! It starts the MCP servers and asks the provider for its models; no model is asked anything.
 
 mod bundle;
 mod contents;
 mod ends_of_logs;
+mod first_turn;
 mod stores;
 
 use std::fmt;
@@ -49,10 +51,11 @@ async fn examine(environment: &Environment) -> (Page, Vec<LayerStatus>) {
     page.good("home", format_args!("{}", environment.home.display()));
     let options = environment.clone().options("cli");
     configuration(&mut page, &options);
-    let dir = match server::configuration(&options, true) {
-        Ok(resolved) => {
+    let config = server::configuration(&options, true).map(|resolved| resolved.config);
+    let dir = match &config {
+        Ok(config) => {
             rules(&mut page, environment);
-            resolved.config.sqlite_home
+            config.sqlite_home.clone()
         }
         Err(_) => environment.home.clone(),
     };
@@ -60,6 +63,13 @@ async fn examine(environment: &Environment) -> (Page, Vec<LayerStatus>) {
     layers(&mut page, &found);
     threads(&mut page, &dir);
     kept(&mut page, &dir);
+    match &config {
+        Ok(config) => first_turn::examine(&mut page, environment, config).await,
+        Err(_) => {
+            page.bad("first turn", format_args!("it fails: the configuration cannot be used"));
+            page.next("`agentd config check` shows the lines. Mend them.");
+        }
+    }
     (page, found)
 }
 
@@ -77,6 +87,11 @@ impl Page {
     fn bad(&mut self, about: &str, what: fmt::Arguments<'_>) {
         self.wrong = true;
         self.text.push_str(&format!("PROBLEM {about}: {what}\n"));
+    }
+
+    /// More about the row above: for a problem, what to do next.
+    fn next(&mut self, text: &str) {
+        self.text.push_str(&format!("        {text}\n"));
     }
 }
 
@@ -126,9 +141,7 @@ fn layers(page: &mut Page, found: &[LayerStatus]) {
         }
     }
     if !confines {
-        page.text.push_str(
-            "        Commands under a sandbox policy are refused until this is resolved.\n",
-        );
+        page.next("Commands under a sandbox policy are refused until this is resolved.");
     }
 }
 

@@ -7,6 +7,7 @@ mod input;
 mod output_file;
 mod piped;
 mod report;
+mod review_output;
 mod thread_events;
 
 use std::ffi::OsString;
@@ -18,9 +19,9 @@ use anyhow::{Context, bail};
 use json_schema::Validator;
 use protocol::mcp::{McpServerStatusDetail, McpServerStatusListParams};
 use protocol::{
-    AskForApproval, ReviewStartParams, ReviewTarget, SandboxPolicy, ThreadListCwdFilter,
-    ThreadListParams, ThreadResumeParams, ThreadSortKey, ThreadSourceKind, ThreadStartParams,
-    ThreadStartResponse, TurnStartParams, TurnStatus, UserInput,
+    AskForApproval, ReviewModeItem, ReviewStartParams, ReviewTarget, SandboxPolicy,
+    ThreadListCwdFilter, ThreadListParams, ThreadResumeParams, ThreadSortKey, ThreadSourceKind,
+    ThreadStartParams, ThreadStartResponse, TurnStartParams, TurnStatus, UserInput,
 };
 
 use crate::commands::local::{self, LocalServer, Signals, TurnEnd};
@@ -28,11 +29,13 @@ use crate::commands::local_provider;
 use crate::commands::transcript::{Detail, Palette, Transcript, sandbox_name};
 use crate::commands::{Invalid, checked, eprint, output};
 use crate::environment::Environment;
-pub(crate) use arguments::Arguments;
+pub(crate) use arguments::{Arguments, ReviewRequest};
 use arguments::{Task, Thread};
 use input::Input;
 use output_file::OutputFile;
 use report::{Answer, Events, Progress, Report};
+use review_output::HAS_FINDING;
+pub(crate) use review_output::ReviewOutput;
 use thread_events::ThreadEvents;
 
 /// Most lines of a command's output that are shown.
@@ -391,6 +394,9 @@ fn conclude(
                 ));
                 return Ok(ExitCode::FAILURE);
             }
+            if let (Some(printed), Some(review)) = (arguments.review_output, &report.review) {
+                return conclude_review(printed, review, output, &thread.thread.id);
+            }
             deliver(arguments, output, report.answer.text())?;
             if let Some(why) = broken_schema {
                 eprint(format_args!(
@@ -411,6 +417,32 @@ fn conclude(
         }
     }
     Ok(ExitCode::FAILURE)
+}
+
+/// Prints the result of `agentd review`, and writes it to the file.
+fn conclude_review(
+    printed: ReviewOutput,
+    review: &ReviewModeItem,
+    output: Option<&OutputFile>,
+    thread_id: &str,
+) -> anyhow::Result<ExitCode> {
+    let text = printed.text(thread_id, review)?;
+    let written = output.map_or(Ok(()), |file| file.write(&text));
+    print_answer(&text)?;
+    written?;
+    if printed.cannot_tell(review) {
+        bail!(
+            "--fail-on: the review names no findings with priorities, so that nothing is known of them; read it, \
+             or run it again"
+        );
+    }
+    match printed.failing(review) {
+        0 => Ok(ExitCode::SUCCESS),
+        count => {
+            eprint(format_args!("agentd: findings that --fail-on names: {count}"));
+            Ok(ExitCode::from(HAS_FINDING))
+        }
+    }
 }
 
 /// Prints the final message, and writes it to the file. Tries both, because the turn is paid for.

@@ -1,10 +1,10 @@
-//! The model servers on this machine: the one that threads use with `--oss`, and all of them for the terminal
-//! to choose from. It starts no server.
+//! The model servers that the terminal offers: those on this machine, of which `--oss` selects one, and one at
+//! an address that the user writes. It starts no server.
 
 use std::time::Duration;
 
 use anyhow::bail;
-use tui::here::LocalServer;
+use tui::here::{AddressFault, AskedServer, LocalServer, ServerKey, ServerModels};
 
 use crate::commands::checked;
 use crate::environment::Environment;
@@ -91,4 +91,30 @@ pub(crate) async fn servers(environment: Environment) -> Vec<LocalServer> {
     // Two names for one address, which a variable gives, are one server.
     servers.dedup_by(|second, first| second.models.is_ok() && second.address == first.address);
     servers
+}
+
+/// The models of a server at an address.
+///
+/// # Errors
+/// In words for the person who wrote the address and the key.
+pub(crate) async fn models_at(
+    environment: Environment,
+    server: AskedServer,
+) -> Result<ServerModels, AddressFault> {
+    let key = match server.key {
+        ServerKey::None => None,
+        ServerKey::Typed(key) => Some(key),
+        ServerKey::Variable(name) => {
+            let set = environment.variable(&name).filter(|value| !value.is_empty());
+            let missing = || AddressFault::Key(format!("the variable {name} is not set"));
+            Some(set.ok_or_else(missing)?)
+        }
+    };
+    let options = environment.options("cli");
+    let found = server::models_at(&options, &server.address, key.as_deref()).await;
+    match found {
+        Ok(server::ServerModels { base_url, models }) => Ok(ServerModels { base_url, models }),
+        Err(server::AddressFault::Address(why)) => Err(AddressFault::Address(why)),
+        Err(server::AddressFault::Key(why)) => Err(AddressFault::Key(why)),
+    }
 }

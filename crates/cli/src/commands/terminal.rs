@@ -12,7 +12,7 @@ use protocol::{OpeningOverrides, SandboxMode};
 use tokio::runtime::Handle;
 use tui::Kept;
 use tui::app::{Environment as TerminalEnvironment, Start, StartThread};
-use tui::here::FindServers;
+use tui::here::{AskedServer, FindModels, FindServers};
 use tui::link::{Connecting, Connector};
 
 use crate::commands::connect::{self, ConnectArguments, Remote, Serving};
@@ -146,15 +146,17 @@ async fn open(
     let mut terminal = TerminalEnvironment::from_variables(|name| environment.variable(name));
     terminal.started_at = jiff::Timestamp::now().as_second();
     let start = Start { thread, prompt, overrides: overrides(&options, &environment) };
-    let (connector, serving, log, find_servers) = match options.connect.remote()? {
+    let (connector, serving, log, finds) = match options.connect.remote()? {
         Some(remote) => (To::Remote(remote), None, None, None),
         None => {
-            let find = find_servers(&environment);
+            let finds = (find_servers(&environment), find_models(&environment));
+            terminal.key_variables = key_variables(&environment);
             let Serving { connection, task, log } = connect::serve(environment, "cli")?;
-            (To::Here(Some(connection)), Some(task), Some(log), Some(find))
+            (To::Here(Some(connection)), Some(task), Some(log), Some(finds))
         }
     };
-    terminal.server_is_here = find_servers.is_some();
+    terminal.server_is_here = finds.is_some();
+    let (find_servers, find_models) = finds.unzip();
     let options = tui::Options {
         connector,
         background: Handle::current(),
@@ -165,6 +167,7 @@ async fn open(
         start,
         environment: terminal,
         find_servers,
+        find_models,
     };
     let ended = match tokio::task::spawn_blocking(move || draw(options)).await {
         Ok(ended) => ended.context("the terminal cannot be used")?,
@@ -211,6 +214,32 @@ fn overrides(options: &Options, environment: &Environment) -> OpeningOverrides {
 fn find_servers(environment: &Environment) -> FindServers {
     let environment = environment.clone();
     Arc::new(move || Box::pin(local_provider::servers(environment.clone())))
+}
+
+/// Asks a server for its models.
+fn find_models(environment: &Environment) -> FindModels {
+    let environment = environment.clone();
+    Arc::new(move |server: AskedServer| {
+        Box::pin(local_provider::models_at(environment.clone(), server))
+    })
+}
+
+/// Variables that are offered at most.
+const MAX_KEY_VARIABLES: usize = 5;
+
+/// Names of the variables that are set and seem to hold keys of model providers. Those of the default provider
+/// are its own.
+fn key_variables(environment: &Environment) -> Vec<String> {
+    let is_key = |name: &str| name.ends_with("_API_KEY") && name != "AGENT_API_KEY";
+    let set = environment.variables.iter().filter(|(_, value)| !value.is_empty());
+    let mut names: Vec<String> = set
+        .filter_map(|(name, _)| name.to_str())
+        .filter(|name| is_key(name))
+        .map(str::to_owned)
+        .collect();
+    names.sort_unstable();
+    names.truncate(MAX_KEY_VARIABLES);
+    names
 }
 
 /// The way to the server.

@@ -1,4 +1,5 @@
-//! `agentd doctor --bundle` as a user runs it: what is in the file, what is not, and which files it never touches.
+//! `agentd doctor` as a user runs it: whether a first turn would work, and what is in the file of `--bundle`, what
+//! is not, and which files it never touches.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,7 +7,8 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
-use crate::common::{TestEnvironment, stderr, stdout};
+use crate::common::{TestEnvironment, listing, stderr, stdout};
+use crate::mcp::SERVER;
 
 const SECRET: &str = "sk-proj-Zm9vYmFyYmF6cXV4MTIzNDU2Nzg5MDEyMzQ1Njc4OTA";
 
@@ -144,4 +146,133 @@ fn a_hostile_home_is_described_within_bounds() {
         !stores.contains('\u{1b}') && stores.contains("a\\u{1b}[2J\\nb: 0 bytes\n"),
         "{stores}"
     );
+}
+
+/// Runs the doctor with this configuration. Returns its page.
+fn examined(env: &TestEnvironment, config: &str, is_well: bool) -> String {
+    fs::write(env.home().join("config.toml"), config).unwrap();
+    let output = env.run(&["doctor"]);
+    let page = stdout(&output);
+    assert_eq!(output.status.code(), Some(i32::from(!is_well)), "{page}{}", stderr(&output));
+    page
+}
+
+/// Asserts that each of these is in the page, in this order.
+fn has(page: &str, parts: &[&str]) {
+    let mut rest = page;
+    for part in parts {
+        let found = rest.split_once(part);
+        (_, rest) = found.unwrap_or_else(|| panic!("{part:?} is not there, or not next:\n{page}"));
+    }
+}
+
+/// A configuration with a provider at this address.
+fn provider(url: &str, key: &str, model: &str) -> String {
+    format!(
+        "model_provider = \"mine\"\n{model}[model_providers.mine]\nbase_url = \"{url}\"\n\
+         experimental_bearer_token = \"{key}\"\n"
+    )
+}
+
+#[test]
+fn each_obstacle_of_a_first_turn_has_its_row_and_the_next_step() {
+    let env = TestEnvironment::new();
+    let page = examined(&env, "", false);
+    has(
+        &page,
+        &[
+            "ok      provider: `default` at https://api.openai.com/v1; not asked without a key\n",
+            "PROBLEM key: there is none for `default`\n        ",
+            "AGENT_API_KEY",
+            "PROBLEM first turn: it fails: there is no key for the provider `default`\n",
+        ],
+    );
+    let url = listing::start(&["small", "large"]);
+    let page = examined(&env, &provider(&url, "wrong", ""), false);
+    has(&page, &["PROBLEM key: ", "does not accept it", "wrong key", "\n        Replace the key"]);
+    has(&page, &["PROBLEM first turn: it fails: the provider `mine` does not accept the key\n"]);
+    let page = examined(&env, &provider(&url, listing::KEY, "model = \"smal\"\n"), false);
+    has(
+        &page,
+        &[
+            "answers; it lists 2 models\n",
+            "PROBLEM model: the provider `mine` does not list `smal`\n",
+            "        Set `model` in config.toml to a model of the provider, such as `small`, `large`.\n",
+            "PROBLEM first turn: it fails",
+        ],
+    );
+    let page = examined(&env, &provider(&listing::closed(), listing::KEY, ""), false);
+    has(
+        &page,
+        &["PROBLEM provider: `mine` at ", "cannot reach ", "`model_providers.mine.base_url`"],
+    );
+    let page = examined(&env, "model = [broken", false);
+    has(&page, &["PROBLEM configuration", "PROBLEM first turn: it fails: the configuration"]);
+    // Neither secrets nor what is not asked.
+    assert!(!page.contains(listing::KEY) && !page.contains("provider:"), "{page}");
+}
+
+#[test]
+fn a_first_turn_that_works_is_described() {
+    let env = TestEnvironment::new();
+    fs::create_dir(env.work().join(".git")).unwrap();
+    fs::write(env.work().join(".git/HEAD"), "ref: refs/heads/trunk\n").unwrap();
+    fs::write(env.work().join("AGENTS.md"), "Be brief.\n").unwrap();
+    let url = listing::start(&["small", "large"]);
+    let model =
+        "model = \"large\"\nsandbox_mode = \"workspace-write\"\napproval_policy = \"never\"\n";
+    let page = examined(&env, &provider(&url, listing::KEY, model), true);
+    let work = env.work().canonicalize().unwrap();
+    has(
+        &page,
+        &[
+            "ok      provider: `mine` at http://127.0.0.1:",
+            "answers; it lists 2 models\n",
+            "ok      key: from `experimental_bearer_token` of the configuration\n",
+            "ok      model: `large`, which the provider lists\n",
+            "ok      MCP: no servers\n",
+            "ok      git: ",
+            "is in a repository, branch trunk\n",
+            &format!("ok      first turn: asks `large` of `mine`, in {}\n", work.display()),
+            "        sandbox: workspace-write; asks for approval: never\n",
+            "        the folder is not trusted",
+            "        instructions: ",
+            "AGENTS.md\n",
+        ],
+    );
+    assert!(!page.contains(listing::KEY), "{page}");
+}
+
+#[test]
+fn mcp_servers_are_started_and_only_a_required_one_stops_a_turn() {
+    let env = TestEnvironment::new();
+    let offline = "model_provider = \"offline\"\n";
+    let good = format!("[mcp_servers.good]\ncommand = \"sh\"\nargs = [\"-c\", '''{SERVER}''']\n");
+    let bad = "[mcp_servers.bad]\ncommand = \"false\"\n";
+    let page = examined(&env, &format!("{offline}{good}"), true);
+    has(&page, &["ok      MCP: good: 1 tools\n", "ok      first turn: asks "]);
+    let page = examined(&env, &format!("{offline}{good}{bad}"), false);
+    has(
+        &page,
+        &[
+            "PROBLEM MCP: bad: ",
+            "`agentd mcp get bad`",
+            "ok      MCP: good: 1 tools\n",
+            "ok      first turn",
+        ],
+    );
+    let page = examined(&env, &format!("{offline}{bad}required = true\n"), false);
+    has(
+        &page,
+        &["PROBLEM MCP: bad: ", "PROBLEM first turn: it fails: the required MCP server `bad`"],
+    );
+}
+
+#[test]
+fn git_that_is_missing_is_a_problem() {
+    let env = TestEnvironment::new();
+    fs::write(env.home().join("config.toml"), "model_provider = \"offline\"\n").unwrap();
+    let output = env.agentd(&["doctor"]).env("PATH", env.tmp()).output().unwrap();
+    has(&stdout(&output), &["PROBLEM git: there is no `git` on the PATH\n        Install git"]);
+    assert_eq!(output.status.code(), Some(1));
 }

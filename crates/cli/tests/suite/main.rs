@@ -20,6 +20,8 @@ mod dialect;
 mod doctor;
 mod exec;
 #[cfg(target_os = "linux")]
+mod first_day;
+#[cfg(target_os = "linux")]
 mod flood;
 #[cfg(unix)]
 mod gateway;
@@ -41,6 +43,7 @@ mod pacing;
 mod plugins;
 #[cfg(unix)]
 mod proxy;
+mod review;
 #[cfg(unix)]
 mod sdk;
 mod sequences;

@@ -4,7 +4,7 @@ use crate::common::{TestEnvironment, stderr, stdout};
 use serde_json::json;
 
 /// A server with one tool.
-const SERVER: &str = r#"while read -r line; do
+pub(crate) const SERVER: &str = r#"while read -r line; do
   id=${line#*\"id\":}; id=${id%%[,\}]*}
   case $line in
   *'"method":"initialize"'*) result='{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}';;

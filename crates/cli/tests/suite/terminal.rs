@@ -15,18 +15,23 @@ use serde_json::json;
 /// Longer than anything takes on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Time after which a key is pressed again that a dialog has perhaps not taken.
+const PRESS_AGAIN: Duration = Duration::from_millis(1500);
+
 /// The program and its terminal.
-struct Terminal {
+pub(crate) struct Terminal {
     child: Child,
     keyboard: File,
     /// The program's side, which keeps the terminal's settings.
     other_end: File,
     arrives: Receiver<Vec<u8>>,
     seen: String,
+    /// Everything that the program has written.
+    pub(crate) all: String,
 }
 
 impl Terminal {
-    fn open(env: &TestEnvironment, arguments: &[&str]) -> (Self, Termios) {
+    pub(crate) fn open(env: &TestEnvironment, arguments: &[&str]) -> (Self, Termios) {
         Self::run(env.agentd(arguments))
     }
 
@@ -60,18 +65,27 @@ impl Terminal {
                 }
             }
         });
-        (Self { child, keyboard, other_end, arrives, seen: String::new() }, before)
+        (
+            Self { child, keyboard, other_end, arrives, seen: String::new(), all: String::new() },
+            before,
+        )
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
+        let text = String::from_utf8_lossy(bytes);
+        self.seen.push_str(&text);
+        self.all.push_str(&text);
     }
 
     /// Waits until the program has written this, after what was waited for before.
-    fn expect(&mut self, text: &str) {
+    pub(crate) fn expect(&mut self, text: &str) {
         loop {
             if let Some(at) = self.seen.find(text) {
                 self.seen.drain(..at + text.len());
                 return;
             }
             match self.arrives.recv_timeout(PATIENCE) {
-                Ok(bytes) => self.seen.push_str(&String::from_utf8_lossy(&bytes)),
+                Ok(bytes) => self.take(&bytes),
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
                     panic!("`{text}` did not come; there is: {:?}", self.seen)
                 }
@@ -80,18 +94,18 @@ impl Terminal {
     }
 
     /// Presses a key until the program has written this: a dialog that has just appeared takes none.
-    fn press_until(&mut self, key: &str, text: &str) {
+    pub(crate) fn press_until(&mut self, key: &str, text: &str) {
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {
             self.send(key);
-            let next = Instant::now() + Duration::from_millis(700);
+            let next = Instant::now() + PRESS_AGAIN;
             while let Some(left) = next.checked_duration_since(Instant::now()) {
                 if let Some(at) = self.seen.find(text) {
                     self.seen.drain(..at + text.len());
                     return;
                 }
                 if let Ok(bytes) = self.arrives.recv_timeout(left) {
-                    self.seen.push_str(&String::from_utf8_lossy(&bytes));
+                    self.take(&bytes);
                 }
             }
         }
@@ -101,20 +115,29 @@ impl Terminal {
     /// What the program has written since, once it has ended.
     fn rest(&mut self) -> String {
         while let Ok(bytes) = self.arrives.try_recv() {
-            self.seen.push_str(&String::from_utf8_lossy(&bytes));
+            self.take(&bytes);
         }
         self.seen.clone()
     }
 
-    fn send(&mut self, text: &str) {
+    pub(crate) fn send(&mut self, text: &str) {
         self.keyboard.write_all(text.as_bytes()).unwrap();
     }
 
-    fn paste(&mut self, text: &str) {
+    pub(crate) fn paste(&mut self, text: &str) {
         self.send(&format!("\x1b[200~{text}\x1b[201~"));
     }
 
-    fn ends(&mut self, code: i32, before: &Termios) {
+    /// Writes a message and sends it.
+    pub(crate) fn enter(&mut self, text: &str) {
+        // A key that was pressed once more than needed is in the composer.
+        self.send("\x15");
+        self.paste(text);
+        self.expect(text);
+        self.send("\r");
+    }
+
+    pub(crate) fn ends(&mut self, code: i32, before: &Termios) {
         assert_eq!(self.child.wait().unwrap().code(), Some(code));
         let after = tcgetattr(&self.other_end).unwrap();
         assert_eq!(format!("{after:?}"), format!("{before:?}"));
@@ -386,6 +409,7 @@ fn fails_on_its_terminal() {
         start: tui::app::Start::default(),
         environment: tui::app::Environment::from_variables(|name| std::env::var(name).ok()),
         find_servers: None,
+        find_models: None,
     };
     let draw = move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

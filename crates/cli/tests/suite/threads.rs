@@ -92,10 +92,13 @@ fn several_threads_are_changed_one_by_one() {
 
 #[test]
 fn the_doctor_finds_what_is_wrong_and_changes_nothing() {
+    let offline = "model_provider = \"offline\"\n";
     let empty = TestEnvironment::new();
+    std::fs::write(empty.home().join("config.toml"), offline).unwrap();
     let well = empty.run(&["doctor"]);
     assert!(well.status.success(), "{}", stdout(&well));
     let (env, _) = place_with_thread();
+    std::fs::write(env.home().join("config.toml"), offline).unwrap();
     let before = common::listing(&env.home());
     let well = env.run(&["doctor"]);
     assert!(well.status.success(), "{}", stdout(&well));

@@ -5,7 +5,8 @@ use protocol::ThreadStartParams;
 use crate::app::filling::{Choosing, What};
 use crate::app::program::App;
 use crate::app::{
-    appearance, earlier, lists, messages, models, opening, reading, taking, terminals,
+    appearance, earlier, lists, login, messages, models, opening, other_server, reading, taking,
+    terminals,
 };
 use crate::picker::{Outcome, Row};
 use crate::terminal::input::{Code, Key};
@@ -62,7 +63,11 @@ pub(super) fn chooses(app: &mut App, key: Key) -> bool {
             }
         }
         Outcome::Cancelled => {
-            app.filling.close_list();
+            let closed = app.filling.close_list();
+            if let Some(Choosing { what: What::ServerModels(server), .. }) = closed {
+                other_server::enter_address(app, login::OTHER_SERVER, &server.address, None);
+                return true;
+            }
             // There has to be a thread.
             if app.session.id.is_none()
                 && let Some(overrides) = app.beginning.start_overrides()
@@ -81,6 +86,9 @@ fn chosen(app: &mut App, what: What, row: Row) {
             opening::resume_thread(app, row.id, overrides.unwrap_or_default());
         }
         What::Models => models::choose_listed_model(app, row.id),
+        What::ServerModels(server) => {
+            other_server::keep(app, login::OTHER_SERVER, &server, &row.id);
+        }
         What::Themes => appearance::set_theme(app, &row.id),
         What::Agents => reading::read_agent(app, row.id),
         What::Queue => {

@@ -10,8 +10,9 @@ use crate::app::events::Effect;
 use crate::app::filling::What;
 use crate::app::program::{App, word};
 use crate::app::{
-    access, account, appearance, earlier, feedback, images, lists, login, mcp, memory, messages,
-    models, opening, plan, reading, removing, status_report, taking, terminals, vi,
+    access, account, appearance, completion, earlier, feedback, images, lists, login, mcp, memory,
+    messages, models, opening, own_prompts, plan, reading, removing, status_report, taking,
+    terminals, vi,
 };
 use crate::composer::{Command, Draft};
 use crate::picker::{Picker, Row};
@@ -127,6 +128,7 @@ const COMMANDS: &[Entry] = &[
         true,
         memory::memory,
     ),
+    entry("mention", "[FILE]", "add a file of the folder to the message", true, mention),
     entry("model", "[NAME [EFFORT]]", "list the models, or choose one", true, set_model),
     entry("new", "", "start a new thread", false, start_new),
     entry("permissions", "[read-only|ask|edit|full-access]", "as /approvals", true, access::choose),
@@ -209,7 +211,11 @@ pub(super) fn command_list() -> Vec<Command> {
 /// Runs what was typed after a slash. What is no command is not sent: a mistyped one would start a turn.
 pub(super) fn command(app: &mut App, name: &str, rest: &str, draft: Draft) {
     let Some(command) = COMMANDS.iter().find(|it| it.name == name) else {
-        let near = COMMANDS.iter().map(|it| (strsim::jaro_winkler(name, it.name), it.name));
+        if let Some(message) = own_prompts::message(app, name, &draft) {
+            return messages::submit(app, message);
+        }
+        let names = COMMANDS.iter().map(|it| it.name).chain(app.own_prompts.names());
+        let near = names.map(|it| (strsim::jaro_winkler(name, it), it));
         let near = near.filter(|(similarity, _)| *similarity > 0.8);
         let near = near.max_by(|(a, _), (b, _)| a.total_cmp(b));
         let hint = match near {
@@ -248,6 +254,7 @@ fn show_help(app: &mut App, _: &str) {
         let name = format!("/{} {}", command.name, command.argument);
         text.push_str(&format!("{name:<42} {}\n", command.what));
     }
+    text.push_str(&app.own_prompts.help());
     text.push_str("Enter sends (also into a running turn), Tab sends at its end, Shift+Enter or Ctrl+J breaks the line.\n");
     text.push_str("Esc interrupts, Ctrl+G opens the editor, Ctrl+R finds an earlier message, Ctrl+C twice quits.");
     app.info(&text);
@@ -343,6 +350,12 @@ fn set_goal(app: &mut App, rest: &str) {
             });
         }
     }
+}
+
+/// The list of files opens while the word is written.
+fn mention(app: &mut App, file: &str) {
+    app.writing.type_words(&format!("@{file}"));
+    completion::search(app);
 }
 
 fn init(app: &mut App, _: &str) {

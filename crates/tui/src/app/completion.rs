@@ -5,6 +5,7 @@ use protocol::{
     SkillsListResponse,
 };
 
+use crate::app::own_prompts::{self, OwnPrompt};
 use crate::app::program::App;
 use crate::composer::{Candidate, Insertion};
 
@@ -47,8 +48,17 @@ pub(super) fn load_skills(app: &mut App) {
 
 fn set_skills(app: &mut App, list: &SkillsListResponse) {
     let skills = list.data.iter().flat_map(|folder| &folder.skills);
-    let offered = skills.filter(|skill| skill.enabled).map(skill);
-    app.writing.composer_mut().set_skills(offered.collect());
+    let enabled = skills.filter(|skill| skill.enabled);
+    app.writing.composer_mut().set_skills(enabled.clone().map(skill).collect());
+    own_prompts::set(app, enabled.map(own_prompt));
+}
+
+fn own_prompt(skill: &SkillMetadata) -> OwnPrompt {
+    OwnPrompt {
+        name: skill.name.clone(),
+        description: skill.description.clone(),
+        path: skill.path.clone(),
+    }
 }
 
 fn skill(skill: &SkillMetadata) -> Candidate {

@@ -1,11 +1,12 @@
 //! The known facts about the way to a model.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
 use crate::app::configuration::Configuration;
 use crate::app::dialogs::DialogId;
+use crate::here::AskedServer;
 
 /// The account, the provider and an open login.
 #[derive(Debug, Default)]
@@ -20,6 +21,8 @@ pub(super) struct Login {
     waiting: Option<(String, DialogId)>,
     /// The dialog that waits for the model servers of this machine.
     looking: Option<DialogId>,
+    /// The server that is asked for its models, with the dialog that waits for it.
+    asked: Option<(AskedServer, DialogId)>,
 }
 
 /// The event that messages wait for.
@@ -39,6 +42,8 @@ pub(super) struct Configured {
     pub(super) provider: String,
     /// Providers that use the account.
     with_account: BTreeSet<String>,
+    /// Addresses of the providers that are configured, by id.
+    pub(super) addresses: BTreeMap<String, String>,
     pub(super) has_login_service: bool,
     /// `forced_login_method`.
     pub(super) forced: Option<String>,
@@ -50,7 +55,10 @@ impl Login {
     pub(super) fn read(&mut self, config: Configuration<'_>) {
         let text = |key: &str| config.text(key).map(str::to_owned);
         let mut with_account = BTreeSet::from(["default".to_owned()]);
+        let mut addresses = BTreeMap::new();
         for (id, provider) in config.table("model_providers") {
+            let address = provider.get("base_url").and_then(Value::as_str).unwrap_or_default();
+            addresses.insert(id.clone(), address.to_owned());
             let needs_account = provider.get("requires_default_auth");
             if needs_account.and_then(Value::as_bool) == Some(true) {
                 with_account.insert(id.clone());
@@ -60,6 +68,7 @@ impl Login {
         self.configured = Configured {
             provider: text("model_provider").unwrap_or_else(|| "default".to_owned()),
             with_account,
+            addresses,
             has_login_service: text("hosted_base_url").is_some(),
             forced: text("forced_login_method"),
             uses_keyring: store.is_some_and(|store| store != "file"),
@@ -132,9 +141,24 @@ impl Login {
         self.looking.take()
     }
 
+    /// A server is asked for its models, for which the dialog waits.
+    pub(super) fn ask_server(&mut self, server: AskedServer, dialog: DialogId) {
+        self.asked = Some((server, dialog));
+    }
+
+    pub(super) fn stop_asking(&mut self) {
+        self.asked = None;
+    }
+
+    /// A server has answered. Returns the dialog that waits for it.
+    pub(super) fn answered(&mut self, server: &AskedServer) -> Option<DialogId> {
+        Some(self.asked.take_if(|(asked, _)| asked == server)?.1)
+    }
+
     /// The connection is lost, and with it what was in progress.
     pub(super) fn reset(&mut self) {
         (self.hold, self.waiting, self.looking) = (Hold::None, None, None);
+        self.asked = None;
     }
 
     /// Of the thread.

@@ -7,7 +7,7 @@ use protocol::{
 
 use crate::app::filling::{Message, What};
 use crate::app::program::App;
-use crate::app::{lists, opening};
+use crate::app::{lists, opening, undo_switch};
 use crate::ask::{Ask, Offer};
 use crate::diff;
 use crate::palette::Palette;
@@ -118,7 +118,7 @@ fn go_back(app: &mut App, way: &str, message: Message) {
                     last_turn_id: Some(turn),
                     ..ThreadForkParams::default()
                 };
-                opening::open::<protocol::ThreadFork>(app, &params, true, Some(text));
+                opening::fork(app, params, Some(text));
             }
             // Nothing comes before it.
             _ => {
@@ -138,15 +138,22 @@ fn go_back(app: &mut App, way: &str, message: Message) {
 /// `/undo`: shows what taking the latest turn back would do to files, and asks.
 pub(super) fn undo(app: &mut App, _: &str) {
     if !app.settings.undoes {
-        let effect = "files stay as they are: features.undo is off";
-        let here = Offer::new(HERE, 't', "Take back the latest turn").with_effect(effect);
-        return ask_for_undo(app, Vec::new(), vec![here]);
+        let here = Offer::new(HERE, 't', "Take back the latest turn");
+        let mut ways = vec![here.with_effect("files stay as they are")];
+        ways.extend(undo_switch::offers(app));
+        return ask_for_undo(app, undo_switch::facts(), ways);
     }
     let Some(params) = rollback(app, 1) else { return };
     let params = ThreadRollbackParams { restore_files: true, dry_run: true, ..params };
     app.call::<protocol::ThreadRollback>(&params, |app, result| match result {
         Ok(planned) => undo_planned(app, planned.files.as_ref()),
-        Err(error) => app.error(&format!("{NOT_UNDONE}: {}", error.message)),
+        // Such as that of a turn that was not recorded.
+        Err(error) => {
+            let text = format!("Files cannot be restored: {}", error.message);
+            let here = Offer::new(HERE, 't', "Take back the latest turn");
+            let here = here.with_effect("files stay as they are");
+            ask_for_undo(app, vec![Line::new(text, Palette::WARNING)], vec![here]);
+        }
     });
 }
 
@@ -223,6 +230,9 @@ fn ask_for_undo(app: &mut App, facts: Vec<Line>, mut ways: Vec<Offer>) {
 }
 
 fn undo_chosen(app: &mut App, way: &str) {
+    if undo_switch::chosen(app, way) {
+        return;
+    }
     let Some(params) = rollback(app, 1) else { return };
     let (restore_files, overwrite_changes) = (way != HERE, way == OVERWRITING);
     roll_back(app, ThreadRollbackParams { restore_files, overwrite_changes, ..params }, None);

@@ -7,7 +7,7 @@ use protocol::{InitializeResponse, OpeningOverrides};
 use serde_json::Value;
 
 use crate::composer::Draft;
-use crate::here::Found;
+use crate::here::{AskedServer, Found};
 use crate::image::{FoundImage, ImageSource, NoImage};
 use crate::link::{Arrival, Tag};
 use crate::palette::Palette;
@@ -131,6 +131,8 @@ pub enum Effect {
     Browse(String),
     /// Look for model servers on this machine.
     FindServers,
+    /// Ask a server for its models.
+    FindModels(AskedServer),
     /// Find out which of these folders every user of the machine can write.
     CheckWritable(Vec<PathBuf>),
     /// Stop the process, for the shell's job control.

@@ -1,5 +1,6 @@
 //! The content that fills the screen: a list to choose from, or a text.
 
+use crate::here::AskedServer;
 use crate::pager::Pager;
 use crate::picker::Picker;
 
@@ -69,6 +70,8 @@ pub(super) struct Choosing {
 pub(super) enum What {
     Threads,
     Models,
+    /// A model of a server that is to become a provider.
+    ServerModels(AskedServer),
     Themes,
     /// A message that waits.
     Queue,

@@ -119,6 +119,9 @@ fn loaded(app: &mut App) {
     }
     printing::print_finished(app);
     printing::print_late_end(app);
+    if let Some(arrival) = app.session.arrival.take() {
+        app.info(&arrival);
+    }
     let was_cut_off = app.session.left.take().is_some();
     messages::return_unanswered(app);
     if app.session.turn.is_some() {

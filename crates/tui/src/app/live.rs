@@ -138,10 +138,10 @@ fn working(app: &App) -> Option<Line> {
     let turn = app.session.turn.as_ref()?;
     let asks = app.asks.has_question();
     let (mark, what) = match (&turn.retry, turn.is_interrupting) {
-        (_, true) => ("■ ", "Interrupting"),
-        (Some(_), false) => ("! ", "Trying again"),
-        (None, false) if asks => ("● ", "Waiting for your answer"),
-        (None, false) => ("● ", "Working"),
+        (_, true) => ("■ ", "Interrupting".to_owned()),
+        (Some(retry), false) => ("! ", elapsed::until_retry(app, retry)),
+        (None, false) if asks => ("● ", "Waiting for your answer".to_owned()),
+        (None, false) => ("● ", "Working".to_owned()),
     };
     let mut line =
         Line::new(mark, elapsed::mark_style(app, turn.started_ms)).with(what, Style::BOLD);
@@ -154,8 +154,8 @@ fn working(app: &App) -> Option<Line> {
         let (step, all) = (&app.session.plan[step].step, (step + 1, app.session.plan.len()));
         line.push(format!("  step {} of {}: {step}", all.0, all.1), Palette::QUIET);
     }
-    if let Some(why) = &turn.retry {
-        line.push(format!("  {why}"), Palette::WARNING);
+    if let Some(retry) = &turn.retry {
+        line.push(format!("  {}", retry.reason), Palette::WARNING);
     }
     if !turn.is_interrupting && !asks {
         line.push("  Esc interrupts", Palette::QUIET);

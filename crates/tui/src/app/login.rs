@@ -11,8 +11,9 @@ use serde_json::{Value, json};
 
 use crate::app::credentials::Hold;
 use crate::app::events::Effect;
+use crate::app::other_server::Around;
 use crate::app::program::App;
-use crate::app::{messages, models, opening};
+use crate::app::{messages, models, opening, other_server};
 use crate::ask::{Ask, Offer};
 use crate::composer::Draft;
 use crate::here::LocalServer;
@@ -69,6 +70,12 @@ pub(super) fn log_in(app: &mut App, _: &str) {
     open_chooser(app, None, false);
 }
 
+/// The chooser, for the steps to a server at another address.
+pub(super) const OTHER_SERVER: Around = Around {
+    back: |app| open_chooser(app, None, false),
+    store: |app, values, provider, model| use_provider(app, values, provider, Some(model)),
+};
+
 /// Opens the chooser, with what went wrong before.
 fn open_chooser(app: &mut App, problem: Option<String>, by_itself: bool) {
     let mut facts = Vec::new();
@@ -87,36 +94,32 @@ fn open_chooser(app: &mut App, problem: Option<String>, by_itself: bool) {
     }
 }
 
+/// The choices that can work here.
 fn ways(app: &App) -> Vec<Offer> {
     let configured = app.login.configured();
-    let needs_service = "needs the address of a login service: `hosted_base_url` in config.toml";
-    let with = |offer: Offer, text: &str| match configured.has_login_service {
-        true => offer.with_effect(text),
-        false => offer.with_effect(needs_service),
-    };
-    let mut accounts = vec![
-        with(Offer::new("browser", 'a', "Log in with an account"), "in a browser on this machine"),
-        with(
-            Offer::new("device", 'c', "Log in with a code"),
-            "in a browser on any device: the code is shown here",
-        ),
-    ];
-    let mut key =
-        vec![Offer::new("key", 'k', "Enter an API key").with_effect("stored, and not shown again")];
-    match configured.forced.as_deref() {
-        Some("hosted") => key.clear(),
-        Some("api") => accounts.clear(),
-        _ => {}
+    let mut ways = Vec::new();
+    if configured.has_login_service && configured.forced.as_deref() != Some("api") {
+        ways.extend([
+            Offer::new("browser", 'a', "Log in with an account")
+                .with_effect("in a browser on this machine"),
+            Offer::new("device", 'c', "Log in with a code")
+                .with_effect("in a browser on any device: the code is shown here"),
+        ]);
     }
-    // What can be used at once comes first.
-    let mut ways = match configured.has_login_service {
-        true => [accounts, key].concat(),
-        false => [key, accounts].concat(),
-    };
-    ways.push(
-        Offer::new("local", 'm', "Use a model on this machine")
-            .with_effect("looks for Ollama and LM Studio; needs no key"),
-    );
+    if configured.forced.as_deref() != Some("hosted") {
+        ways.push(
+            Offer::new("key", 'k', "Enter an API key").with_effect("stored, and not shown again"),
+        );
+    }
+    // A program elsewhere does not see what the server reaches.
+    if app.environment.server_is_here {
+        ways.extend([
+            Offer::new("local", 'm', "Use a model on this machine")
+                .with_effect("looks for Ollama and LM Studio; needs no key"),
+            Offer::new("address", 'u', "Use another address")
+                .with_effect("a model server or a gateway: its URL, a key, and one of its models"),
+        ]);
+    }
     ways.push(
         Offer::new("offline", 'o', "Use the offline model")
             .with_effect("answers by a script, to try the program: no key, no network"),
@@ -135,7 +138,8 @@ fn way_chosen(app: &mut App, reply: Value) {
         Some("device") => begin_login(app, &AccountLoginStartParams::HostedDeviceCode),
         Some("key") => enter_key(app, None),
         Some("local") => look_for_servers(app),
-        Some("offline") => use_provider(app, "offline", None),
+        Some("address") => other_server::enter_address(app, OTHER_SERVER, "", None),
+        Some("offline") => use_provider(app, Vec::new(), "offline", None),
         _ => {
             if app.login.release() {
                 app.info("No model provider is set up. /login opens the choice again.");
@@ -273,18 +277,13 @@ fn logged_in(app: &mut App) {
         app.info(&format!("{who}; stored {}.", key_place(app)));
         match app.login.uses_account() {
             true => can_ask(app),
-            false => use_provider(app, "default", None),
+            false => use_provider(app, Vec::new(), "default", None),
         }
     });
 }
 
 /// Looks for model servers, which only a program on the same machine can.
 fn look_for_servers(app: &mut App) {
-    if !app.environment.server_is_here {
-        let text = "The server runs elsewhere, and this program does not see what runs next to it. \
-                    Set `model_provider` to `ollama` or `lmstudio` in its config.toml.";
-        return open_chooser(app, Some(text.to_owned()), false);
-    }
     let facts = vec![Line::plain("Looking for Ollama and LM Studio on this machine …")];
     let back = vec![Offer::new("back", 'b', "Go back").on_escape()];
     let ask = Ask::offer("A model on this machine", facts, back);
@@ -328,7 +327,7 @@ pub(super) fn servers_found(app: &mut App, servers: &[LocalServer]) -> bool {
         Some("again") => look_for_servers(app),
         Some(chosen) if chosen != "back" => {
             match serde_json::from_str::<(String, String)>(chosen) {
-                Ok((provider, model)) => use_provider(app, &provider, Some(&model)),
+                Ok((provider, model)) => use_provider(app, Vec::new(), &provider, Some(&model)),
                 Err(error) => open_chooser(app, Some(error.to_string()), false),
             }
         }
@@ -337,13 +336,17 @@ pub(super) fn servers_found(app: &mut App, servers: &[LocalServer]) -> bool {
     true
 }
 
-/// Stores the choice, and opens a thread with it: a thread keeps its provider.
-fn use_provider(app: &mut App, provider: &str, model: Option<&str>) {
-    let values = vec![
-        ("model_provider".to_owned(), json!(provider)),
-        // Another provider does not have the model of this one.
-        ("model".to_owned(), json!(model)),
-    ];
+/// Stores the choice, with the values that make the provider, and opens a thread with it: a thread keeps its
+/// provider.
+fn use_provider(
+    app: &mut App,
+    mut values: Vec<(String, Value)>,
+    provider: &str,
+    model: Option<&str>,
+) {
+    values.push(("model_provider".to_owned(), json!(provider)));
+    // Another provider does not have the model of this one.
+    values.push(("model".to_owned(), json!(model)));
     let (provider, model) = (provider.to_owned(), model.map(str::to_owned));
     app.store_settings(values, move |app, stored| {
         let file = match stored {

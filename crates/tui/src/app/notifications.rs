@@ -11,6 +11,7 @@ use crate::app::{
 };
 use crate::cells::{self, Delta};
 use crate::link::{Arrival, Tag};
+use crate::session::Retry;
 
 pub(super) fn answered(app: &mut App, tag: Tag, result: Result<Value, ErrorObject>) {
     if let Some(then) = app.server.answered(tag) {
@@ -200,9 +201,12 @@ fn turn_error(app: &mut App, it: &ErrorNotification) -> bool {
         app.info("The response broke off after this message: the model is asked to continue.");
     }
     if let Some(turn) = &mut app.session.turn {
-        let attempt =
-            it.retry.map(|retry| format!(" (attempt {} of {})", retry.attempt, retry.max_attempts));
-        turn.retry = Some(format!("{}{}", it.error.message, attempt.unwrap_or_default()));
+        turn.retry = Some(Retry {
+            reason: it.error.message.clone(),
+            attempt: it.retry.map(|retry| (retry.attempt, retry.max_attempts)),
+            begins_ms: it.retry.map(|retry| app.now.saturating_add(retry.wait_ms)),
+            wait_ms: it.retry.map_or(0, |retry| retry.wait_ms),
+        });
     }
     true
 }

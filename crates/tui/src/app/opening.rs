@@ -80,7 +80,28 @@ pub(super) fn resume_thread(app: &mut App, thread_id: String, overrides: Opening
 /// Opens a copy of a thread.
 pub(super) fn fork_thread(app: &mut App, thread_id: String, overrides: OpeningOverrides) {
     let params = ThreadForkParams { thread_id, ..ThreadForkParams::from(overrides) };
-    open::<protocol::ThreadFork>(app, &params, true, None);
+    fork(app, params, None);
+}
+
+/// Opens a copy of a thread, and says so when its turns are on the screen; `text` is to be edited in it.
+pub(super) fn fork(app: &mut App, params: ThreadForkParams, text: Option<String>) {
+    let of_here = app.session.name.clone().filter(|_| app.is_shown(&params.thread_id));
+    let origin = of_here.map_or_else(String::new, |name| format!(" {name:?}"));
+    app.call::<protocol::ThreadFork>(&params.clone(), move |app, result| match result {
+        Ok(response) => {
+            opened(app, response, true);
+            app.session.arrival = Some(format!(
+                "You are in a copy{}. The thread{origin} that it was made of stays as it was: /resume {} \
+                 goes back to it.",
+                if params.last_turn_id.is_some() { " of its beginning" } else { "" },
+                params.thread_id
+            ));
+            if let Some(text) = text {
+                app.writing.put_back(&text);
+            }
+        }
+        Err(error) => unopened(app, &error.message),
+    });
 }
 
 /// Opens a thread. If it may have turns, they are read afterwards; `text` is to be edited in it.

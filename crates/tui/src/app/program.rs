@@ -18,6 +18,7 @@ use crate::app::first_start::FirstStart;
 use crate::app::folder_trust::Trust;
 use crate::app::outbox::Outbox;
 use crate::app::output::Output;
+use crate::app::own_prompts::OwnPrompts;
 use crate::app::pending_images::PendingImages;
 use crate::app::server::Server;
 use crate::app::settings::{Environment, Settings};
@@ -39,6 +40,7 @@ pub struct App {
     pub(super) server: Server<Self>,
     pub(super) session: Session,
     pub(super) writing: Writing,
+    pub(super) own_prompts: OwnPrompts,
     pub(super) images: PendingImages,
     pub(super) outbox: Outbox,
     pub(super) asks: Asks<Self>,

@@ -26,6 +26,8 @@ pub struct Environment {
     pub home: Option<PathBuf>,
     /// True if the server is on this machine, in this process.
     pub server_is_here: bool,
+    /// Names of the variables that seem to hold keys of model providers.
+    pub key_variables: Vec<String>,
 }
 
 impl Environment {
@@ -61,6 +63,7 @@ impl Environment {
             home: set("HOME").map(PathBuf::from),
             started_at: 0,
             server_is_here: false,
+            key_variables: Vec::new(),
         }
     }
 }

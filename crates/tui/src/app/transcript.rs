@@ -78,6 +78,11 @@ pub(super) fn item_started(app: &mut App, item: &ThreadItem, turn_id: &str) -> b
     app.session.has_worked |= printing::is_work(item);
     // A request that failed is followed by another one.
     decide_texts(app, turn_id, true);
+    if let Some(turn) = &mut app.session.turn
+        && !matches!(item, ThreadItem::UserMessage(_))
+    {
+        turn.retry = None;
+    }
     app.session.open.push(Open {
         id: id.to_owned(),
         turn_id: turn_id.to_owned(),

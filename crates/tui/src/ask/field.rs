@@ -33,6 +33,10 @@ impl Field {
         format!("{}{}", self.before, self.after)
     }
 
+    pub(super) fn is_secret(&self) -> bool {
+        self.is_secret
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.before.is_empty() && self.after.is_empty()
     }

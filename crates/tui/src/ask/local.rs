@@ -85,6 +85,14 @@ impl Ask {
         Self::local(title, facts, Control::Entry(entry))
     }
 
+    /// Begins a line of text with what was written before.
+    pub(crate) fn with_text(mut self, text: &str) -> Self {
+        if let Control::Entry(entry) = &mut self.control {
+            entry.field = Field::new(text.to_owned(), entry.field.is_secret());
+        }
+        self
+    }
+
     /// Items to check and to put in order.
     pub(crate) fn checklist(title: &str, facts: Vec<Line>, items: Vec<CheckItem>) -> Self {
         Self::local(title, facts, Control::Checklist(Checklist::new(items)))

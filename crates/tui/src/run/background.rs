@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-use crate::here::{self, FindServers, Found};
+use crate::here::{self, AddressFault, AskedServer, FindModels, FindServers, Found};
 
 /// Results that wait for the loop. The one who has more to report waits.
 const QUEUE: usize = 8;
@@ -15,14 +15,19 @@ const QUEUE: usize = 8;
 pub(super) struct Background {
     runtime: Handle,
     find_servers: Option<FindServers>,
+    find_models: Option<FindModels>,
     sender: Sender<Found>,
     receiver: Receiver<Found>,
 }
 
 impl Background {
-    pub(super) fn new(runtime: Handle, find_servers: Option<FindServers>) -> Self {
+    pub(super) fn new(
+        runtime: Handle,
+        find_servers: Option<FindServers>,
+        find_models: Option<FindModels>,
+    ) -> Self {
         let (sender, receiver) = channel(QUEUE);
-        Self { runtime, find_servers, sender, receiver }
+        Self { runtime, find_servers, find_models, sender, receiver }
     }
 
     pub(super) fn find_servers(&self) {
@@ -35,6 +40,19 @@ impl Background {
             };
             // At the end of the program there is no receiver.
             let _ = sender.send(Found::Servers(servers)).await;
+        });
+    }
+
+    pub(super) fn find_models(&self, server: AskedServer) {
+        let sender = self.sender.clone();
+        let finding = self.find_models.as_ref().map(|find| find(server.clone()));
+        self.runtime.spawn(async move {
+            let found = match finding {
+                Some(finding) => finding.await,
+                None => Err(AddressFault::Address("this program asks no servers".to_owned())),
+            };
+            // As above.
+            let _ = sender.send(Found::Models(server, found)).await;
         });
     }
 

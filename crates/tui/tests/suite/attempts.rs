@@ -1,9 +1,10 @@
 //! Texts of responses that broke off and are asked for again, and what is sent while a text is written.
 
 use serde_json::{Value, json};
+use tui::app::Event;
 use tui::terminal::input::{Code, Key};
 
-use crate::harness::{Bench, THREAD, page, said, turn};
+use crate::harness::{Bench, THREAD, opened, page, said, turn};
 
 fn text(id: &str, text: &str) -> Value {
     json!({ "type": "agentMessage", "id": id, "text": text })
@@ -38,6 +39,60 @@ fn attempt(bench: &mut Bench, id: &str, parts: &[&str]) {
 fn after(bench: &Bench, mark: &str) -> String {
     let at = bench.printed.find(mark).unwrap();
     bench.printed[at..].to_owned()
+}
+
+/// A failure after which the server waits.
+fn limited(bench: &mut Bench, attempt: u32, wait_ms: u64) {
+    bench.notify(
+        "error",
+        json!({
+            "threadId": THREAD, "turnId": "t1", "willRetry": true,
+            "retry": { "attempt": attempt, "maxAttempts": 5, "waitMs": wait_ms },
+            "error": { "message": "rate limit", "agentErrorInfo": null, "additionalDetails": null },
+        }),
+    );
+}
+
+pub(crate) fn waits(columns: usize, rows: usize) -> Bench {
+    let mut bench = Bench::open(columns, rows);
+    bench.begin_turn("go");
+    limited(&mut bench, 2, 12_000);
+    bench
+}
+
+#[test]
+fn a_wait_for_a_limit_counts_down_and_says_of_how_many_tries() {
+    let mut bench = Bench::open(80, 24);
+    bench.begin_turn("go");
+    limited(&mut bench, 2, 12_000);
+    assert!(bench.shown().contains("Trying again in 12 s (attempt 2 of 5)"), "{}", bench.shown());
+    assert!(bench.shown().contains("rate limit"), "{}", bench.shown());
+    bench.now += 5_000;
+    bench.event(Event::Tick);
+    assert!(bench.shown().contains("Trying again in 7 s (attempt 2 of 5)"), "{}", bench.shown());
+    bench.now += 20_000;
+    bench.event(Event::Tick);
+    assert!(bench.shown().contains("Trying again (attempt 2 of 5)"), "{}", bench.shown());
+    limited(&mut bench, 3, 3_600_000);
+    assert!(bench.shown().contains("Trying again in 1h"), "{}", bench.shown());
+    // What the next attempt brings ends the wait.
+    bench.item("item/started", text("m3", ""));
+    assert!(!bench.shown().contains("Trying again"), "{}", bench.shown());
+    assert!(bench.shown().contains("Working"), "{}", bench.shown());
+}
+
+#[test]
+fn a_wait_does_not_count_down_where_nothing_moves() {
+    let mut bench = Bench::start(80, 24);
+    let config = json!({ "config": { "tui": { "animations": false } }, "origins": {} });
+    bench.answer("config/read", config);
+    bench.answer("thread/start", opened(&json!([])));
+    bench.answer("skills/list", json!({ "data": [] }));
+    bench.begin_turn("go");
+    limited(&mut bench, 2, 12_000);
+    bench.now += 5_000;
+    bench.event(Event::Tick);
+    assert!(bench.shown().contains("Trying again in 12 s (attempt 2 of 5)"), "{}", bench.shown());
 }
 
 const MARK: &str = "! Cut off here: the model is asked again, and what it answers then counts.";
@@ -124,16 +179,13 @@ fn a_thread_that_is_opened_again_has_the_answer_once() {
         },
     );
     bench.answer("config/read", json!({ "config": {}, "origins": {} }));
-    bench.answer("thread/resume", crate::harness::opened(&json!([])));
+    bench.answer("thread/resume", opened(&json!([])));
     while let Some((tag, method, _)) = bench.calls.pop_front() {
         let result = match method {
             "thread/turns/list" => page(stored()),
             _ => json!({ "data": [] }),
         };
-        bench.event(tui::app::Event::Arrived(tui::link::Arrival::Answer {
-            tag,
-            result: Ok(result),
-        }));
+        bench.event(Event::Arrived(tui::link::Arrival::Answer { tag, result: Ok(result) }));
     }
     assert_eq!(after(&bench, "› go"), "› go\n\nThe answer is 42.\n\n");
     bench.key(Key::ctrl('t'));

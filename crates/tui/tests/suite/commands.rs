@@ -11,6 +11,73 @@ fn stored(bench: &mut Bench) -> Value {
     bench.answer("config/batchWrite", written)["edits"].clone()
 }
 
+fn with_skills(names: &[&str]) -> Bench {
+    let mut bench = Bench::start(80, 24);
+    bench.answer("config/read", json!({ "config": {}, "origins": {} }));
+    bench.answer("thread/start", opened(&json!([])));
+    let skill = |name: &&str| {
+        json!({ "name": name, "description": format!("does {name}"), "path": format!("/s/{name}/SKILL.md"),
+            "scope": "user", "enabled": *name != "off" })
+    };
+    let skills: Vec<Value> = names.iter().map(skill).collect();
+    let folder = json!({ "cwd": "/work", "skills": skills, "errors": [] });
+    bench.answer("skills/list", json!({ "data": [folder] }));
+    bench
+}
+
+#[test]
+fn own_prompts_are_commands_with_the_rest_of_the_line() {
+    let mut bench = with_skills(&["tidy-up", "off", "diff", "has space"]);
+    bench.type_text("/tid");
+    assert!(bench.shown().contains("/tidy-up [MESSAGE]"), "{}", bench.shown());
+    assert!(bench.shown().contains("does tidy-up"), "{}", bench.shown());
+    bench.type_text("y-up the tests ");
+    bench.event(tui::app::Event::Input(tui::terminal::input::Input::Paste("and\nmore".to_owned())));
+    bench.key(Key::plain(Code::Enter));
+    let input = bench.call("turn/start").1["input"].clone();
+    assert_eq!(input[0]["text"], "$tidy-up the tests and\nmore");
+    let skill = json!({ "type": "skill", "name": "tidy-up", "path": "/s/tidy-up/SKILL.md" });
+    assert_eq!(input[1], skill);
+    let mut bench = with_skills(&["tidy-up", "off", "diff"]);
+    // A command of the program comes first; what is switched off is none.
+    bench.send("/diff");
+    assert!(bench.printed.contains("The latest turn changed no files."), "{}", bench.printed);
+    bench.send("/off");
+    assert!(bench.shown().contains("There is no command /off"), "{}", bench.shown());
+    bench.key(Key::ctrl('c'));
+    bench.send("/tidy-pu");
+    assert!(bench.shown().contains("is it /tidy-up?"), "{}", bench.shown());
+    bench.key(Key::ctrl('c'));
+    bench.send("/help");
+    assert!(bench.printed.contains("/tidy-up [MESSAGE]"), "{}", bench.printed);
+    assert!(bench.calls.is_empty(), "{:?}", bench.calls);
+}
+
+#[test]
+fn mention_opens_the_list_of_files() {
+    let mut bench = Bench::open(80, 24);
+    bench.send("/mention par");
+    assert!(bench.shown().contains("› @par"), "{}", bench.shown());
+    let file = json!({ "root": "/work", "path": "src/parser.rs", "file_name": "parser.rs", "score": 1, "indices": [4],
+        "match_type": "file" });
+    let params = bench.answer("fuzzyFileSearch", json!({ "files": [file] }));
+    assert_eq!(params["query"], "par");
+    assert!(bench.shown().contains("src/parser.rs"), "{}", bench.shown());
+    bench.key(Key::plain(Code::Enter));
+    assert!(bench.shown().contains("› src/parser.rs"), "{}", bench.shown());
+    bench.key(Key::ctrl('c'));
+    bench.send("/mention");
+    assert_eq!(bench.call("fuzzyFileSearch").1["query"], "");
+}
+
+#[test]
+fn init_is_a_turn_that_writes_the_instructions() {
+    let mut bench = Bench::open(80, 24);
+    bench.send("/init");
+    let text = bench.call("turn/start").1["input"][0]["text"].as_str().unwrap().to_owned();
+    assert!(text.starts_with("Write an AGENTS.md for this folder"), "{text}");
+}
+
 #[test]
 fn the_status_line_is_chosen_with_itself_as_the_preview() {
     for (columns, rows) in [(120, 40), (80, 24)] {

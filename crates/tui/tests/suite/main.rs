@@ -14,6 +14,7 @@ mod input;
 mod joining;
 mod notices;
 mod pictures;
+mod other_server;
 mod queue;
 mod quiet;
 mod reading;

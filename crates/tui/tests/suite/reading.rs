@@ -238,8 +238,73 @@ fn undo_shows_the_changes_before_it_makes_them() {
         );
     }
     bench.send("/undo");
+    bench.refuse("thread/rollback", "the turn was not recorded");
+    let shown = bench.shown();
+    assert!(shown.contains("Files cannot be restored: the turn was not recorded"), "{shown}");
+    bench.press('t');
     bench.refuse("thread/rollback", "no turn");
     assert!(bench.printed.contains("Nothing was taken back: no turn"), "{}", bench.printed);
+}
+
+pub(crate) fn undo_off(columns: usize, rows: usize) -> Bench {
+    let mut bench = Bench::open(columns, rows);
+    bench.send("/undo");
+    bench
+}
+
+#[test]
+fn undo_offers_to_record_files_where_that_is_off() {
+    let with_offer = |letter| {
+        let mut bench = Bench::open(80, 24);
+        bench.send("/undo");
+        let shown = bench.shown();
+        for part in ["features.undo is off", "files stay as they are", "Record changes of files"] {
+            assert!(shown.contains(part), "{part}: {shown}");
+        }
+        assert!(bench.calls.is_empty(), "{:?}", bench.calls);
+        bench.press(letter);
+        bench
+    };
+    let mut bench = with_offer('f');
+    let written = json!({ "status": "ok", "version": "2", "filePath": "/c.toml", "overriddenMetadata": null });
+    let edits = bench.answer("config/batchWrite", written)["edits"].clone();
+    assert_eq!((&edits[0]["keyPath"], &edits[0]["value"]), (&json!("features.undo"), &json!(true)));
+    assert!(bench.printed.contains("recorded from the next turn on"), "{}", bench.printed);
+    let config = json!({ "config": { "features": { "undo": true } }, "origins": {} });
+    bench.answer("config/read", config);
+    bench.send("/undo");
+    assert_eq!(bench.call("thread/rollback").1["dryRun"], true);
+
+    let mut bench = with_offer('u');
+    let set = |on: bool| json!({ "enablement": { "undo": on } });
+    let params = bench.answer("experimentalFeature/enablement/set", set(true));
+    assert_eq!(params, set(true));
+    bench.send("/undo");
+    assert_eq!(bench.call("thread/rollback").1["dryRun"], true);
+    let mut bench = with_offer('u');
+    bench.answer("experimentalFeature/enablement/set", set(false));
+    assert!(bench.printed.contains("It stays off"), "{}", bench.printed);
+
+    let mut bench = with_offer('t');
+    let params = bench.answer("thread/rollback", rolled_back(Value::Null));
+    assert_eq!(params, json!({ "threadId": THREAD, "numTurns": 1 }));
+}
+
+#[test]
+fn a_fork_says_where_one_is_after_its_turns() {
+    let mut bench = Bench::open(120, 40);
+    bench.send("/fork");
+    let mut copy = crate::harness::opened(&json!([]));
+    copy["thread"]["id"] = json!("copy");
+    bench.answer("thread/fork", copy);
+    assert!(!bench.printed.contains("You are in a copy"), "{}", bench.printed);
+    let turns = page(json!([turn("a", json!([said("u", "the first words")]))]), Value::Null);
+    bench.calls.retain(|call| call.1 == "thread/turns/list");
+    bench.answer("thread/turns/list", turns);
+    let said = format!(
+        "the first words\n\n· You are in a copy. The thread that it was made of stays as it was: /resume {THREAD}"
+    );
+    assert!(bench.printed.replace("\n  ", " ").contains(&said), "{}", bench.printed);
 }
 
 #[test]

@@ -7,13 +7,13 @@ use tui::terminal::input::{Code, Input, Key};
 
 use crate::harness::{Bench, initialized, metadata, opened};
 
-fn opened_with(provider: &str) -> Value {
+pub(crate) fn opened_with(provider: &str) -> Value {
     let mut it = opened(&json!([]));
     it["modelProvider"] = json!(provider);
     it
 }
 
-fn stored(bench: &mut Bench) -> Value {
+pub(crate) fn stored(bench: &mut Bench) -> Value {
     let written = json!({ "status": "ok", "version": "2", "filePath": "/home/u/.agent/config.toml", "overriddenMetadata": null });
     bench.answer("config/batchWrite", written)["edits"].clone()
 }
@@ -21,7 +21,15 @@ fn stored(bench: &mut Bench) -> Value {
 /// A program whose provider needs an account, and has none.
 fn without_account(columns: usize, rows: usize, config: Value, start: Start) -> Bench {
     let environment = Environment { server_is_here: true, ..Environment::default() };
-    let mut bench = Bench::start_in(columns, rows, start, environment);
+    begun_without_account(Bench::start_in(columns, rows, start, environment), config)
+}
+
+/// As [`without_account`], in this environment.
+pub(crate) fn without_account_in(environment: Environment, config: Value) -> Bench {
+    begun_without_account(Bench::start_in(80, 24, Start::default(), environment), config)
+}
+
+fn begun_without_account(mut bench: Bench, config: Value) -> Bench {
     bench.answer("config/read", json!({ "config": config, "origins": {} }));
     bench.answer("thread/start", opened_with("default"));
     bench.answer("skills/list", json!({ "data": [] }));
@@ -57,15 +65,13 @@ There is no account and no API key for the provider `default`.
 Which provider runs the model?
 › 1. Enter an API key (k)
      stored, and not shown again
-  2. Log in with an account (a)
-     needs the address of a login service: `hosted_base_url` in config.toml
-  3. Log in with a code (c)
-     needs the address of a login service: `hosted_base_url` in config.toml
-  4. Use a model on this machine (m)
+  2. Use a model on this machine (m)
      looks for Ollama and LM Studio; needs no key
-  5. Use the offline model (o)
+  3. Use another address (u)
+     a model server or a gateway: its URL, a key, and one of its models
+  4. Use the offline model (o)
      answers by a script, to try the program: no key, no network
-  6. Not now (n, Esc)
+  5. Not now (n, Esc)
      /login opens this again
   gpt-x high · asks before edits · /work · main";
     for (columns, rows) in [(120, 40), (80, 24)] {
@@ -79,11 +85,11 @@ There is no account and no API key for
 Which provider runs the model?
 › 1. Enter an API key (k)
      stored, and not shown again
-  2. Log in with an account (a)
-     needs the address of a login
-     service: `hosted_base_url` in
-     config.toml
-Esc: Not now … 12 more rows
+  2. Use a model on this machine (m)
+     looks for Ollama and LM Studio;
+     needs no key
+  3. Use another address (u)
+Esc: Not now … 7 more rows
   gpt-x high · asks before edits · /wor…";
     assert_eq!(chooser(40, 12).shown(), narrow);
 }

@@ -9,7 +9,7 @@ use crate::harness::{
 };
 use crate::start::{asks_for_trust, chooser};
 use crate::terminals::{output, started};
-use crate::{access, dialogs, notices, quiet};
+use crate::{access, attempts, dialogs, notices, other_server, quiet, reading};
 
 /// Draws a state in a number of columns and rows.
 pub(crate) type State = fn(usize, usize) -> Bench;
@@ -17,6 +17,8 @@ pub(crate) type State = fn(usize, usize) -> Bench;
 pub(crate) const STATES: &[(&str, State)] = &[
     ("agent", agent),
     ("agents", agents),
+    ("another-address", other_server::wrong_address),
+    ("another-address-key", other_server::wanted_key),
     ("approval-command", approval_command),
     ("approval-edit-in-folder", access::edit_in_folder),
     ("approval-file-change", approval_file_change),
@@ -95,6 +97,8 @@ pub(crate) const STATES: &[(&str, State)] = &[
     ("turn-ends", quiet::turn_ends),
     ("turn-failed", turn_failed),
     ("undo", undo),
+    ("undo-off", reading::undo_off),
+    ("waits-for-limit", attempts::waits),
     ("words-of-all-scripts", words_of_all_scripts),
 ];
 

@@ -7,10 +7,12 @@ use anyhow::bail;
 use clap::{Subcommand, ValueEnum};
 use protocol::{Dialect, ReviewTarget, SandboxMode, ThreadSource};
 
+use super::review_output::ReviewOutput;
+
 /// The dialect whose events `--experimental-json` prints.
 const EVENTS: &str = "codex";
 
-#[derive(clap::Args)]
+#[derive(Default, clap::Args)]
 #[command(subcommand_negates_reqs = true)]
 pub(crate) struct Arguments {
     /// The prompt; with `-` or without one, it is read from standard input
@@ -64,6 +66,25 @@ pub(crate) struct Arguments {
     skip_git_repo_check: bool,
     #[command(subcommand)]
     action: Option<Action>,
+    /// For `agentd review`.
+    #[arg(skip)]
+    pub(super) review_output: Option<ReviewOutput>,
+}
+
+/// The arguments of `agentd review`.
+pub(crate) struct ReviewRequest {
+    pub(crate) uncommitted: bool,
+    pub(crate) instructions: Option<String>,
+    pub(crate) base: Option<String>,
+    pub(crate) commit: Option<String>,
+    pub(crate) title: Option<String>,
+    pub(crate) cd: Option<PathBuf>,
+    pub(crate) model: Option<String>,
+    pub(crate) model_provider: Option<String>,
+    pub(crate) ephemeral: bool,
+    /// A file for the result.
+    pub(crate) output: Option<PathBuf>,
+    pub(crate) printed: ReviewOutput,
 }
 
 #[derive(Subcommand)]
@@ -135,6 +156,22 @@ pub(super) enum Task<'a> {
 }
 
 impl Arguments {
+    /// Those that run a review.
+    pub(crate) fn of_review(request: ReviewRequest) -> Self {
+        let ReviewRequest { uncommitted, instructions, base, commit, title, .. } = request;
+        let review = ReviewArguments { instructions, uncommitted, base, commit, title };
+        Self {
+            cd: request.cd,
+            model: request.model,
+            model_provider: request.model_provider,
+            ephemeral: request.ephemeral,
+            output_last_message: request.output,
+            action: Some(Action::Review(review)),
+            review_output: Some(request.printed),
+            ..Self::default()
+        }
+    }
+
     /// The dialect that the flags select.
     pub(crate) fn dialect(&self) -> Option<Dialect> {
         self.experimental_json.then(|| Dialect::named(EVENTS)).flatten()

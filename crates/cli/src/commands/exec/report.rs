@@ -6,8 +6,8 @@ use std::io::{self, ErrorKind, Stderr, Write};
 use jsonrpc::Notification;
 use protocol::describe::ItemStatus;
 use protocol::{
-    AgentMessageItem, ItemCompletedNotification, MessagePhase, ThreadItem, ThreadStartResponse,
-    WarningNotification,
+    AgentMessageItem, ItemCompletedNotification, MessagePhase, ReviewModeItem, ThreadItem,
+    ThreadStartResponse, WarningNotification,
 };
 use serde_json::value::RawValue;
 
@@ -20,6 +20,8 @@ use crate::commands::transcript::{Style, Transcript, sandbox_name};
 /// Follows a turn.
 pub(super) struct Report {
     pub(super) answer: Answer,
+    /// The end of a review.
+    pub(super) review: Option<ReviewModeItem>,
     /// True if something was refused because no approval can be requested.
     pub(super) has_declined: bool,
     /// The last reasons of hooks: why a prompt was not sent, or a turn ended or went on.
@@ -48,7 +50,13 @@ pub(super) struct Events<W> {
 
 impl Report {
     pub(super) fn new(progress: Progress) -> Self {
-        Self { answer: Answer::default(), has_declined: false, hook_reasons: None, progress }
+        Self {
+            answer: Answer::default(),
+            review: None,
+            has_declined: false,
+            hook_reasons: None,
+            progress,
+        }
     }
 
     /// The thread is there.
@@ -89,7 +97,10 @@ impl Report {
         self.has_declined |= item.status() == ItemStatus::Declined;
         match item {
             ThreadItem::AgentMessage(message) => self.answer.note(message),
-            ThreadItem::ExitedReviewMode(review) => self.answer.last_final = Some(review.review),
+            ThreadItem::ExitedReviewMode(review) => {
+                self.answer.last_final = Some(review.review.clone());
+                self.review = Some(review);
+            }
             ThreadItem::HookPrompt(prompt) => {
                 self.hook_reasons = Some(prompt.text());
             }

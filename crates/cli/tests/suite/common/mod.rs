@@ -9,6 +9,8 @@ pub(crate) mod gateway;
 #[cfg(unix)]
 pub(crate) mod https;
 #[cfg(unix)]
+pub(crate) mod listing;
+#[cfg(unix)]
 pub(crate) mod models;
 #[cfg(unix)]
 pub(crate) mod nginx;
