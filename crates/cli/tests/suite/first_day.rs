@@ -88,7 +88,7 @@ fn a_first_day_from_the_first_start_to_the_next_morning() {
     terminal.enter("/plan test the value");
     terminal.expect("Implement this plan?");
     assert!(!env.work().join("test.sh").exists());
-    terminal.press_until("y", "Change test.sh?");
+    terminal.press_until("y", "Create test.sh?");
     terminal.press_until("y", "The test is there.");
     assert!(env.work().join("test.sh").exists());
 

@@ -42,7 +42,7 @@ pub(super) async fn examine(page: &mut Page, environment: &Environment, config: 
         ([], Ok(provider)) => would_do(page, provider, &turn, config, &options),
         (obstacles, _) => {
             page.bad("first turn", format_args!("it fails: {}", obstacles.join("; ")));
-            page.next("Do what the rows above say, and run `agentd doctor` again.");
+            page.next("Do what the rows above say.");
         }
     }
 }
