@@ -196,13 +196,16 @@ impl Statement {
             walked.query(params_from_iter(self.with(partition.into()).take(SELECTING)))?;
         let mut row_matches =
             conn.prepare_cached(&format!("SELECT 1 FROM thread WHERE pk = ?1{}", self.filters))?;
+        // Without filters the statement has one parameter, and every row matches.
+        let has_filters = !self.filters.is_empty();
         let mut left = rows_of(query);
         while left > 0
             && let Some(row) = rows.next()?
         {
             let position = position(row)?;
             if picks(position.rowid)?
-                && row_matches.exists(params_from_iter(self.with(position.rowid.into())))?
+                && (!has_filters
+                    || row_matches.exists(params_from_iter(self.with(position.rowid.into())))?)
             {
                 into.push(position);
                 left -= 1;
