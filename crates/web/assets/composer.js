@@ -106,7 +106,7 @@ export class Composer {
     }
     this.#setQueue(view.id, []);
     this.#giveBack(view.id, { text: queue.map(({ text }) => text).join("\n\n"), images: queue.flatMap(({ images }) => images ?? []) });
-    notice("The turn did not complete: what waited for its end is in the composer again.");
+    notice("The turn did not complete: queued messages are back in the composer.");
   }
 
   /** After a thread was opened, also after a loss: what became of messages without an answer, and what still waits. */
@@ -118,7 +118,7 @@ export class Composer {
       const sent = page.data.flatMap(({ items }) => items).filter(({ type, id }) => type === "userMessage" && !one.known.has(id));
       if (sent.some(({ content }) => textOf(content) === one.text)) continue;
       one.restore();
-      notice("The connection was lost while a message was sent, and the thread does not have it: it is here again.");
+      notice("The connection was lost before your message arrived: it is back in the composer.");
     }
     if (view === this.#view && !view.running) await this.turnEnded(view.lastStatus);
   }

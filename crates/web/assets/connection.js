@@ -101,7 +101,7 @@ export class Connection {
     this.#handlers.onState("connecting", "Connecting …");
     const socket = new WebSocket(`ws://${location.host}/`, ["agentd", `agentd.bearer.${base64url(this.#token)}`]);
     this.#socket = socket;
-    this.#deadline = setTimeout(() => this.#lost("no answer to the handshake; a proxy may hold it back"), HANDSHAKE_MS);
+    this.#deadline = setTimeout(() => this.#lost("no answer to the handshake; a proxy may block it"), HANDSHAKE_MS);
     socket.onopen = () => this.#initialize(socket);
     socket.onmessage = (event) => socket === this.#socket && this.#receive(event.data);
     socket.onclose = (event) => socket === this.#socket && this.#closed(event);
@@ -216,7 +216,7 @@ export class Connection {
         this.#handlers.onState("unauthorized", "The server does not accept this token.");
         return;
       }
-      const words = status === 200 ? "the server is there, but something in between lets no WebSocket through" : `the server refused it with status ${status}`;
+      const words = status === 200 ? "the server is reachable, but WebSockets are blocked on the way" : `the server refused it with status ${status}`;
       this.#wait(words);
     } catch {
       if (!isSuperseded()) this.#wait("the server does not answer");

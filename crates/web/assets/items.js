@@ -134,7 +134,7 @@ function brokenOff(item, { nodes, grow }) {
 
 function inputPart(part) {
   if (part.type === "text") return el("span", {}, part.text);
-  if (part.type === "image" && part.url.startsWith("data:image/")) return el("img", { src: part.url, alt: "An image of yours", loading: "lazy" });
+  if (part.type === "image" && part.url.startsWith("data:image/")) return el("img", { src: part.url, alt: "Your image", loading: "lazy" });
   return el("span", { className: "hint" }, `[${part.type}: ${part.name ?? part.path ?? part.url}]`);
 }
 

@@ -195,7 +195,7 @@ function elicitation(params) {
 /** The link of a page that an MCP server asks to open; other schemes are shown, but lead nowhere. */
 function pageLink(url) {
   const isWeb = URL.canParse(url) && ["http:", "https:"].includes(new URL(url).protocol);
-  if (!isWeb) return el("p", { className: "hint" }, "This is no address of the web, and cannot be opened from here.");
+  if (!isWeb) return el("p", { className: "hint" }, "This is not a web address, so it cannot be opened.");
   const { host, href } = new URL(url);
   return el("p", {}, el("a", { href, target: "_blank", rel: "noopener noreferrer" }, `Open the page at ${host}`));
 }

@@ -205,7 +205,7 @@ export class ThreadView {
     const item = this.items.get(params.itemId);
     const card = new RequestCard(method, params, item?.item, (result) => {
       const isSent = this.#services.connection.answer(id, result);
-      if (!isSent) notice("There is no connection: the server asks again when it is back.");
+      if (!isSent) notice("Not connected. The server asks again after the reconnect.");
       return isSent;
     });
     this.requests.set(id, card);

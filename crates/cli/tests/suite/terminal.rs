@@ -194,7 +194,7 @@ fn a_signal_leaves_the_terminal_as_it_was_and_keeps_what_was_written() {
 fn the_first_start_leads_to_a_turn_and_the_next_one_does_not_ask() {
     let env = TestEnvironment::new();
     let (mut terminal, before) = Terminal::open(&env, &["my first words"]);
-    terminal.expect("Choose a model's provider");
+    terminal.expect("Choose a model provider");
     terminal.press_until("o", "From now on the provider is `offline`");
     // The message of the command line waited for the choice.
     terminal.expect("my first words");
@@ -209,7 +209,7 @@ fn the_first_start_leads_to_a_turn_and_the_next_one_does_not_ask() {
     terminal.expect("again");
     terminal.send("\x03");
     terminal.expect("Cleared");
-    assert!(!terminal.seen.contains("Choose a model's provider"), "{:?}", terminal.seen);
+    assert!(!terminal.seen.contains("Choose a model provider"), "{:?}", terminal.seen);
     terminal.send("\x04");
     terminal.ends(0, &before);
 }
@@ -218,7 +218,7 @@ fn the_first_start_leads_to_a_turn_and_the_next_one_does_not_ask() {
 fn an_api_key_is_nowhere_but_with_the_credentials() {
     let env = TestEnvironment::new();
     let (mut terminal, before) = Terminal::open(&env, &[]);
-    terminal.expect("Choose a model's provider");
+    terminal.expect("Choose a model provider");
     terminal.press_until("k", "hidden as you type");
     terminal.paste("key-0123456789");
     terminal.expect("••••••••••••••");

@@ -184,7 +184,7 @@ fn offer_modes(app: &mut App, read: &ConfigReadResponse) {
         }
     };
     let mut offers: Vec<Offer> = Access::ALL.into_iter().map(offer).collect();
-    offers.push(Offer::new("leave", 'l', "Leave it as it is").on_escape());
+    offers.push(Offer::new("leave", 'l', "No change").on_escape());
     app.open_dialog(Ask::offer("What may the agent do here?", facts, offers), |app, reply| {
         match reply.as_str().and_then(Access::parse) {
             Some(access) => confirm(app, access),

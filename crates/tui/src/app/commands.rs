@@ -38,13 +38,7 @@ const fn entry(
 }
 
 const COMMANDS: &[Entry] = &[
-    entry(
-        "account",
-        "",
-        "show who is logged in, and what is left of the limits",
-        true,
-        account::show_account,
-    ),
+    entry("account", "", "show the account and the remaining limits", true, account::show_account),
     entry("agents", "", "choose an agent of this thread to look at", true, choose_agent),
     entry(
         "approvals",
@@ -55,7 +49,7 @@ const COMMANDS: &[Entry] = &[
     ),
     entry("archive", "", "archive this thread and start a new one", false, removing::archive),
     entry("clear", "", "start a new thread on an empty screen", false, clear_screen),
-    entry("compact", "", "summarise the conversation to free the context", false, |app, _| {
+    entry("compact", "", "summarize the conversation to free context", false, |app, _| {
         if let Some(thread_id) = app.thread_id() {
             let params = ThreadIdParams { thread_id };
             app.call_or_report::<protocol::ThreadCompactStart>(
@@ -89,25 +83,13 @@ const COMMANDS: &[Entry] = &[
     ),
     entry("exit", "", "quit", true, |app, _| app.quit()),
     entry("export", "[FILE]", "write the thread as Markdown into a file", true, taking::export),
-    entry(
-        "feedback",
-        "[NOTE]",
-        "write a report that can be passed on",
-        true,
-        feedback::give_feedback,
-    ),
-    entry("fork", "", "go on in a copy of this thread", false, |app, _| {
+    entry("feedback", "[NOTE]", "write a report to share", true, feedback::give_feedback),
+    entry("fork", "", "continue in a copy of this thread", false, |app, _| {
         if let Some(id) = app.thread_id() {
             opening::fork_thread(app, id, OpeningOverrides::default());
         }
     }),
-    entry(
-        "goal",
-        "[TEXT|clear]",
-        "set, show or clear what the thread works towards",
-        true,
-        set_goal,
-    ),
+    entry("goal", "[TEXT|clear]", "set, show or clear the goal of the thread", true, set_goal),
     entry("help", "", "list the commands", true, show_help),
     entry("hooks", "", "list the hooks and which of them run", true, show_hooks),
     entry("image", "PATH", "add an image to the message", true, images::add_image),
@@ -140,7 +122,7 @@ const COMMANDS: &[Entry] = &[
         plan::plan,
     ),
     entry("ps", "", "list running commands, with their output", true, terminals::show_terminals),
-    entry("queue", "", "list, edit and remove the messages that wait", true, messages::show_queue),
+    entry("queue", "", "list, edit and remove queued messages", true, messages::show_queue),
     entry("quit", "", "quit", true, |app, _| app.quit()),
     entry(
         "raw",
@@ -150,14 +132,8 @@ const COMMANDS: &[Entry] = &[
         appearance::toggle_raw,
     ),
     entry("rename", "NAME", "name this thread", true, rename),
-    entry("resume", "[ID]", "go on with another thread", false, resume),
-    entry(
-        "review",
-        "[TEXT]",
-        "review the changes that are not committed, or what the text says",
-        false,
-        review,
-    ),
+    entry("resume", "[ID]", "open another thread", false, resume),
+    entry("review", "[TEXT]", "review uncommitted changes, or what the text says", false, review),
     entry("skills", "", "list the skills", true, show_skills),
     entry(
         "status",
@@ -223,18 +199,18 @@ pub(super) fn command(app: &mut App, name: &str, rest: &str, draft: Draft) {
             None => "/help lists all of them.".to_owned(),
         };
         app.notice(format!(
-            "There is no command /{name}; {hint} With a space in front it is sent as a message."
+            "Unknown command: /{name}. {hint} Start the line with a space to send it as a message."
         ));
         return app.writing.composer_mut().restore(draft);
     };
     if app.session.turn.is_some() && !command.any_time {
-        app.notice(format!("/{name} has to wait for the end of the turn. Esc interrupts it."));
+        app.notice(format!("/{name} is not available during a turn. Esc interrupts the turn."));
         app.writing.composer_mut().restore(draft);
         return;
     }
     if command.argument.is_empty() && !rest.trim().is_empty() {
         app.notice(format!(
-            "/{name} takes nothing after it. With a space in front the line is sent as a message."
+            "/{name} takes no argument. Start the line with a space to send it as a message."
         ));
         return app.writing.composer_mut().restore(draft);
     }

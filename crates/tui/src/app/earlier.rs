@@ -94,7 +94,7 @@ pub(super) fn message_chosen(app: &mut App, row: &Row, messages: Vec<Message>) {
         ways.push(Offer::new(HERE, 't', back).with_effect(effect));
     }
     ways.push(
-        Offer::new(COPY, 'c', "Go on in a copy of the thread up to there")
+        Offer::new(COPY, 'c', "Continue in a copy of the thread up to there")
             .with_effect("this thread and files stay"),
     );
     ways.push(Offer::new(STAY, 'n', "Do nothing").on_escape());
@@ -251,7 +251,7 @@ fn undone(app: &mut App, files: Option<&RestoredFiles>, turns: u32, text: Option
     };
     if let Some(files) = files {
         for (noted, why) in [
-            (&files.conflicts, "Left as it is, because it was changed since"),
+            (&files.conflicts, "Not restored, because it has changed since"),
             (&files.not_restored, "Not restored"),
         ] {
             for NotedPath { path, reason } in noted {

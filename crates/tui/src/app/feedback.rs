@@ -24,10 +24,10 @@ pub(super) fn give_feedback(app: &mut App, note: &str) {
         Offer::new("other", 'o', "Something else"),
     ];
     let facts = vec![Line::plain(
-        "The report is written into a file for you to look at and to pass on. It is sent nowhere.",
+        "The report is written to a file for you to check and share. Nothing is sent.",
     )];
     let note = note.to_owned();
-    app.open_dialog(Ask::offer("Feedback: what is it about?", facts, offers), |app, reply| {
+    app.open_dialog(Ask::offer("What is your feedback about?", facts, offers), |app, reply| {
         let Some(kind) = reply.as_str().map(str::to_owned) else { return };
         match note.is_empty() {
             true => ask_for_note(app, kind),
@@ -55,22 +55,25 @@ fn ask_for_logs(app: &mut App, kind: String, note: String) {
     let facts = vec![Line::plain(
         "Known forms of secrets are removed. You see the report before it is written.",
     )];
-    app.open_dialog(Ask::offer("Feedback: what goes along?", facts, offers), move |app, reply| {
-        let Some(with) = reply.as_str() else { return ask_for_note(app, kind) };
-        let thread_id = app.session.id.clone().filter(|_| app.session.has_turns);
-        preview_feedback(
-            app,
-            FeedbackUploadParams {
-                classification: kind,
-                reason: Some(note.trim().to_owned()).filter(|note| !note.is_empty()),
-                thread_id,
-                include_logs: with == "with",
-                extra_log_files: None,
-                tags: None,
-                dry_run: false,
-            },
-        );
-    });
+    app.open_dialog(
+        Ask::offer("What should the report include?", facts, offers),
+        move |app, reply| {
+            let Some(with) = reply.as_str() else { return ask_for_note(app, kind) };
+            let thread_id = app.session.id.clone().filter(|_| app.session.has_turns);
+            preview_feedback(
+                app,
+                FeedbackUploadParams {
+                    classification: kind,
+                    reason: Some(note.trim().to_owned()).filter(|note| !note.is_empty()),
+                    thread_id,
+                    include_logs: with == "with",
+                    extra_log_files: None,
+                    tags: None,
+                    dry_run: false,
+                },
+            );
+        },
+    );
 }
 
 fn preview_feedback(app: &mut App, params: FeedbackUploadParams) {
@@ -88,7 +91,7 @@ fn show_feedback(app: &mut App, report: &Value, params: FeedbackUploadParams) {
     let size = text.len().div_ceil(1_024);
     let mut facts = vec![Line::new(
         format!(
-            "{count} lines, {size} KiB; {removed} secrets were removed. Look before you pass it on."
+            "{count} lines, {size} KiB; {removed} secrets were removed. Check it before you share it."
         ),
         Palette::STRONG,
     )];

@@ -158,7 +158,7 @@ fn keep(app: &mut App, root: &Path, answer: &str, untrusted: Vec<String>) {
             Err(why) => {
                 restrict(app, access);
                 app.error(&format!(
-                    "It was not stored, so it holds for this thread and is asked again: {why}"
+                    "Not stored: it applies to this thread, and you are asked again next time: {why}"
                 ));
             }
         }

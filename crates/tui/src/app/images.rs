@@ -79,7 +79,7 @@ pub(super) fn image_found(
                 Err(why) => {
                     app.writing.composer_mut().paste(text);
                     if let NoImage::Because(why) = why {
-                        app.notice(format!("Taken as text: {why}"));
+                        app.notice(format!("Sent as text: {why}"));
                     }
                 }
             }

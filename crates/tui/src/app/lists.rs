@@ -16,7 +16,7 @@ const LATE: u64 = 150;
 
 /// Opens the list of threads.
 pub(super) fn choose_thread(app: &mut App) {
-    let picker = Picker::new("Go on with a thread").with_folder_filter(true);
+    let picker = Picker::new("Resume a thread").with_folder_filter(true);
     choose(app, picker, What::Threads);
 }
 

@@ -65,7 +65,7 @@ fn can_ask(app: &mut App) {
 /// `/login`.
 pub(super) fn log_in(app: &mut App, _: &str) {
     if app.session.turn.is_some() {
-        return app.notice("/login has to wait for the end of the turn. Esc interrupts it.");
+        return app.notice("/login is not available during a turn. Esc interrupts the turn.");
     }
     open_chooser(app, None, false);
 }
@@ -81,12 +81,12 @@ fn open_chooser(app: &mut App, problem: Option<String>, by_itself: bool) {
     let mut facts = Vec::new();
     if app.login.holds() {
         let provider = app.login.provider();
-        let text = format!("There is no account and no API key for the provider `{provider}`.");
+        let text = format!("The provider `{provider}` has no account and no API key.");
         facts.push(Line::plain(text));
     }
     facts.push(Line::plain("Which provider runs the model?"));
     facts.extend(problem.map(|text| Line::new(text, Palette::ERROR)));
-    let ask = Ask::offer("Choose a model's provider", facts, ways(app));
+    let ask = Ask::offer("Choose a model provider", facts, ways(app));
     if by_itself {
         app.open_dialog_later(ask, way_chosen);
     } else {

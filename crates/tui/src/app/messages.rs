@@ -12,8 +12,7 @@ use crate::session::ActiveTurn;
 
 /// Opens the list of the messages that wait.
 pub(super) fn choose_queued(app: &mut App) {
-    let picker =
-        Picker::fixed("Messages that wait for the end of the turn", app.outbox.queue().rows());
+    let picker = Picker::fixed("Queued messages", app.outbox.queue().rows());
     let picker = picker.with_help("Enter edits, Delete removes, Esc closes");
     lists::choose(app, picker, What::Queue);
 }
@@ -95,7 +94,7 @@ pub(super) fn steer(
             return start_turn(app, draft);
         }
         wait_for_end(app, draft);
-        app.notice("The turn takes no more input: the message waits for its end.");
+        app.notice("The turn no longer accepts input. The message is queued.");
     });
 }
 
@@ -136,7 +135,7 @@ pub(super) fn enqueue(app: &mut App, draft: Draft) {
 /// Puts a message into the queue, or back into the composer where the queue is full.
 pub(super) fn wait_for_end(app: &mut App, draft: Draft) {
     if app.outbox.queue().is_full() {
-        app.notice(format!("{MAX_QUEUED} messages wait already; this one was not added."));
+        app.notice(format!("The queue is full ({MAX_QUEUED} messages); this one was not added."));
         return give_back(app, vec![draft]);
     }
     app.outbox.queue_mut().push(draft);
@@ -149,7 +148,7 @@ pub(super) fn give_queue_back(app: &mut App) {
     let drafts = app.outbox.queue_mut().take_all();
     if drafts.len() > 1 {
         let count = drafts.len();
-        app.notice(format!("The {count} messages that waited are in the composer again."));
+        app.notice(format!("The {count} queued messages are back in the composer."));
     }
     give_back(app, drafts);
 }
@@ -179,7 +178,7 @@ pub(super) fn written(app: &App) -> Draft {
 /// Opens the list of the messages that wait.
 pub(super) fn show_queue(app: &mut App, _: &str) {
     match app.outbox.queue().is_empty() {
-        true => app.notice("No message waits. Tab, in place of Enter, lets one wait."),
+        true => app.notice("No queued messages. Tab queues one instead of sending it."),
         false => choose_queued(app),
     }
 }
@@ -195,7 +194,7 @@ pub(super) fn edit_last_queued(app: &mut App) {
 pub(super) fn edit_queued(app: &mut App, number: u64) {
     let present = app.writing.composer().draft();
     let Some(draft) = app.outbox.queue_mut().take(number) else {
-        return app.notice("That message was sent meanwhile.");
+        return app.notice("That message has already been sent.");
     };
     if !present.is_blank() {
         app.outbox.queue_mut().push(present);

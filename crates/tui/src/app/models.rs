@@ -103,8 +103,8 @@ fn find_model(
             Some(cursor) => find_model(app, model, effort, Some(cursor)),
             None => {
                 app.warning(&format!(
-                    "{model:?} is not in the list of the models of {} (/model shows it). The same command \
-                     again uses it all the same.",
+                    "{model:?} is not in the model list of {} (see /model). \
+                     Repeat the command to use it anyway.",
                     app.login.provider(),
                 ));
                 app.notices.doubt_model(model);
@@ -115,9 +115,7 @@ fn find_model(
 
 fn models_unknown(app: &mut App, model: &str, effort: Option<ReasoningEffort>, why: &str) {
     switch_model(app, model, effort);
-    app.warning(&format!(
-        "Whether it exists is not known, since the models cannot be listed: {why}"
-    ));
+    app.warning(&format!("The model list is unavailable, so the name was not checked: {why}"));
 }
 
 /// Uses the model, and asks whether new threads have it, too.
@@ -257,7 +255,7 @@ fn announce(app: &mut App, models: &[Model]) {
     let key = format!("tui.model_availability_nux.{}", quoted(&name));
     app.store_settings(vec![(key, json!(shown))], |app, stored| {
         if let Err(why) = stored {
-            app.error(&format!("That the new model was announced was not stored: {why}"));
+            app.error(&format!("The announcement of the new model was not stored: {why}"));
         }
     });
 }

@@ -19,12 +19,12 @@ pub(super) fn confirm_full_access(app: &mut App, then: fn(&mut App)) {
     }
     let facts = vec![
         Line::plain(
-            "Every command of the agent then runs with your rights: without a sandbox, with the \
-             network, and without asking. It can read, change and send every file that you can.",
+            "Every command then runs with your rights, without a sandbox, with network access, and without \
+             asking. The agent can read, change and send every file that you can.",
         ),
         Line::plain(
-            "What is in the files and pages that it reads can lead it to do what you do not want. \
-             Use it where nothing of value can be reached, as in a container.",
+            "Files and web pages that it reads can mislead it. Use full access only \
+             where nothing of value is within reach, such as in a container.",
         ),
     ];
     let offers = vec![
@@ -32,7 +32,7 @@ pub(super) fn confirm_full_access(app: &mut App, then: fn(&mut App)) {
         Offer::new("always", 'd', "Switch it on, and do not show this again")
             .with_effect("stores `notice.hide_full_access_warning`")
             .granting(),
-        Offer::new("no", 'n', "Leave it as it is").on_escape(),
+        Offer::new("no", 'n', "No change").on_escape(),
     ];
     app.open_dialog(Ask::offer("Full access?", facts, offers), move |app, reply| {
         match reply.as_str() {

@@ -198,7 +198,7 @@ fn turn_error(app: &mut App, it: &ErrorNotification) -> bool {
     if turn.is_some_and(|turn| std::mem::take(&mut turn.has_message)) {
         // The message counts, and the model may say the same again.
         printing::print_finished(app);
-        app.info("The response broke off after this message: the model is asked to continue.");
+        app.info("The response broke off after this message. The model continues.");
     }
     if let Some(turn) = &mut app.session.turn {
         turn.retry = Some(Retry {

@@ -34,7 +34,7 @@ fn show_plan(app: &mut App) {
         lines.extend(line.wrapped(app.output.columns(), &Line::plain("  ")));
     }
     if lines.is_empty() {
-        let text = "The agent has written down no plan in the latest turn.";
+        let text = "The latest turn has no plan.";
         lines.push(Line::new(text, Palette::QUIET));
     }
     app.print(lines);

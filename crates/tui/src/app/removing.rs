@@ -25,8 +25,8 @@ pub(super) fn delete(app: &mut App, _: &str) {
     let Some(thread_id) = app.thread_id() else { return };
     let name = app.session.name.clone().unwrap_or_else(|| thread_id.clone());
     let facts = vec![Line::plain(format!(
-        "{name} is deleted for good, with its messages and its record of changes. Files in the folder stay \
-         as they are. /archive keeps it."
+        "{name} is deleted permanently, with its messages and its record of changes. Files \
+         in the folder are not changed. /archive keeps it."
     ))];
     let offers =
         vec![Offer::new("yes", 'y', "Delete it"), Offer::new("no", 'n', "Keep it").on_escape()];

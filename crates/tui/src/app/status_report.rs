@@ -117,7 +117,7 @@ fn file_of(app: &App, layer: &ConfigLayer) -> Option<String> {
 /// `/cost`.
 pub(super) fn show_cost(app: &mut App, _: &str) {
     let Some(usage) = &app.session.usage else {
-        return app.info("This thread has not asked a model since it was opened.");
+        return app.info("No model request since this thread was opened.");
     };
     let mut report = Report::default();
     usage_rows(usage, &mut report);

@@ -1,4 +1,4 @@
-//! Commands that run: those of the turn and those that outlived theirs, in a list with their output
+//! Running commands: those of the turn and those that outlived theirs, in a list with their output
 //! (`/ps`), above the composer, and their end (`/stop`). The protocol ends all terminals of the background
 //! together, so one of several cannot be ended alone.
 
@@ -20,7 +20,7 @@ const PRINTED: usize = 20;
 
 /// Opens the list of the commands that run.
 fn choose_terminal(app: &mut App) {
-    let picker = Picker::fixed("Commands that run", terminal_rows(app));
+    let picker = Picker::fixed("Running commands", terminal_rows(app));
     let picker = picker.with_help("Enter prints the output, Delete ends it, Esc closes");
     lists::choose(app, picker, What::Terminals);
 }
@@ -74,7 +74,7 @@ pub(super) fn terminal_output(app: &App, id: &str, rows: usize) -> Vec<Line> {
 /// `/ps`.
 pub(super) fn show_terminals(app: &mut App, _: &str) {
     match commands(app).count() {
-        0 => app.notice("No command runs."),
+        0 => app.notice("No commands are running."),
         _ => choose_terminal(app),
     }
 }
@@ -100,7 +100,7 @@ pub(super) fn stop_terminal(app: &mut App, id: &str) {
     match background_count(app) {
         1 => stop_terminals(app, ""),
         count => {
-            let text = format!("/stop ends all {count} commands of the background together.");
+            let text = format!("/stop ends all {count} background commands.");
             app.notice(text);
         }
     }
@@ -111,14 +111,14 @@ pub(super) fn stop_terminals(app: &mut App, _: &str) {
     let Some(thread_id) = app.thread_id() else { return };
     // A command of this turn may be in the background, too, which only the server knows.
     if commands(app).count() == 0 {
-        return app.notice("No command runs.");
+        return app.notice("No commands are running.");
     }
     let params = ThreadIdParams { thread_id };
     app.call_or_report::<protocol::ThreadBackgroundTerminalsClean>(
         &params,
-        "The commands of the background were not ended",
+        "The background commands were not ended",
     );
-    app.notice("Ending the commands of the background.");
+    app.notice("Ending the background commands.");
 }
 
 /// The commands of the background in a few rows.

@@ -468,7 +468,7 @@ fn host(url: &str) -> Option<std::ops::Range<usize>> {
 /// The whole address with its host emphasised, and what is doubtful about it.
 fn address(url: &str) -> Vec<Line> {
     let Some(range) = host(url) else {
-        let warning = "This is not an ordinary web address, so it is not opened from here:";
+        let warning = "This is not a web address, so it is not opened:";
         let shown = visible::exact_line(url);
         return vec![
             Line::new(warning, Palette::WARNING),
@@ -482,7 +482,7 @@ fn address(url: &str) -> Vec<Line> {
     let mut warn = |text: String| lines.push(Line::new(text, Palette::WARNING));
     if url[..range.start].contains('@') {
         warn(format!(
-            "What stands before the @ is no host: the page is on {}",
+            "The part before the @ is not the host: the page is on {}",
             &url[range.clone()]
         ));
     }

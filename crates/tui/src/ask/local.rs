@@ -158,7 +158,7 @@ impl Entry {
     pub(super) fn rows(&self, columns: usize) -> Rows {
         let (mut lines, cursor) = self.field.rows(&self.label, columns);
         let focus = 0..lines.len();
-        let help = Line::new("Enter goes on, Esc goes back", Palette::QUIET);
+        let help = Line::new("Enter continues, Esc goes back", Palette::QUIET);
         lines.extend(help.wrapped(columns, &Line::default()));
         Rows { lines, focus, cursor: Some(cursor) }
     }

@@ -170,8 +170,7 @@ impl Running {
             Body::Text { is_quiet: true, .. } if context.hide_reasoning => Vec::new(),
             Body::Text { has_begun, is_over, is_replaced: true, .. } => {
                 let is_marked = *has_begun && !std::mem::replace(is_over, true);
-                let text =
-                    "! Cut off here: the model is asked again, and what it answers then counts.";
+                let text = "! Interrupted here. The request is retried; the next answer replaces this one.";
                 let mark = is_marked.then(|| Line::new(text, Palette::WARNING));
                 mark.iter().flat_map(|it| it.wrapped(context.columns, &Line::plain("  "))).collect()
             }

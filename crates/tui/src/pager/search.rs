@@ -146,7 +146,7 @@ impl Pager {
 
     pub(super) fn find_next(&mut self, is_forward: bool, context: &Context) {
         if self.search.text.is_empty() {
-            self.notice = Some("Type / and what is to be found.".to_owned());
+            self.notice = Some("Type / and a search text.".to_owned());
             return;
         }
         self.settle(context);

@@ -128,7 +128,7 @@ fn an_answer_that_cannot_be_stored_holds_for_the_thread() {
     let mut bench = first_start(80, 24);
     bench.press('e');
     bench.refuse("config/batchWrite", "the file is read-only");
-    let said = "is asked again: the file is read-only";
+    let said = "you are asked again next time: the file is read-only";
     assert!(bench.printed.replace("\n  ", " ").contains(said), "{}", bench.printed);
     assert_eq!(bench.call("thread/start").1["sandbox"], "workspaceWrite");
 }

@@ -95,7 +95,7 @@ fn a_wait_does_not_count_down_where_nothing_moves() {
     assert!(bench.shown().contains("Trying again in 12 s (attempt 2 of 5)"), "{}", bench.shown());
 }
 
-const MARK: &str = "! Cut off here: the model is asked again, and what it answers then counts.";
+const MARK: &str = "! Interrupted here. The request is retried; the next answer replaces this one.";
 
 #[test]
 fn an_attempt_of_which_nothing_is_printed_leaves_no_trace() {
@@ -225,7 +225,7 @@ fn a_response_that_breaks_off_after_a_whole_message_says_so() {
     failed(&mut bench, true);
     bench.item("item/started", text("m2", ""));
     bench.item("item/completed", text("m2", "The answer."));
-    let said = "· The response broke off after this message: the model is asked to continue.";
+    let said = "· The response broke off after this message. The model continues.";
     let expected = format!("The answer.\n\n{said}\n\nThe answer.\n\n");
     assert_eq!(after(&bench, "The answer."), expected);
 }

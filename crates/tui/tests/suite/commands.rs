@@ -90,10 +90,10 @@ The line below shows how it would look.
   [x] mode       what the agent may do
   [x] folder     the working folder
   [x] branch     the git branch
-  [x] context    how much of the context window is left
+  [x] context    remaining context window
   [x] cost       what the thread cost
   [x] agents     how many agents work
-  [ ] limits     what is left of the account's limits
+  [ ] limits     remaining account limits
   [ ] tokens     tokens of the thread
   [ ] approvals  when the agent asks
   [ ] sandbox    what commands may access
@@ -148,7 +148,7 @@ fn feedback_is_shown_before_it_is_written() {
     );
     let shown = "\
 Feedback: the report
-5 lines, 1 KiB; 2 secrets were removed. Look before you pass it on.
+5 lines, 1 KiB; 2 secrets were removed. Check it before you share it.
 {
   \"reason\": \"it hung\",
   \"redacted\": 2,
@@ -262,7 +262,7 @@ fn the_account_its_limits_and_the_context_are_shown() {
 fn the_cost_of_a_thread_is_shown_or_said_to_be_unknown() {
     let mut bench = Bench::open(80, 24);
     bench.send("/cost");
-    assert!(bench.printed.contains("has not asked a model"), "{}", bench.printed);
+    assert!(bench.printed.contains("No model request since"), "{}", bench.printed);
     let tokens = json!({ "totalTokens": 50, "inputTokens": 40, "cachedInputTokens": 30, "outputTokens": 10, "reasoningOutputTokens": 0 });
     let mut usage = json!({ "total": tokens, "last": tokens, "modelContextWindow": 200 });
     let tell = |bench: &mut Bench, usage: &Value| {
@@ -415,11 +415,7 @@ fn a_model_that_is_not_listed_is_used_when_the_user_insists() {
     let params = bench.answer("model/list", listed_models(&["a"], json!("more")));
     assert_eq!(params["includeHidden"], true);
     bench.answer("model/list", listed_models(&["b"], Value::Null));
-    assert!(
-        bench.printed.contains("\"nope\" is not in the list of the models of"),
-        "{}",
-        bench.printed
-    );
+    assert!(bench.printed.contains("\"nope\" is not in the model list of"), "{}", bench.printed);
     assert!(!bench.printed.contains("From the next turn on"), "{}", bench.printed);
     bench.send("/model nope high");
     let used = |bench: &mut Bench, model: &str| {
@@ -443,7 +439,7 @@ fn a_model_that_is_not_listed_is_used_when_the_user_insists() {
     used(&mut bench, "e");
     bench.send("/model d");
     bench.refuse("model/list", "no connection");
-    assert!(bench.printed.contains("! Whether it exists is not known"), "{}", bench.printed);
+    assert!(bench.printed.contains("! The model list is unavailable"), "{}", bench.printed);
     used(&mut bench, "d");
     bench.send("go");
     let (_, params) = bench.call("turn/start");

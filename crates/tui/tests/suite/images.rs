@@ -57,7 +57,7 @@ fn what_is_no_image_stays_text_with_the_reason() {
         (NoImage::Missing, None),
         (
             NoImage::Because("a.png: it is a FIFO".to_owned()),
-            Some("Taken as text: a.png: it is a FIFO"),
+            Some("Sent as text: a.png: it is a FIFO"),
         ),
     ] {
         let mut bench = Bench::open(80, 24);
@@ -65,7 +65,7 @@ fn what_is_no_image_stays_text_with_the_reason() {
         let source = sought(&mut bench);
         bench.event(Event::Image(source, Err(why)));
         assert!(bench.shown().contains("› /tmp/a.png"), "{}", bench.shown());
-        assert_eq!(bench.shown().contains("Taken as text"), notice.is_some());
+        assert_eq!(bench.shown().contains("Sent as text"), notice.is_some());
         assert!(notice.is_none_or(|notice| bench.shown().contains(notice)), "{}", bench.shown());
     }
 }

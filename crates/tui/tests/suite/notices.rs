@@ -40,15 +40,15 @@ fn full_access_is_confirmed_until_that_is_hidden() {
     bench.send("/approvals full-access");
     let asks = "\
 Full access?
-Every command of the agent then runs with your rights: without a sandbox, with
-  the network, and without asking. It can read, change and send every file that
-  you can.
-What is in the files and pages that it reads can lead it to do what you do not
-  want. Use it where nothing of value can be reached, as in a container.
+Every command then runs with your rights, without a sandbox, with network
+  access, and without asking. The agent can read, change and send every file
+  that you can.
+Files and web pages that it reads can mislead it. Use full access only where
+  nothing of value is within reach, such as in a container.
 › 1. Switch full access on (y)
   2. Switch it on, and do not show this again (d)
      stores `notice.hide_full_access_warning`
-  3. Leave it as it is (n, Esc)";
+  3. No change (n, Esc)";
     assert!(bench.shown().contains(asks), "{}", bench.shown());
     bench.key(Key::plain(Code::Esc));
     assert!(bench.printed.contains("Nothing was changed."), "{}", bench.printed);

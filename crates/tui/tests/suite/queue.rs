@@ -1,4 +1,4 @@
-//! Messages that wait for the end of the turn.
+//! Queued messages.
 
 use serde_json::{Value, json};
 use tui::terminal::input::{Code, Key};
@@ -27,7 +27,7 @@ fn they_are_shown_above_the_composer_and_in_a_list() {
         assert!(shown.contains("and 1 more messages"), "{shown}");
         bench.key(Key::alt(Code::Up));
         let list = "\
-Messages that wait for the end of the turn  1 of 4
+Queued messages  1 of 4
 search:
 › one
   two
@@ -97,7 +97,7 @@ fn an_interrupted_turn_gives_all_of_them_back_before_what_is_being_written() {
         bench.turn("turn/completed", status, error);
         assert!(bench.calls.is_empty());
         let shown = bench.shown();
-        assert!(shown.contains("The 2 messages that waited are in the composer again."), "{shown}");
+        assert!(shown.contains("The 2 queued messages are back in the composer."), "{shown}");
         assert!(shown.contains("› one\n\n  two\n\n  three"), "{shown}");
         bench.key(Key::plain(Code::Enter));
         assert_eq!(bench.call("turn/start").1["input"][0]["text"], "one\n\ntwo\n\nthree");

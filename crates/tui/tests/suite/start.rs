@@ -60,8 +60,8 @@ fn account() -> Value {
 #[test]
 fn the_chooser_in_all_sizes() {
     let wide = "\
-Choose a model's provider
-There is no account and no API key for the provider `default`.
+Choose a model provider
+The provider `default` has no account and no API key.
 Which provider runs the model?
 › 1. Enter an API key (k)
      stored, and not shown again
@@ -79,9 +79,9 @@ Which provider runs the model?
         assert!(bench.shown().ends_with(wide), "{}", bench.shown());
     }
     let narrow = "\
-Choose a model's provider
-There is no account and no API key for
-  the provider `default`.
+Choose a model provider
+The provider `default` has no account
+  and no API key.
 Which provider runs the model?
 › 1. Enter an API key (k)
      stored, and not shown again
@@ -205,7 +205,7 @@ fn a_lost_connection_ends_a_login_in_progress() {
     bench.answer("thread/resume", opened_with("default"));
     bench.calls.retain(|call| call.1 == "account/read");
     bench.answer("account/read", json!({ "account": null, "requiresDefaultAuth": true }));
-    assert!(bench.shown().contains("Choose a model's provider"), "{}", bench.shown());
+    assert!(bench.shown().contains("Choose a model provider"), "{}", bench.shown());
 }
 
 #[test]

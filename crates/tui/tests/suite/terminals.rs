@@ -1,4 +1,4 @@
-//! Commands that run, also after the end of their turn.
+//! Running commands, also after the end of their turn.
 
 use serde_json::{Value, json};
 use tui::terminal::input::{Code, Key};
@@ -63,9 +63,9 @@ fn one_command_of_the_background_is_ended_from_the_list() {
     let mut item = command("failed");
     item["id"] = json!("s1");
     bench.item("item/completed", item);
-    assert!(!bench.shown().contains("Commands that run"), "{}", bench.shown());
+    assert!(!bench.shown().contains("Running commands"), "{}", bench.shown());
     bench.send("/ps");
-    assert!(bench.shown().contains("No command runs."), "{}", bench.shown());
+    assert!(bench.shown().contains("No commands are running."), "{}", bench.shown());
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn several_are_ended_together() {
     bench.key(Key::plain(Code::Delete));
     assert!(bench.calls.is_empty());
     bench.key(Key::plain(Code::Esc));
-    assert!(bench.shown().contains("/stop ends all 5 commands"), "{}", bench.shown());
+    assert!(bench.shown().contains("/stop ends all 5 background commands"), "{}", bench.shown());
     bench.send("/stop");
     bench.refuse("thread/backgroundTerminals/clean", "the thread is busy");
     assert!(bench.printed.contains("were not ended: the thread is busy"), "{}", bench.printed);

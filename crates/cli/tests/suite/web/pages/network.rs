@@ -92,7 +92,7 @@ fn a_page_comes_back_to_a_server_that_stays_without_losing_or_doubling_anything(
         std::thread::yield_now();
     }
     wait_for_status(&mut browser, "the server no longer answers");
-    wait_for_status(&mut browser, "no answer to the handshake; a proxy may hold it back");
+    wait_for_status(&mut browser, "no answer to the handshake; a proxy may block it");
     line.cut();
     line.hold(false);
     browser.wait_for("#status[data-phase=open]", "Connected");
