@@ -123,9 +123,7 @@ fn supervise(mut server: UnixStream, mut streams: Streams, kept: Kept) {
     let prepared = rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(io::Error::from)
         .and_then(|()| sys::child_exits())
-        .and_then(|exits| {
-            Ok((exits, Prepared::new(read_request(&mut server)?, egress)?))
-        });
+        .and_then(|exits| Ok((exits, Prepared::new(read_request(&mut server)?, egress)?)));
     let (exits, mut prepared) = match prepared {
         Ok(ready) => ready,
         Err(error) => return send_report(&server, failed(Stage::Request, &error)),

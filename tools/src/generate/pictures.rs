@@ -98,7 +98,10 @@ fn sandbox() -> Canvas {
             "Command rules and approvals",
             "Before anything runs: known harmless, allowed, asked about, or refused.",
         ),
-        ("Namespaces", "A file system of their own: no network, no other processes, read-only folders."),
+        (
+            "Namespaces",
+            "A file system of their own: no network, no other processes, read-only folders.",
+        ),
         (
             "Landlock",
             "Files that can be written, by folders that were opened before anything was mounted.",

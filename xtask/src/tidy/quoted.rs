@@ -27,8 +27,7 @@ const EXTENSIONS: [&str; 8] = [".rs", ".toml", ".md", ".json", ".lua", ".txt", "
 /// A path in a page of the book that begins so names a source.
 const SOURCE_FOLDERS: [&str; 4] = ["crates/", "tools/", "xtask/", "fuzz/"];
 /// Names in the documents that belong to other programs or to the system.
-const FOREIGN: [&str; 7] =
-    ["apt-get", "cargo", "chromium", "kill", "node", "npm", "nginx"];
+const FOREIGN: [&str; 7] = ["apt-get", "cargo", "chromium", "kill", "node", "npm", "nginx"];
 
 /// The names that a span can refer to.
 struct Sources {

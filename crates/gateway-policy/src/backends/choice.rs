@@ -16,7 +16,7 @@ pub struct Candidate<'a> {
     pub priority: u32,
     /// Requests that it is serving for this node.
     pub in_flight: u32,
-    /// Whether it has a place for the request.
+    /// True if it has a place for the request.
     pub has_room: bool,
     /// Its availability.
     pub health: Health,

@@ -76,9 +76,15 @@ mod tests {
     #[test]
     fn reasons_have_a_next_step() {
         for (printed, part) in [
-            ("setting up the sandbox: making /proc: Operation not permitted (os error 1)", "systempaths=unconfined"),
+            (
+                "setting up the sandbox: making /proc: Operation not permitted (os error 1)",
+                "systempaths=unconfined",
+            ),
             ("setting up the sandbox: user namespace: Permission denied (os error 13)", "AppArmor"),
-            ("setting up the sandbox: copying /: Function not implemented (os error 38)", "Linux 5.12"),
+            (
+                "setting up the sandbox: copying /: Function not implemented (os error 38)",
+                "Linux 5.12",
+            ),
             (" \n", "nothing says why"),
         ] {
             let explained = explain(printed).to_string();

@@ -20,8 +20,11 @@ pub(crate) const NO_DEVICES: u64 = 4;
 pub(crate) const NO_EXEC: u64 = 8;
 
 /// Namespaces of a confined command. Mounts and processes always are its own.
-pub(crate) const NAMESPACES: libc::c_int =
-    libc::CLONE_NEWUSER | libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS;
+pub(crate) const NAMESPACES: libc::c_int = libc::CLONE_NEWUSER
+    | libc::CLONE_NEWNS
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUTS;
 /// The further namespace of a command that has no network, or a managed one.
 pub(crate) const NETWORK: libc::c_int = libc::CLONE_NEWNET;
 
@@ -69,9 +72,7 @@ pub(crate) fn enter(namespace: BorrowedFd<'_>) -> io::Result<()> {
 pub(crate) fn make_private() -> io::Result<()> {
     let flags = libc::MS_REC | libc::MS_PRIVATE;
     // SAFETY: the kernel reads the target only.
-    let done = unsafe {
-        libc::mount(ptr::null(), c"/".as_ptr(), ptr::null(), flags, ptr::null())
-    };
+    let done = unsafe { libc::mount(ptr::null(), c"/".as_ptr(), ptr::null(), flags, ptr::null()) };
     check(done.into()).map(drop)
 }
 
@@ -140,10 +141,11 @@ pub(crate) fn new_file_system(
     // are owned.
     unsafe {
         let context = owned(libc::syscall(libc::SYS_fsopen, kind.as_ptr(), CLOEXEC))?;
-        let configure = |command: libc::c_uint, key: *const libc::c_char, value: *const libc::c_char| {
-            let fd = context.as_raw_fd();
-            check(libc::syscall(libc::SYS_fsconfig, fd, command, key, value, 0)).map(drop)
-        };
+        let configure =
+            |command: libc::c_uint, key: *const libc::c_char, value: *const libc::c_char| {
+                let fd = context.as_raw_fd();
+                check(libc::syscall(libc::SYS_fsconfig, fd, command, key, value, 0)).map(drop)
+            };
         for (key, value) in options {
             configure(SET_STRING, key.as_ptr(), value.as_ptr())?;
         }
@@ -173,7 +175,8 @@ pub(crate) fn start_loopback() -> io::Result<()> {
         for (place, byte) in interface.ifr_name.iter_mut().zip(c"lo".to_bytes()) {
             *place = libc::c_char::try_from(*byte).unwrap_or_default();
         }
-        let get = libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFFLAGS, ptr::from_mut(&mut interface));
+        let get =
+            libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFFLAGS, ptr::from_mut(&mut interface));
         check(get.into())?;
         interface.ifr_ifru.ifru_flags |= libc::c_short::try_from(libc::IFF_UP).unwrap_or(1);
         let set = libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, ptr::from_ref(&interface));

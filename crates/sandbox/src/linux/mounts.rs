@@ -86,7 +86,8 @@ pub(crate) fn own() -> Result<(), Failed> {
         mount_calls::attach(made.as_fd(), place.as_fd()).map_err(at("mounting", path))
     };
     mount(Path::new("/proc"), processes())?;
-    let memory = mount_calls::new_file_system(c"tmpfs", &[(c"mode", c"1777")], NO_SUID | NO_DEVICES);
+    let memory =
+        mount_calls::new_file_system(c"tmpfs", &[(c"mode", c"1777")], NO_SUID | NO_DEVICES);
     mount(Path::new("/dev/shm"), memory)?;
     let options: [(&CStr, &CStr); 2] = [(c"ptmxmode", c"0666"), (c"mode", c"620")];
     let terminals = mount_calls::new_file_system(c"devpts", &options, NO_SUID | NO_EXEC);
@@ -225,7 +226,7 @@ impl Tree {
         mount_calls::attach(made.as_fd(), place.as_fd()).map_err(at("mounting", path))
     }
 
-    /// What is at a path of the new tree.
+    /// The file at a path of the new tree.
     fn place(&self, path: &Path) -> rustix::io::Result<OwnedFd> {
         open(self.top.as_fd(), path, ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS)
     }
@@ -291,7 +292,12 @@ fn empty_folder() -> io::Result<OwnedFd> {
 fn made_file(folder: BorrowedFd<'_>, name: &Path) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::WRONLY;
     drop(rustix::fs::openat(folder, name, flags, Mode::from_raw_mode(0o444))?);
-    rustix::fs::openat(folder, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
+    rustix::fs::openat(
+        folder,
+        name,
+        OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+        Mode::empty(),
+    )
 }
 
 fn device(folder: &OwnedFd) -> rustix::io::Result<u64> {

@@ -9,7 +9,6 @@ use std::ptr;
 use rustix::process::Pid;
 use tokio::io::unix::AsyncFd;
 
-
 /// The exit code of a process that could not become the command.
 pub(crate) const NOT_STARTED: i32 = 127;
 

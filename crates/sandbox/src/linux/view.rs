@@ -14,14 +14,14 @@ use crate::resolved::Resolved;
 /// The file system of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct View {
-    /// Whether the whole file system is there before the steps, and whether it is writable then. Otherwise they
-    /// begin with an empty folder.
+    /// The access to the whole file system, where that is there before the steps. Otherwise they begin with an empty
+    /// folder.
     pub(crate) whole: Option<Writable>,
     /// In this order: later ones cover earlier ones.
     pub(crate) steps: Vec<Step>,
 }
 
-/// Whether a mount is writable.
+/// True if a mount is writable.
 pub(crate) type Writable = bool;
 
 /// A step that makes the file system.
@@ -44,7 +44,7 @@ pub(crate) enum Step {
     Link { at: PathBuf, to: PathBuf },
 }
 
-/// What happens to a step whose path has gone meanwhile.
+/// The treatment of a step whose path has gone meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Missing {
     /// The command does not start.

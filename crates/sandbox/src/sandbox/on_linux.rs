@@ -91,7 +91,10 @@ impl Sandbox {
     pub async fn report(&self) -> Vec<LayerStatus> {
         let found = self.detected().await;
         let namespaces = match &found.namespaces {
-            Ok(()) => (true, "user, mount, process, IPC, host name and network namespaces work".to_owned()),
+            Ok(()) => (
+                true,
+                "user, mount, process, IPC, host name and network namespaces work".to_owned(),
+            ),
             Err(why) => (false, why.to_string()),
         };
         let landlock = match &found.landlock {
@@ -163,9 +166,8 @@ impl Sandbox {
             egress: None,
         };
         let resolved = Resolved::new(&spawn.policy, None);
-        let (confinement, placeholders) =
-            wrap(false, &resolved, &Protection::default(), &spawn)
-                .map_err(io_error("preparing the sandbox"))?;
+        let (confinement, placeholders) = wrap(false, &resolved, &Protection::default(), &spawn)
+            .map_err(io_error("preparing the sandbox"))?;
         let mut process = self.start(Path::new(""), &spawn, confinement, placeholders).await?;
         let mut printed = OutputBuffer::new(2048);
         let exit = process.collect(&mut OutputBuffer::new(2048), &mut printed).await;

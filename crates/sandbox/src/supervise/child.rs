@@ -8,9 +8,9 @@ use std::path::PathBuf;
 
 use rustix::process::{Pid, Signal};
 
-use super::first_process::{Inside, Network};
 use super::handover;
 use super::request::{Confinement, Narrowing, Ports, Request, Stage};
+use crate::linux::view::View;
 use crate::linux::{landlock, seccomp, sys};
 
 /// The standard streams of a command.
@@ -20,6 +20,24 @@ pub(crate) struct Streams {
     pub(crate) stderr: OwnedFd,
     /// Socket for the listeners of a managed network.
     pub(crate) egress: Option<OwnedFd>,
+}
+
+/// The confinement of a command in namespaces.
+pub(crate) struct Inside<'a> {
+    pub(crate) view: &'a View,
+    pub(crate) network: Network,
+    pub(crate) filter: &'a [u8],
+}
+
+/// The network of a command in namespaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Network {
+    /// None but loopback.
+    None,
+    /// None but loopback, where this command's listeners are.
+    Managed,
+    /// The machine's.
+    Machine,
 }
 
 /// A command that is ready to start: the arguments of `exec`, and what was opened for its confinement.

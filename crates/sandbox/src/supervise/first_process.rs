@@ -9,29 +9,10 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{DumpableBehavior, Pid, Signal, WaitOptions, WaitStatus};
 
-use super::child::{Prepared, Streams};
+use super::child::{Inside, Network, Prepared, Streams};
 use super::ready::{self, Fact, Kept, Key, Ready, Stale};
 use super::request::{Ended, REPORT_BYTES, Report, Stage};
-use crate::linux::view::View;
 use crate::linux::{mount_calls, mounts, seccomp, sys};
-
-/// The confinement of a command in namespaces.
-pub(crate) struct Inside<'a> {
-    pub(crate) view: &'a View,
-    pub(crate) network: Network,
-    pub(crate) filter: &'a [u8],
-}
-
-/// The network of a command in namespaces.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Network {
-    /// None but loopback.
-    None,
-    /// None but loopback, where this command's listeners are.
-    Managed,
-    /// The machine's.
-    Machine,
-}
 
 /// Starts the process, in namespaces of an earlier command if some of `kept` are as they have to be. Returns its id, and
 /// the pipe from which [`read_end`] learns how the command ended.
@@ -137,7 +118,7 @@ fn begin(
     Err(error)
 }
 
-/// How the command ended; `None` if the first process has not said so, or ended before it.
+/// The end of the command; `None` if the first process has not said so, or ended before it.
 pub(crate) fn read_end(status: &OwnedFd) -> Option<Ended> {
     let mut report = [0; REPORT_BYTES];
     let length = rustix::io::read(status, &mut report).ok()?;

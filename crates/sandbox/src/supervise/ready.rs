@@ -14,7 +14,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
 };
 
-use super::first_process::Network;
+use super::child::Network;
 use super::request::encode_view;
 use crate::linux::mount_calls;
 use crate::linux::view::{Missing, Step, View};
@@ -26,7 +26,7 @@ const MAX_KEY: usize = 32 * 1024;
 /// Users, network, host name and mounts, in the order in which they are entered.
 const KINDS: [&str; 4] = ["user", "net", "uts", "mnt"];
 
-/// What distinguishes namespaces: the view and the network.
+/// The view and the network, which distinguish namespaces.
 pub(crate) type Key = Vec<u8>;
 
 pub(crate) fn key(view: &View, network: Network) -> Key {
@@ -136,7 +136,7 @@ fn receive(socket: BorrowedFd<'_>) -> io::Result<Option<Ready>> {
     Ok(fds.try_into().ok().map(|namespaces| Ready { key, namespaces }))
 }
 
-/// What was at the path of a step, outside of any namespaces, when a command started.
+/// The file at the path of a step, outside of any namespaces, when a command started.
 #[derive(Debug)]
 pub(crate) struct Fact {
     path: PathBuf,
@@ -185,7 +185,7 @@ pub(crate) struct Stale {
 
 /// Compares the mounts of this process with those that the view would make now. Returns what is missing, which is
 /// little: what stands for a protected name that does not exist is another folder for each command. `None`: they have
-/// to be made anew.
+/// to be made again.
 pub(crate) fn compare(facts: &[Fact]) -> Option<Vec<Stale>> {
     let mut missing = Vec::new();
     for fact in facts {
@@ -213,9 +213,8 @@ impl Fact {
             return if self.outside.is_none() { State::Current } else { State::Other };
         };
         let mounted = rustix::fs::statx(CWD, path, how, StatxFlags::empty());
-        let is_mounted = mounted.is_ok_and(|found| {
-            found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT)
-        });
+        let is_mounted =
+            mounted.is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT));
         let file = (inside.st_dev, inside.st_ino);
         let is_same = self.outside == Some(file);
         match self.expected {

@@ -391,8 +391,11 @@ mod tests {
         let path = || bytes().prop_map(|path| PathBuf::from(OsString::from_vec(path)));
         let missing = prop_oneof![Just(Missing::Refused), Just(Missing::Skipped)];
         let step = prop_oneof![
-            (path(), any::<bool>(), missing)
-                .prop_map(|(path, writable, missing)| Step::Show { path, writable, missing }),
+            (path(), any::<bool>(), missing).prop_map(|(path, writable, missing)| Step::Show {
+                path,
+                writable,
+                missing
+            }),
             path().prop_map(Step::Empty),
             path().prop_map(Step::Cover),
             path().prop_map(Step::Freeze),

@@ -8,7 +8,7 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use crate::common::{
-    namespaces, command, folder, layers, read_only, run, sandbox, shell, workspace,
+    command, folder, layers, namespaces, read_only, run, sandbox, shell, workspace,
 };
 use policy::{ReadAccess, RootedPolicy, SandboxPolicy};
 use sandbox::{ErrorKind, Layer};
@@ -373,7 +373,9 @@ async fn without_any_layer_nothing_runs() {
     let refused = sandbox(Layer::None).spawn(shell("true", read_only())).await;
     let error = refused.expect_err("refused");
     assert_eq!(error.kind(), ErrorKind::Unavailable);
-    assert!(sandbox(Layer::None).degradation().await.unwrap().contains("no command can be confined"));
+    assert!(
+        sandbox(Layer::None).degradation().await.unwrap().contains("no command can be confined")
+    );
 }
 
 #[tokio::test]

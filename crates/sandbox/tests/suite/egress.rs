@@ -5,7 +5,7 @@ use std::net::{TcpListener, UdpSocket};
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::common::{namespaces, command, read_only, run, sandbox};
+use crate::common::{command, namespaces, read_only, run, sandbox};
 use policy::{ReadAccess, RootedPolicy, SandboxPolicy};
 use sandbox::egress::{Egress, EgressPolicy, Outside, Pattern};
 use sandbox::{ErrorKind, Layer, Size, Spawn};

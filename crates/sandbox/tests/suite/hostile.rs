@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::common;
-use crate::common::{PATH, namespaces, command, sandbox};
+use crate::common::{PATH, command, namespaces, sandbox};
 use policy::{Access, ReadAccess, RootedPolicy, SandboxPolicy};
 use sandbox::egress::{Egress, EgressPolicy, Outside, Pattern};
 use sandbox::rules::{Context, Invocation, PathResolver, Rules, assess};

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::common::{
-    namespaces, command, folder, gone, layers, read_only, run, sandbox, shell, workspace,
+    command, folder, gone, layers, namespaces, read_only, run, sandbox, shell, workspace,
 };
 use policy::RootedPolicy;
 use sandbox::{Chunk, ErrorKind, Layer, Process};

@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use crate::common;
-use crate::common::{namespaces, folder, run, sandbox, shell};
+use crate::common::{folder, namespaces, run, sandbox, shell};
 use policy::{Access, RootedPolicy};
 use proptest::prelude::*;
 use sandbox::{ErrorKind, Layer, Resolved};

@@ -1,4 +1,4 @@
-//! Namespaces that later commands enter: what they share, what each has for itself, and when they are made anew.
+//! Namespaces that later commands enter: what they share, what each has for itself, and when they are made again.
 
 use std::fs;
 use std::path::Path;
@@ -67,7 +67,7 @@ async fn nothing_is_left_for_the_next_command() {
 
 /// Folders that a person replaces between two commands, by what the second one may do there.
 #[tokio::test]
-async fn what_has_changed_since_is_mounted_anew() {
+async fn what_has_changed_since_is_mounted_again() {
     if !namespaces() {
         return;
     }
@@ -146,10 +146,8 @@ fn later_mounts_of_the_machine_are_seen() {
         let policy = read_only();
         let script = format!("ls {}", Path::new(&place).display());
         assert_eq!(output(&sandbox, &script, &policy).await, "");
-        let mounted = std::process::Command::new("mount")
-            .args(["-t", "tmpfs", "tmpfs"])
-            .arg(&place)
-            .status();
+        let mounted =
+            std::process::Command::new("mount").args(["-t", "tmpfs", "tmpfs"]).arg(&place).status();
         assert!(mounted.unwrap().success());
         fs::write(Path::new(&place).join("new"), "").unwrap();
         assert_eq!(output(&sandbox, &script, &policy).await, "new\n");

@@ -125,6 +125,15 @@ from .types import (
     ThreadMemoryModeSetParams,
     ThreadMetadataUpdateParams,
     ThreadNameSetParams,
+    ThreadQueueAddParams,
+    ThreadQueueAddResponse,
+    ThreadQueueDeleteParams,
+    ThreadQueueDeleteResponse,
+    ThreadQueueListParams,
+    ThreadQueueListResponse,
+    ThreadQueueReorderParams,
+    ThreadQueueStartParams,
+    ThreadQueueUpdateParams,
     ThreadReadParams,
     ThreadReadResponse,
     ThreadRealtimeAppendAudioParams,
@@ -134,6 +143,10 @@ from .types import (
     ThreadResumeParams,
     ThreadRollbackParams,
     ThreadRollbackResponse,
+    ThreadSearchOccurrencesParams,
+    ThreadSearchOccurrencesResponse,
+    ThreadSearchParams,
+    ThreadSearchResponse,
     ThreadShellCommandParams,
     ThreadStartParams,
     ThreadStartResponse,
@@ -409,6 +422,24 @@ class AsyncRequests(Protocol):
     async def request(self, method: Literal["thread/name/set"], params: ThreadNameSetParams) -> dict[str, Any]: ...
 
     @overload
+    async def request(self, method: Literal["thread/queue/add"], params: ThreadQueueAddParams) -> ThreadQueueAddResponse: ...
+
+    @overload
+    async def request(self, method: Literal["thread/queue/delete"], params: ThreadQueueDeleteParams) -> ThreadQueueDeleteResponse: ...
+
+    @overload
+    async def request(self, method: Literal["thread/queue/list"], params: ThreadQueueListParams) -> ThreadQueueListResponse: ...
+
+    @overload
+    async def request(self, method: Literal["thread/queue/reorder"], params: ThreadQueueReorderParams) -> dict[str, Any]: ...
+
+    @overload
+    async def request(self, method: Literal["thread/queue/start"], params: ThreadQueueStartParams) -> TurnStartResponse: ...
+
+    @overload
+    async def request(self, method: Literal["thread/queue/update"], params: ThreadQueueUpdateParams) -> ThreadQueueAddResponse: ...
+
+    @overload
     async def request(self, method: Literal["thread/read"], params: ThreadReadParams) -> ThreadReadResponse: ...
 
     @overload
@@ -431,6 +462,12 @@ class AsyncRequests(Protocol):
 
     @overload
     async def request(self, method: Literal["thread/rollback"], params: ThreadRollbackParams) -> ThreadRollbackResponse: ...
+
+    @overload
+    async def request(self, method: Literal["thread/search"], params: ThreadSearchParams) -> ThreadSearchResponse: ...
+
+    @overload
+    async def request(self, method: Literal["thread/searchOccurrences"], params: ThreadSearchOccurrencesParams) -> ThreadSearchOccurrencesResponse: ...
 
     @overload
     async def request(self, method: Literal["thread/shellCommand"], params: ThreadShellCommandParams) -> dict[str, Any]: ...
@@ -722,6 +759,24 @@ class Requests(Protocol):
     def request(self, method: Literal["thread/name/set"], params: ThreadNameSetParams) -> dict[str, Any]: ...
 
     @overload
+    def request(self, method: Literal["thread/queue/add"], params: ThreadQueueAddParams) -> ThreadQueueAddResponse: ...
+
+    @overload
+    def request(self, method: Literal["thread/queue/delete"], params: ThreadQueueDeleteParams) -> ThreadQueueDeleteResponse: ...
+
+    @overload
+    def request(self, method: Literal["thread/queue/list"], params: ThreadQueueListParams) -> ThreadQueueListResponse: ...
+
+    @overload
+    def request(self, method: Literal["thread/queue/reorder"], params: ThreadQueueReorderParams) -> dict[str, Any]: ...
+
+    @overload
+    def request(self, method: Literal["thread/queue/start"], params: ThreadQueueStartParams) -> TurnStartResponse: ...
+
+    @overload
+    def request(self, method: Literal["thread/queue/update"], params: ThreadQueueUpdateParams) -> ThreadQueueAddResponse: ...
+
+    @overload
     def request(self, method: Literal["thread/read"], params: ThreadReadParams) -> ThreadReadResponse: ...
 
     @overload
@@ -744,6 +799,12 @@ class Requests(Protocol):
 
     @overload
     def request(self, method: Literal["thread/rollback"], params: ThreadRollbackParams) -> ThreadRollbackResponse: ...
+
+    @overload
+    def request(self, method: Literal["thread/search"], params: ThreadSearchParams) -> ThreadSearchResponse: ...
+
+    @overload
+    def request(self, method: Literal["thread/searchOccurrences"], params: ThreadSearchOccurrencesParams) -> ThreadSearchOccurrencesResponse: ...
 
     @overload
     def request(self, method: Literal["thread/shellCommand"], params: ThreadShellCommandParams) -> dict[str, Any]: ...

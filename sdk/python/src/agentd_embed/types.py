@@ -2514,6 +2514,15 @@ class ProcessWriteStdinParams(_ProcessWriteStdinParamsRequired, total=False):
     closeStdin: bool
 
 
+class QueuedSubmission(TypedDict):
+    """A message that waits for a turn of its own."""
+
+    id: str
+    input: list[UserInput]
+    clientUserMessageId: str
+    """Becomes the `clientId` of the turn's user message."""
+
+
 class RateLimitSnapshot(TypedDict, total=False):
     """Limits of an account."""
 
@@ -2826,6 +2835,13 @@ class SkillsListResponse(TypedDict):
     """Result of `skills/list`."""
 
     data: list[SkillsListEntry]
+
+
+class SnippetMatchRange(TypedDict):
+    """Positions in a snippet, in characters; the end is exclusive."""
+
+    start: int
+    end: int
 
 
 class TerminalInteractionNotification(TypedDict):
@@ -3168,6 +3184,114 @@ class ThreadNameUpdatedNotification(_ThreadNameUpdatedNotificationRequired, tota
     threadName: Union[str, None]
 
 
+class _ThreadQueueAddParamsRequired(TypedDict):
+    threadId: str
+    input: list[UserInput]
+    """At least one part."""
+    clientUserMessageId: str
+    """The client's id of the message, 1 to 128 characters."""
+
+
+class ThreadQueueAddParams(_ThreadQueueAddParamsRequired, total=False):
+    """Parameters of `thread/queue/add`."""
+
+    responsesapiClientMetadata: Union[dict[str, str], None]
+
+
+class ThreadQueueAddResponse(TypedDict):
+    """A queued message."""
+
+    queuedSubmission: QueuedSubmission
+
+
+class ThreadQueueChangedNotification(TypedDict):
+    """Payload of `thread/queue/changed`."""
+
+    threadId: str
+    length: int
+    """Number of queued messages."""
+    pause: Union[ThreadQueuePause, None]
+    """Null while the queue goes on by itself."""
+
+
+class ThreadQueueDeleteParams(TypedDict):
+    """Parameters of `thread/queue/delete`."""
+
+    threadId: str
+    queuedSubmissionId: str
+
+
+class ThreadQueueDeleteResponse(TypedDict):
+    """Result of `thread/queue/delete`."""
+
+    deleted: bool
+    """False if the queue had no such message: its turn may have started."""
+
+
+class _ThreadQueueListParamsRequired(TypedDict):
+    threadId: str
+
+
+class ThreadQueueListParams(_ThreadQueueListParamsRequired, total=False):
+    """Parameters of `thread/queue/list`."""
+
+    cursor: Union[str, None]
+    limit: Union[int, None]
+
+
+class ThreadQueueListResponse(TypedDict):
+    """A page of a thread's queue."""
+
+    data: list[QueuedSubmission]
+    nextCursor: Union[str, None]
+    """Null on the last page."""
+    pause: Union[ThreadQueuePause, None]
+    """Null while the queue goes on by itself."""
+
+
+class _ThreadQueuePauseRequired(TypedDict):
+    reason: ThreadQueuePauseReason
+
+
+class ThreadQueuePause(_ThreadQueuePauseRequired, total=False):
+    """Why a queue waits although no turn runs. It waits for `thread/queue/start`; an empty queue has no pause."""
+
+    message: Union[str, None]
+    """For people, where there is more to say than the reason."""
+
+
+class ThreadQueueReorderParams(TypedDict):
+    """Parameters of `thread/queue/reorder`."""
+
+    threadId: str
+    queuedSubmissionIds: list[str]
+    """Every queued message exactly once."""
+
+
+class _ThreadQueueStartParamsRequired(TypedDict):
+    threadId: str
+
+
+class ThreadQueueStartParams(_ThreadQueueStartParamsRequired, total=False):
+    """Parameters of `thread/queue/start`."""
+
+    queuedSubmissionId: Union[str, None]
+    """The first message when absent."""
+
+
+class _ThreadQueueUpdateParamsRequired(TypedDict):
+    threadId: str
+    queuedSubmissionId: str
+    input: list[UserInput]
+    """At least one part."""
+
+
+class ThreadQueueUpdateParams(_ThreadQueueUpdateParamsRequired, total=False):
+    """Parameters of `thread/queue/update`."""
+
+    responsesapiClientMetadata: Union[dict[str, str], None]
+
+
 class _ThreadReadParamsRequired(TypedDict):
     threadId: str
 
@@ -3369,6 +3493,83 @@ class ThreadRolledBackNotification(TypedDict):
     threadId: str
     numTurns: int
     """Number of turns at the end of the thread that were dropped."""
+
+
+class ThreadSearchOccurrence(TypedDict):
+    """A message that contains a text."""
+
+    turnId: str
+    itemId: str
+    snippet: str
+    """The part around the first occurrence."""
+    snippetMatchRange: SnippetMatchRange
+    """Its characters that match."""
+    turnCursor: str
+    """Cursor with which `thread/turns/list` begins at this turn."""
+
+
+class _ThreadSearchOccurrencesParamsRequired(TypedDict):
+    threadId: str
+    searchTerm: str
+    """1 to 1000 characters."""
+
+
+class ThreadSearchOccurrencesParams(_ThreadSearchOccurrencesParamsRequired, total=False):
+    """Parameters of `thread/searchOccurrences`."""
+
+    cursor: Union[str, None]
+    limit: Union[int, None]
+
+
+class ThreadSearchOccurrencesResponse(TypedDict):
+    """A page of occurrences, newest first. With a cursor it may have fewer than the limit, or none."""
+
+    data: list[ThreadSearchOccurrence]
+    nextCursor: Union[str, None]
+    """Null when the whole thread was searched."""
+
+
+class _ThreadSearchParamsRequired(TypedDict):
+    searchTerm: str
+    """1 to 1000 characters."""
+
+
+class ThreadSearchParams(_ThreadSearchParamsRequired, total=False):
+    """Parameters of `thread/search`; filters apply before pagination."""
+
+    archived: Union[bool, None]
+    sourceKinds: Union[list[ThreadSourceKind], None]
+    """`cli` and `editor` when absent or empty."""
+    cwd: Union[ThreadListCwdFilter, None]
+    """Must match exactly."""
+    sortKey: Union[ThreadSortKey, None]
+    sortDirection: Union[SortDirection, None]
+    """Defaults to newest first."""
+    cursor: Union[str, None]
+    """Cursor of the previous page; null for the first."""
+    limit: Union[int, None]
+
+
+class ThreadSearchResponse(TypedDict):
+    """A page of found threads."""
+
+    data: list[ThreadSearchResult]
+    nextCursor: Union[str, None]
+    """Null on the last page."""
+    backwardsCursor: Union[str, None]
+    """Cursor for reading in the opposite direction."""
+    indexing: bool
+    """True while turns of an earlier version are being indexed: they are not found yet."""
+
+
+class ThreadSearchResult(TypedDict):
+    """A thread in which a text was found."""
+
+    thread: Thread
+    turnId: str
+    """The newest turn that matches."""
+    snippet: str
+    """The part of it that matches."""
 
 
 class ThreadSettings(TypedDict):
@@ -3785,11 +3986,16 @@ class TurnSteerResponse(TypedDict):
     turnId: str
 
 
-class UserMessageItem(TypedDict):
-    """The user's input."""
-
+class _UserMessageItemRequired(TypedDict):
     id: str
     content: list[UserInput]
+
+
+class UserMessageItem(_UserMessageItemRequired, total=False):
+    """The user's input."""
+
+    clientId: Union[str, None]
+    """The `clientUserMessageId` of the queued message that it was."""
 
 
 class _WarningNotificationRequired(TypedDict):
@@ -4696,6 +4902,54 @@ class ClientRequestThreadnameset(TypedDict):
     params: ThreadNameSetParams
 
 
+class ClientRequestThreadqueueadd(TypedDict):
+    """Appends a message to a thread's queue. Each message gets a turn of its own, in order, as soon as no turn runs: at once when the thread is idle. The same `clientUserMessageId` with the same input returns the message that waits already."""
+
+    id: RequestId
+    method: Literal["thread/queue/add"]
+    params: ThreadQueueAddParams
+
+
+class ClientRequestThreadqueuedelete(TypedDict):
+    """Deletes a queued message."""
+
+    id: RequestId
+    method: Literal["thread/queue/delete"]
+    params: ThreadQueueDeleteParams
+
+
+class ClientRequestThreadqueuelist(TypedDict):
+    """Lists the messages of a thread's queue in order, also of a thread that is not loaded."""
+
+    id: RequestId
+    method: Literal["thread/queue/list"]
+    params: ThreadQueueListParams
+
+
+class ClientRequestThreadqueuereorder(TypedDict):
+    """Sets the order of a thread's queue."""
+
+    id: RequestId
+    method: Literal["thread/queue/reorder"]
+    params: ThreadQueueReorderParams
+
+
+class ClientRequestThreadqueuestart(TypedDict):
+    """Starts the turn of a queued message now, by default of the first one, and ends a pause of the queue. Refused while a turn runs."""
+
+    id: RequestId
+    method: Literal["thread/queue/start"]
+    params: ThreadQueueStartParams
+
+
+class ClientRequestThreadqueueupdate(TypedDict):
+    """Replaces the input of a queued message, which keeps its ids and its place."""
+
+    id: RequestId
+    method: Literal["thread/queue/update"]
+    params: ThreadQueueUpdateParams
+
+
 class ClientRequestThreadread(TypedDict):
     """Reads a thread without loading it."""
 
@@ -4761,6 +5015,22 @@ class ClientRequestThreadrollback(TypedDict):
     id: RequestId
     method: Literal["thread/rollback"]
     params: ThreadRollbackParams
+
+
+class ClientRequestThreadsearch(TypedDict):
+    """Searches messages of the user and of the agent, commands and names of changed files, in turns that have ended. A turn matches if it has all words of the term, without regard to case; the last word may be incomplete from three letters on. `thread/list` with `searchTerm` searches names and first messages."""
+
+    id: RequestId
+    method: Literal["thread/search"]
+    params: ThreadSearchParams
+
+
+class ClientRequestThreadsearchOccurrences(TypedDict):
+    """Finds a text in the messages of one thread, literally but without regard to case."""
+
+    id: RequestId
+    method: Literal["thread/searchOccurrences"]
+    params: ThreadSearchOccurrencesParams
 
 
 class ClientRequestThreadshellCommand(TypedDict):
@@ -6145,6 +6415,18 @@ class ServerNotificationThreadnameupdated(_ServerNotificationThreadnameupdatedRe
     """Position in the thread's event log; set with `capabilities.eventCursor`."""
 
 
+class _ServerNotificationThreadqueuechangedRequired(TypedDict):
+    method: Literal["thread/queue/changed"]
+    params: ThreadQueueChangedNotification
+
+
+class ServerNotificationThreadqueuechanged(_ServerNotificationThreadqueuechangedRequired, total=False):
+    """A thread's queue or its pause changed. `thread/queue/list` returns the messages."""
+
+    eventCursor: str
+    """Position in the thread's event log; set with `capabilities.eventCursor`."""
+
+
 class _ServerNotificationThreadrealtimeclosedRequired(TypedDict):
     method: Literal["thread/realtime/closed"]
     params: ThreadRealtimeClosedNotification
@@ -6693,7 +6975,7 @@ AutoReviewDecisionSource: TypeAlias = 'Literal["agent"]'
 ClientNotification: TypeAlias = 'ClientNotificationInitialized'
 """A notification from the client."""
 
-ClientRequest: TypeAlias = 'Union[ClientRequestAccountlogincancel, ClientRequestAccountloginstart, ClientRequestAccountlogout, ClientRequestAccountrateLimitsread, ClientRequestAccountread, ClientRequestAccountsendAddCreditsNudgeEmail, ClientRequestApplist, ClientRequestCollaborationModelist, ClientRequestCommandexec, ClientRequestCommandexecresize, ClientRequestCommandexecterminate, ClientRequestCommandexecwrite, ClientRequestConfigbatchWrite, ClientRequestConfigmcpServerreload, ClientRequestConfigread, ClientRequestConfigvaluewrite, ClientRequestConfigRequirementsread, ClientRequestExperimentalFeatureenablementset, ClientRequestExperimentalFeaturelist, ClientRequestExternalAgentConfigdetect, ClientRequestExternalAgentConfigimport, ClientRequestFeedbackupload, ClientRequestFscopy, ClientRequestFscreateDirectory, ClientRequestFsgetMetadata, ClientRequestFsreadDirectory, ClientRequestFsreadFile, ClientRequestFsremove, ClientRequestFsunwatch, ClientRequestFswatch, ClientRequestFswriteFile, ClientRequestFuzzyFileSearch, ClientRequestFuzzyFileSearchsessionStart, ClientRequestFuzzyFileSearchsessionStop, ClientRequestFuzzyFileSearchsessionUpdate, ClientRequestHookslist, ClientRequestInitialize, ClientRequestMarketplaceadd, ClientRequestMarketplaceremove, ClientRequestMarketplaceupgrade, ClientRequestMcpServeroauthlogin, ClientRequestMcpServerpromptget, ClientRequestMcpServerpromptlist, ClientRequestMcpServerresourceread, ClientRequestMcpServertoolcall, ClientRequestMcpServerStatuslist, ClientRequestMemoryreset, ClientRequestMockexperimentalMethod, ClientRequestModellist, ClientRequestModelProvidercapabilitiesread, ClientRequestPlugininstall, ClientRequestPluginlist, ClientRequestPluginread, ClientRequestPluginsharedelete, ClientRequestPluginsharelist, ClientRequestPluginsharesave, ClientRequestPluginshareupdateTargets, ClientRequestPluginskillread, ClientRequestPluginuninstall, ClientRequestProcesskill, ClientRequestProcessresizePty, ClientRequestProcessspawn, ClientRequestProcesswriteStdin, ClientRequestReviewstart, ClientRequestSkillsconfigwrite, ClientRequestSkillslist, ClientRequestThreadapproveGuardianDeniedAction, ClientRequestThreadarchive, ClientRequestThreadbackgroundTerminalsclean, ClientRequestThreadcompactstart, ClientRequestThreaddecrementelicitation, ClientRequestThreaddelete, ClientRequestThreadfork, ClientRequestThreadgoalclear, ClientRequestThreadgoalget, ClientRequestThreadgoalset, ClientRequestThreadincrementelicitation, ClientRequestThreadinjectitems, ClientRequestThreaditemslist, ClientRequestThreadlist, ClientRequestThreadloadedlist, ClientRequestThreadmemoryModeset, ClientRequestThreadmetadataupdate, ClientRequestThreadnameset, ClientRequestThreadread, ClientRequestThreadrealtimeappendAudio, ClientRequestThreadrealtimeappendText, ClientRequestThreadrealtimelistVoices, ClientRequestThreadrealtimestart, ClientRequestThreadrealtimestop, ClientRequestThreadresume, ClientRequestThreadrollback, ClientRequestThreadshellCommand, ClientRequestThreadstart, ClientRequestThreadturnsitemslist, ClientRequestThreadturnslist, ClientRequestThreadunarchive, ClientRequestThreadunsubscribe, ClientRequestTurninterrupt, ClientRequestTurnstart, ClientRequestTurnsteer, ClientRequestWindowsSandboxreadiness, ClientRequestWindowsSandboxsetupStart]'
+ClientRequest: TypeAlias = 'Union[ClientRequestAccountlogincancel, ClientRequestAccountloginstart, ClientRequestAccountlogout, ClientRequestAccountrateLimitsread, ClientRequestAccountread, ClientRequestAccountsendAddCreditsNudgeEmail, ClientRequestApplist, ClientRequestCollaborationModelist, ClientRequestCommandexec, ClientRequestCommandexecresize, ClientRequestCommandexecterminate, ClientRequestCommandexecwrite, ClientRequestConfigbatchWrite, ClientRequestConfigmcpServerreload, ClientRequestConfigread, ClientRequestConfigvaluewrite, ClientRequestConfigRequirementsread, ClientRequestExperimentalFeatureenablementset, ClientRequestExperimentalFeaturelist, ClientRequestExternalAgentConfigdetect, ClientRequestExternalAgentConfigimport, ClientRequestFeedbackupload, ClientRequestFscopy, ClientRequestFscreateDirectory, ClientRequestFsgetMetadata, ClientRequestFsreadDirectory, ClientRequestFsreadFile, ClientRequestFsremove, ClientRequestFsunwatch, ClientRequestFswatch, ClientRequestFswriteFile, ClientRequestFuzzyFileSearch, ClientRequestFuzzyFileSearchsessionStart, ClientRequestFuzzyFileSearchsessionStop, ClientRequestFuzzyFileSearchsessionUpdate, ClientRequestHookslist, ClientRequestInitialize, ClientRequestMarketplaceadd, ClientRequestMarketplaceremove, ClientRequestMarketplaceupgrade, ClientRequestMcpServeroauthlogin, ClientRequestMcpServerpromptget, ClientRequestMcpServerpromptlist, ClientRequestMcpServerresourceread, ClientRequestMcpServertoolcall, ClientRequestMcpServerStatuslist, ClientRequestMemoryreset, ClientRequestMockexperimentalMethod, ClientRequestModellist, ClientRequestModelProvidercapabilitiesread, ClientRequestPlugininstall, ClientRequestPluginlist, ClientRequestPluginread, ClientRequestPluginsharedelete, ClientRequestPluginsharelist, ClientRequestPluginsharesave, ClientRequestPluginshareupdateTargets, ClientRequestPluginskillread, ClientRequestPluginuninstall, ClientRequestProcesskill, ClientRequestProcessresizePty, ClientRequestProcessspawn, ClientRequestProcesswriteStdin, ClientRequestReviewstart, ClientRequestSkillsconfigwrite, ClientRequestSkillslist, ClientRequestThreadapproveGuardianDeniedAction, ClientRequestThreadarchive, ClientRequestThreadbackgroundTerminalsclean, ClientRequestThreadcompactstart, ClientRequestThreaddecrementelicitation, ClientRequestThreaddelete, ClientRequestThreadfork, ClientRequestThreadgoalclear, ClientRequestThreadgoalget, ClientRequestThreadgoalset, ClientRequestThreadincrementelicitation, ClientRequestThreadinjectitems, ClientRequestThreaditemslist, ClientRequestThreadlist, ClientRequestThreadloadedlist, ClientRequestThreadmemoryModeset, ClientRequestThreadmetadataupdate, ClientRequestThreadnameset, ClientRequestThreadqueueadd, ClientRequestThreadqueuedelete, ClientRequestThreadqueuelist, ClientRequestThreadqueuereorder, ClientRequestThreadqueuestart, ClientRequestThreadqueueupdate, ClientRequestThreadread, ClientRequestThreadrealtimeappendAudio, ClientRequestThreadrealtimeappendText, ClientRequestThreadrealtimelistVoices, ClientRequestThreadrealtimestart, ClientRequestThreadrealtimestop, ClientRequestThreadresume, ClientRequestThreadrollback, ClientRequestThreadsearch, ClientRequestThreadsearchOccurrences, ClientRequestThreadshellCommand, ClientRequestThreadstart, ClientRequestThreadturnsitemslist, ClientRequestThreadturnslist, ClientRequestThreadunarchive, ClientRequestThreadunsubscribe, ClientRequestTurninterrupt, ClientRequestTurnstart, ClientRequestTurnsteer, ClientRequestWindowsSandboxreadiness, ClientRequestWindowsSandboxsetupStart]'
 """A request from the client."""
 
 CollabAgentStatus: TypeAlias = 'Literal["pendingInit", "running", "interrupted", "completed", "errored", "shutdown", "notFound"]'
@@ -7026,7 +7308,7 @@ SandboxMode: TypeAlias = 'Union[Literal["readOnly", "workspaceWrite", "dangerFul
 SandboxPolicy: TypeAlias = 'Union[SandboxPolicyDangerFullAccess, SandboxPolicyReadOnly, SandboxPolicyWorkspaceWrite, SandboxPolicyExternalSandbox]'
 """The access of commands to files and the network (specification, "Sandbox policy"). Like every type that grants permissions, it refuses unknown members: ignoring one could allow more than the client meant. Variants without members are written `{}`, because serde checks for unknown members only there."""
 
-ServerNotification: TypeAlias = 'Union[ServerNotificationAccountlogincompleted, ServerNotificationAccountrateLimitsupdated, ServerNotificationAccountupdated, ServerNotificationApplistupdated, ServerNotificationCommandexecoutputDelta, ServerNotificationConfigWarning, ServerNotificationDeprecationNotice, ServerNotificationError, ServerNotificationExternalAgentConfigimportcompleted, ServerNotificationFschanged, ServerNotificationFuzzyFileSearchsessionCompleted, ServerNotificationFuzzyFileSearchsessionUpdated, ServerNotificationGuardianWarning, ServerNotificationHookcompleted, ServerNotificationHookstarted, ServerNotificationItemagentMessagedelta, ServerNotificationItemautoApprovalReviewcompleted, ServerNotificationItemautoApprovalReviewstarted, ServerNotificationItemcommandExecutionoutputDelta, ServerNotificationItemcommandExecutionrunning, ServerNotificationItemcommandExecutionterminalInteraction, ServerNotificationItemcompleted, ServerNotificationItemfileChangeoutputDelta, ServerNotificationItemfileChangepatchUpdated, ServerNotificationItemmcpToolCallprogress, ServerNotificationItemplandelta, ServerNotificationItemreasoningsummaryPartAdded, ServerNotificationItemreasoningsummaryTextDelta, ServerNotificationItemreasoningtextDelta, ServerNotificationItemstarted, ServerNotificationMcpServeroauthLogincompleted, ServerNotificationMcpServerstartupStatusupdated, ServerNotificationModelrerouted, ServerNotificationModelverification, ServerNotificationProcessexited, ServerNotificationProcessoutputDelta, ServerNotificationRemoteControlstatuschanged, ServerNotificationServerRequestresolved, ServerNotificationSkillschanged, ServerNotificationThreadarchived, ServerNotificationThreadclosed, ServerNotificationThreadcompacted, ServerNotificationThreaddeleted, ServerNotificationThreadgoalcleared, ServerNotificationThreadgoalupdated, ServerNotificationThreadmetadataupdated, ServerNotificationThreadnameupdated, ServerNotificationThreadrealtimeclosed, ServerNotificationThreadrealtimeerror, ServerNotificationThreadrealtimeitemAdded, ServerNotificationThreadrealtimeoutputAudiodelta, ServerNotificationThreadrealtimesdp, ServerNotificationThreadrealtimestarted, ServerNotificationThreadrealtimetranscriptdelta, ServerNotificationThreadrealtimetranscriptdone, ServerNotificationThreadrolledBack, ServerNotificationThreadsettingsupdated, ServerNotificationThreadstarted, ServerNotificationThreadstatuschanged, ServerNotificationThreadtokenUsageupdated, ServerNotificationThreadunarchived, ServerNotificationTurncompleted, ServerNotificationTurndiffupdated, ServerNotificationTurnplanupdated, ServerNotificationTurnstarted, ServerNotificationWarning, ServerNotificationWindowsworldWritableWarning, ServerNotificationWindowsSandboxsetupCompleted]'
+ServerNotification: TypeAlias = 'Union[ServerNotificationAccountlogincompleted, ServerNotificationAccountrateLimitsupdated, ServerNotificationAccountupdated, ServerNotificationApplistupdated, ServerNotificationCommandexecoutputDelta, ServerNotificationConfigWarning, ServerNotificationDeprecationNotice, ServerNotificationError, ServerNotificationExternalAgentConfigimportcompleted, ServerNotificationFschanged, ServerNotificationFuzzyFileSearchsessionCompleted, ServerNotificationFuzzyFileSearchsessionUpdated, ServerNotificationGuardianWarning, ServerNotificationHookcompleted, ServerNotificationHookstarted, ServerNotificationItemagentMessagedelta, ServerNotificationItemautoApprovalReviewcompleted, ServerNotificationItemautoApprovalReviewstarted, ServerNotificationItemcommandExecutionoutputDelta, ServerNotificationItemcommandExecutionrunning, ServerNotificationItemcommandExecutionterminalInteraction, ServerNotificationItemcompleted, ServerNotificationItemfileChangeoutputDelta, ServerNotificationItemfileChangepatchUpdated, ServerNotificationItemmcpToolCallprogress, ServerNotificationItemplandelta, ServerNotificationItemreasoningsummaryPartAdded, ServerNotificationItemreasoningsummaryTextDelta, ServerNotificationItemreasoningtextDelta, ServerNotificationItemstarted, ServerNotificationMcpServeroauthLogincompleted, ServerNotificationMcpServerstartupStatusupdated, ServerNotificationModelrerouted, ServerNotificationModelverification, ServerNotificationProcessexited, ServerNotificationProcessoutputDelta, ServerNotificationRemoteControlstatuschanged, ServerNotificationServerRequestresolved, ServerNotificationSkillschanged, ServerNotificationThreadarchived, ServerNotificationThreadclosed, ServerNotificationThreadcompacted, ServerNotificationThreaddeleted, ServerNotificationThreadgoalcleared, ServerNotificationThreadgoalupdated, ServerNotificationThreadmetadataupdated, ServerNotificationThreadnameupdated, ServerNotificationThreadqueuechanged, ServerNotificationThreadrealtimeclosed, ServerNotificationThreadrealtimeerror, ServerNotificationThreadrealtimeitemAdded, ServerNotificationThreadrealtimeoutputAudiodelta, ServerNotificationThreadrealtimesdp, ServerNotificationThreadrealtimestarted, ServerNotificationThreadrealtimetranscriptdelta, ServerNotificationThreadrealtimetranscriptdone, ServerNotificationThreadrolledBack, ServerNotificationThreadsettingsupdated, ServerNotificationThreadstarted, ServerNotificationThreadstatuschanged, ServerNotificationThreadtokenUsageupdated, ServerNotificationThreadunarchived, ServerNotificationTurncompleted, ServerNotificationTurndiffupdated, ServerNotificationTurnplanupdated, ServerNotificationTurnstarted, ServerNotificationWarning, ServerNotificationWindowsworldWritableWarning, ServerNotificationWindowsSandboxsetupCompleted]'
 """A notification from the server."""
 
 ServerRequest: TypeAlias = 'Union[ServerRequestAccounthostedAuthTokensrefresh, ServerRequestApplyPatchApproval, ServerRequestExecCommandApproval, ServerRequestItemcommandExecutionrequestApproval, ServerRequestItemfileChangerequestApproval, ServerRequestItempermissionsrequestApproval, ServerRequestItemtoolcall, ServerRequestItemtoolrequestUserInput, ServerRequestMcpServerelicitationrequest]'
@@ -7061,6 +7343,9 @@ ThreadListCwdFilter: TypeAlias = 'Union[str, list[str]]'
 
 ThreadMemoryMode: TypeAlias = 'Literal["enabled", "disabled"]'
 """The use of a thread by memory."""
+
+ThreadQueuePauseReason: TypeAlias = 'Union[Literal["interrupted"], Literal["failed"], Literal["notStarted"], Literal["archived"]]'
+"""Cause of a queue's pause."""
 
 ThreadRealtimeStartTransport: TypeAlias = 'Union[ThreadRealtimeStartTransportWebsocket, ThreadRealtimeStartTransportWebrtc]'
 """Transport of the audio."""

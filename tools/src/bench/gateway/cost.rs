@@ -80,7 +80,11 @@ fn requests(bench: &Bench<'_>, contestant: &Contestant) -> Result<f64> {
 fn system_calls_of_a_request(bench: &Bench<'_>, contestant: &Contestant) -> Result<f64> {
     let file = tempfile::NamedTempFile::new().context("a file for the counts")?;
     let mut command = Command::new("strace");
-    command.args(["-f", "-c", "-U", "calls,name", "-o"]).arg(file.path()).arg("-p").arg(pid(contestant)?.to_string());
+    command
+        .args(["-f", "-c", "-U", "calls,name", "-o"])
+        .arg(file.path())
+        .arg("-p")
+        .arg(pid(contestant)?.to_string());
     let mut strace = command.stderr(Stdio::piped()).spawn().context("strace: install it first")?;
     let errors = strace.stderr.take().context("its standard error")?;
     let mut line = String::new();

@@ -79,7 +79,8 @@ fn next(info: Option<AgentErrorInfo>, thread: &ThreadStartResponse) -> String {
             how_to_resume(thread)
         ),
         Some(AgentErrorInfo::SandboxError) => {
-            "`agentd doctor` says what the sandbox lacks here; or choose another --sandbox mode.".to_owned()
+            "`agentd doctor` says what the sandbox lacks here; or choose another --sandbox mode."
+                .to_owned()
         }
         _ => how_to_resume(thread),
     }
