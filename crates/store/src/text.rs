@@ -49,7 +49,7 @@ impl Words {
         while !text.is_char_boundary(end) {
             end -= 1;
         }
-        self.bytes += end;
+        self.bytes = if end < text.len() { MAX_TEXT } else { self.bytes + end };
         let found = &mut self.found;
         each_word(&text[..end], |word| {
             if found.len() < MAX_WORDS && !found.contains(word) {
@@ -267,7 +267,8 @@ mod tests {
         for (term, expected) in [
             ("conf", true),
             ("PARSE conf", true),
-            ("conf parse", true),
+            ("conf parse", false),
+            ("configuration pars", true),
             ("onfig", false),
             ("parse missing", false),
             ("京都", true),

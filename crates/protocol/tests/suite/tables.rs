@@ -111,8 +111,20 @@ const DOCUMENTED_METHODS: &[&str] = &[
 ];
 
 /// Our own, on top of those.
-const OWN_METHODS: &[&str] =
-    &["mcpServer/prompt/get", "mcpServer/prompt/list", "thread/delete", "thread/items/list"];
+const OWN_METHODS: &[&str] = &[
+    "mcpServer/prompt/get",
+    "mcpServer/prompt/list",
+    "thread/delete",
+    "thread/items/list",
+    "thread/queue/add",
+    "thread/queue/delete",
+    "thread/queue/list",
+    "thread/queue/reorder",
+    "thread/queue/start",
+    "thread/queue/update",
+    "thread/search",
+    "thread/searchOccurrences",
+];
 
 const DOCUMENTED_SERVER_REQUESTS: &[&str] = &[
     "account/hostedAuthTokens/refresh",
@@ -196,6 +208,7 @@ const OWN_NOTIFICATIONS: &[&str] = &[
     "item/commandExecution/running",
     "thread/deleted",
     "thread/metadata/updated",
+    "thread/queue/changed",
     "thread/rolledBack",
     "thread/settings/updated",
 ];
@@ -239,8 +252,10 @@ const EXPERIMENTAL: &[&str] = &[
     "thread/items/list",
     "thread/memoryMode/set",
     "thread/metadata/updated",
+    "thread/queue/",
     "thread/realtime/",
     "thread/rolledBack",
+    "thread/search",
     "thread/settings/updated",
 ];
 

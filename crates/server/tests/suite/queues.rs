@@ -50,7 +50,7 @@ async fn interrupt(peer: &mut Peer, thread: &str, turn: &str) {
 
 #[tokio::test]
 async fn the_capability_is_needed() {
-    let env = TestEnvironment::with_responses(json!([])).await;
+    let env = TestEnvironment::with_responses(json!([says("x")])).await;
     let server = env.start();
     let mut peer = server.connect().await;
     for method in ["add", "list", "update", "delete", "reorder", "start"] {
@@ -160,7 +160,7 @@ async fn an_interrupt_pauses_the_queue_until_it_is_started() {
 
 #[tokio::test]
 async fn a_failed_turn_pauses_the_queue() {
-    let fails = json!({ "status": 400, "body": { "error": { "message": "no" } } });
+    let fails = json!({ "steps": [{ "error": { "status": 400, "code": "no", "message": "no" } }] });
     let env = TestEnvironment::with_responses(json!([runs("touch x"), fails])).await;
     let server = env.start();
     let mut peer = server.connect_with(experimental()).await;

@@ -18,13 +18,16 @@ async fn search(peer: &mut Peer, term: &str) -> Vec<(Value, Value)> {
 
 #[tokio::test]
 async fn messages_commands_and_file_names_are_found() {
-    let env = TestEnvironment::with_responses(json!([
+    let mut responses = [
         runs("echo needle-in-command"),
         patches("*** Add File: haystack_file.txt\n+content is not searched"),
         says("The answer mentions Zürich."),
         says("Nothing special."),
-    ]))
-    .await;
+    ];
+    for (response, conversation) in responses.iter_mut().zip([0, 0, 0, 1]) {
+        response["conversation"] = conversation.into();
+    }
+    let env = TestEnvironment::with_responses(json!(responses)).await;
     let server = env.start();
     let mut peer = server.connect_with(experimental()).await;
     let open = json!({ "sandbox": "dangerFullAccess", "approvalPolicy": "never" });
@@ -75,7 +78,7 @@ async fn occurrences_in_a_thread_are_literal() {
 
 #[tokio::test]
 async fn bad_terms_are_refused() {
-    let env = TestEnvironment::with_responses(json!([])).await;
+    let env = TestEnvironment::with_responses(json!([says("x")])).await;
     let server = env.start();
     let mut plain = server.connect().await;
     let fault = plain.refused("thread/search", json!({ "searchTerm": "x" })).await;

@@ -195,7 +195,7 @@ pub(super) fn command(app: &mut App, name: &str, rest: &str, draft: Draft) {
         let near = near.filter(|(similarity, _)| *similarity > 0.8);
         let near = near.max_by(|(a, _), (b, _)| a.total_cmp(b));
         let hint = match near {
-            Some((_, near)) => format!("is it /{near}?"),
+            Some((_, near)) => format!("Did you mean /{near}?"),
             None => "/help lists all of them.".to_owned(),
         };
         app.notice(format!(

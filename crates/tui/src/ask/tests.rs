@@ -471,7 +471,7 @@ fn pages() {
 Open a page for bank?
 Log in
   https://bank.org@evil.org:8080/a?b=c
-What stands before the @ is no host: the page is on evil.org:8080
+The part before the @ is not the host: the page is on evil.org:8080
 › 1. Yes, open the page in the browser (y)
   2. Yes, I open it myself (d)
   3. No, go on without it (n, Esc)
@@ -489,7 +489,7 @@ What stands before the @ is no host: the page is on evil.org:8080
         "file:///x",
     ] {
         let text = page(url).view(80, 24).text();
-        assert!(text.contains("not an ordinary web address"), "{text}");
+        assert!(text.contains("This is not a web address"), "{text}");
         assert!(!text.contains("open the page"), "{text}");
     }
 }

@@ -140,7 +140,7 @@ fn many_places_are_counted_and_a_notice_comes_after_them() {
     bench.send("/plan");
     let line = "• Explored: src/file0.py and 149 more";
     let at = |text: &str| bench.printed.find(text).unwrap_or_else(|| panic!("{}", bench.printed));
-    assert!(at(line) < at("The agent has written down no plan"), "{}", bench.printed);
+    assert!(at(line) < at("The latest turn has no plan"), "{}", bench.printed);
     assert!(bench.printed.contains(&format!("{line}\n")), "{}", bench.printed);
 }
 

@@ -113,7 +113,7 @@ fn a_page_comes_back_to_a_server_that_stays_without_losing_or_doubling_anything(
     browser.evaluate("WebSocket.prototype.send = WebSocket.prototype.kept");
     cut(&line, &mut browser);
     browser.wait("message.value === 'Not yet.' && !send.disabled");
-    browser.wait_for("#notice-text", "the thread does not have it");
+    browser.wait_for("#notice-text", "The connection was lost before your message arrived");
     browser.wait_for("#status-line", "never asks");
     browser.click("#message");
     browser.press("Enter");
