@@ -86,6 +86,7 @@ if TYPE_CHECKING:
         Notification[Literal["thread/goal/updated"], t.ThreadGoalUpdatedNotification],
         Notification[Literal["thread/metadata/updated"], t.ThreadMetadataUpdatedNotification],
         Notification[Literal["thread/name/updated"], t.ThreadNameUpdatedNotification],
+        Notification[Literal["thread/queue/changed"], t.ThreadQueueChangedNotification],
         Notification[Literal["thread/realtime/closed"], t.ThreadRealtimeClosedNotification],
         Notification[Literal["thread/realtime/error"], t.ThreadRealtimeErrorNotification],
         Notification[Literal["thread/realtime/itemAdded"], t.ThreadRealtimeItemAddedNotification],
