@@ -70,7 +70,7 @@ fn a_first_day_from_the_first_start_to_the_next_morning() {
     // The first start: what the agent may do, and the way to a model, at an address of one's own.
     let (mut terminal, before) = Terminal::open(&env, &["repair value.txt"]);
     terminal.expect("What may the agent do in ");
-    terminal.press_until("a", "Choose a model's provider");
+    terminal.press_until("a", "Choose a model provider");
     terminal.press_until("u", "address:");
     terminal.enter(&address);
     terminal.expect("From now on the provider is `127-0-0-1-");
@@ -120,7 +120,7 @@ fn a_first_day_from_the_first_start_to_the_next_morning() {
     terminal.expect("We mended the value.");
     terminal.send("\x04");
     terminal.ends(0, &before);
-    for asked in ["What may the agent do", "Choose a model's provider", "The value is spoiled."] {
+    for asked in ["What may the agent do", "Choose a model provider", "The value is spoiled."] {
         assert!(!terminal.all.contains(asked), "{asked}: {:?}", terminal.all);
     }
 }
