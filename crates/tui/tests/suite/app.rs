@@ -378,7 +378,9 @@ fn ctrl_c_clears_then_warns_then_quits() {
 #[test]
 fn a_mistyped_command_is_not_sent() {
     let mut bench = Bench::open(80, 24);
-    for (typed, hint) in [("/modle x", "Did you mean /model?"), ("/xyz", "/help lists all of them.")] {
+    for (typed, hint) in
+        [("/modle x", "Did you mean /model?"), ("/xyz", "/help lists all of them.")]
+    {
         bench.send(typed);
         assert!(bench.calls.is_empty(), "{:?}", bench.calls);
         let shown = bench.shown();
