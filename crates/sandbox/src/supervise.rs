@@ -14,6 +14,7 @@ pub(crate) mod broker;
 pub(crate) mod child;
 mod first_process;
 pub(crate) mod handover;
+pub(crate) mod places;
 mod ready;
 pub(crate) mod request;
 mod tree;

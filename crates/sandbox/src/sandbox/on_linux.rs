@@ -14,9 +14,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::sync::{OnceCell, Semaphore, mpsc, watch};
 
+use super::interface::{Config, Layer, LayerStatus, Outputs, Platform, Spawn, Stdin};
 use super::launch::Launcher;
 use super::pipes::Pipes;
-use super::{Config, Layer, LayerStatus, Outputs, Platform, Spawn, Stdin};
 use crate::error::{Error, ErrorKind};
 use crate::linux::detect::{self, Detected};
 use crate::linux::landlock::Ruleset;
@@ -28,8 +28,8 @@ use crate::program::{empty_command, exec_error, find_program, too_long};
 use crate::protect::{Placeholder, Protection};
 use crate::pump::Pump;
 use crate::resolved::Resolved;
-use crate::supervise::broker::places::Places;
 use crate::supervise::handover;
+use crate::supervise::places::Places;
 use crate::supervise::request::{Confinement, Narrowing, REPORT_BYTES, Report, Request, Stage};
 
 /// Starts commands through the launcher, under the layers that work here.
