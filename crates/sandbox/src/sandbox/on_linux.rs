@@ -19,7 +19,7 @@ use super::launch::Launcher;
 use super::pipes::Pipes;
 use crate::error::{Error, ErrorKind};
 use crate::linux::detect::{self, Detected};
-use crate::linux::landlock::Ruleset;
+use crate::linux::landlock::{self, Ruleset};
 use crate::linux::seccomp::{self, Files, Network};
 use crate::linux::view::View;
 use crate::output::OutputBuffer;
@@ -469,7 +469,10 @@ fn landlocked(
     }
     let places = Places::new(resolved, protection);
     let network = if is_managed { Network::Supervisor } else { of_machine(resolved.network) };
-    let files = Files::Supervisor { reads: !places.readable.is_empty() };
+    let files = Files::Supervisor {
+        reads: !places.readable.is_empty(),
+        signals: abi < landlock::SIGNALS_ABI,
+    };
     let filter = seccomp::to_bytes(&seccomp::filter(network, files));
     Ok((Confinement::Landlock { ruleset, filter, places: Some(places) }, Vec::new()))
 }
