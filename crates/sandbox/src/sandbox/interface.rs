@@ -31,7 +31,8 @@ pub enum Layer {
     Auto,
     /// Namespaces of its own, with Landlock where the kernel has it.
     Namespaces,
-    /// Stricter than the policy inside writable roots; see the crate's documentation.
+    /// Landlock without namespaces, with a supervisor that answers system calls where that works; see the crate's
+    /// documentation.
     Landlock,
     /// Not one: a command that has to be confined is refused, as on a machine where nothing works.
     None,
