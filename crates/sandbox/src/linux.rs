@@ -4,6 +4,7 @@ pub(crate) mod detect;
 pub(crate) mod landlock;
 pub(crate) mod mount_calls;
 pub(crate) mod mounts;
+pub(crate) mod notify;
 pub(crate) mod seccomp;
 pub(crate) mod sys;
 pub(crate) mod view;

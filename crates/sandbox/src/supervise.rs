@@ -10,6 +10,7 @@
 
 #[cfg(feature = "self-supervise")]
 mod any_program;
+pub(crate) mod broker;
 pub(crate) mod child;
 mod first_process;
 pub(crate) mod handover;
@@ -133,6 +134,11 @@ fn supervise(mut server: UnixStream, mut streams: Streams, kept: Kept) {
     match started {
         Ok((pid, status)) => {
             drop(streams);
+            if let Err(error) = prepared.answer() {
+                // The command waits for its first answer, or has changed nothing yet.
+                tree::signal(&tree::descendants(), Signal::KILL);
+                return send_report(&server, failed(Stage::Confine, &error));
+            }
             prepared.started();
             send_report(&server, Report::Started { pid: pid.as_raw_nonzero().get() });
             let begun = Supervisor {

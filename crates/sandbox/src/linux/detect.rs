@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::{landlock, sys};
+use super::{landlock, notify, sys};
 use crate::error::{Error, ErrorKind};
 
 /// The layers of this machine; an error says why one does not work.
@@ -12,6 +12,20 @@ pub(crate) struct Detected {
     pub(crate) namespaces: Result<(), Error>,
     /// The version of Landlock.
     pub(crate) landlock: Result<u32, Error>,
+    /// Whether a supervisor can make changes that Landlock forbids.
+    pub(crate) broker: Result<(), Error>,
+}
+
+/// Whether a supervisor can answer calls of its command.
+pub(crate) fn broker() -> Result<(), Error> {
+    notify::try_out().map_err(|error| {
+        let message = format!("a supervisor cannot answer system calls here ({error})");
+        let hint = match error.raw_os_error() {
+            Some(libc::EBUSY) => "another program around the server answers them already",
+            _ => "use Linux 5.19 or later, in a container with a seccomp profile that allows `seccomp`",
+        };
+        Error::new(ErrorKind::Unavailable, message).next_step(hint)
+    })
 }
 
 /// The version of Landlock, if it is recent enough to enforce a whole policy.

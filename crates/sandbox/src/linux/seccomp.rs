@@ -9,6 +9,8 @@
 use super::sys::Instruction;
 
 const ALLOW: u32 = 0x7fff_0000;
+/// The supervisor answers the call; without one, the call fails with ENOSYS.
+const ASK: u32 = 0x7fc0_0000;
 const KILL_PROCESS: u32 = 0x8000_0000;
 const ERRNO: u32 = 0x0005_0000;
 
@@ -134,6 +136,46 @@ const REMOVEXATTRAT: libc::c_long = 466;
 const OPEN_TREE_ATTR: libc::c_long = 467;
 const FILE_SETATTR: libc::c_long = 469;
 
+/// Changes of names and contents by path. Landlock controls them, more strictly than a workspace policy does; the
+/// supervisor makes those that the policy allows.
+pub(crate) const BY_PATH: &[libc::c_long] = &[
+    libc::SYS_mkdirat,
+    libc::SYS_mknodat,
+    libc::SYS_symlinkat,
+    libc::SYS_linkat,
+    libc::SYS_renameat2,
+    libc::SYS_unlinkat,
+    libc::SYS_truncate,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_creat,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_mkdir,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_mknod,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_symlink,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_link,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_rename,
+    libc::SYS_renameat,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_unlink,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_rmdir,
+];
+
+/// Opens a file, with flags in the third argument or, where there is a second call, in its second.
+pub(crate) const OPEN: &[libc::c_long] = &[
+    libc::SYS_openat,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_open,
+];
+
+/// Without these, programs use older calls, whose arguments a supervisor can read once and for all.
+const NEWER: &[libc::c_long] =
+    &[libc::SYS_openat2, libc::SYS_fchmodat2, SETXATTRAT, REMOVEXATTRAT, FILE_SETATTR];
+
 /// Types into the terminal that a command reads.
 const TIOCSTI: u32 = 0x5412;
 const TIOCLINUX: u32 = 0x541c;
@@ -141,9 +183,24 @@ const TIOCLINUX: u32 = 0x541c;
 const FS_IOC_SETFLAGS: u32 = 0x4008_6602;
 const FS_IOC_FSSETXATTR: u32 = 0x401c_5820;
 
-/// The filter. `metadata` is whether owners, modes and times may be changed; false under Landlock
-/// alone, which cannot restrict it to writable roots.
-pub(crate) fn filter(network: bool, metadata: bool) -> Vec<Instruction> {
+/// Who decides about changes of files beyond what Landlock allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Files {
+    /// The mounts of the command's namespaces.
+    Mounts,
+    /// No one: owners, modes and times cannot be changed, because Landlock cannot restrict that to writable roots.
+    Landlock,
+    /// The supervisor, which is asked about each change, and with `reads` also about each file that is only read.
+    Supervisor { reads: bool },
+}
+
+/// A filter of one instruction, which changes nothing.
+pub(crate) fn allow_all() -> Instruction {
+    ret(ALLOW)
+}
+
+/// The filter.
+pub(crate) fn filter(network: bool, files: Files) -> Vec<Instruction> {
     let mut program = vec![
         load(OFFSET_ARCH),
         jump_if_equal(AUDIT_ARCH, 1, 0),
@@ -152,14 +209,29 @@ pub(crate) fn filter(network: bool, metadata: bool) -> Vec<Instruction> {
     ];
     #[cfg(target_arch = "x86_64")]
     program.extend([jump(JGE, X32_BIT, 0, 1), refuse(libc::ENOSYS)]);
-    let metadata_calls = if metadata { &[] } else { METADATA };
-    for number in REFUSED.iter().chain(metadata_calls) {
-        program.extend([jump_if_equal(nr(*number), 0, 1), refuse(libc::EPERM)]);
+    let mut each = |numbers: &[libc::c_long], action: u32| {
+        for number in numbers {
+            program.extend([jump_if_equal(nr(*number), 0, 1), ret(action)]);
+        }
+    };
+    let refused = ERRNO | libc::EPERM.unsigned_abs();
+    each(REFUSED, refused);
+    match files {
+        Files::Mounts => {}
+        Files::Landlock => each(METADATA, refused),
+        Files::Supervisor { reads } => {
+            each(NEWER, ERRNO | libc::ENOSYS.unsigned_abs());
+            each(METADATA, ASK);
+            each(BY_PATH, ASK);
+            for (number, flags) in OPEN.iter().zip([OFFSET_ARG2, OFFSET_ARG1]) {
+                when(&mut program, *number, &open_rules(flags, reads));
+            }
+        }
     }
     // On ENOSYS, the C library falls back to `clone`, whose flags a filter can check.
     program.extend([jump_if_equal(nr(libc::SYS_clone3), 0, 1), refuse(libc::ENOSYS)]);
     when(&mut program, libc::SYS_clone, &clone_rules());
-    when(&mut program, libc::SYS_ioctl, &ioctl_rules(metadata));
+    when(&mut program, libc::SYS_ioctl, &ioctl_rules(files == Files::Mounts));
     when(&mut program, libc::SYS_socketpair, &socketpair_rules());
     when(&mut program, libc::SYS_socket, &socket_rules(network));
     program.push(ret(ALLOW));
@@ -201,6 +273,15 @@ fn ioctl_rules(metadata: bool) -> Vec<Instruction> {
     }
     rules.push(ret(ALLOW));
     rules
+}
+
+/// Asks about what can change a file, or create one. The flags are not in memory, so that they stay as they are.
+fn open_rules(flags: u32, reads: bool) -> Vec<Instruction> {
+    if reads {
+        return vec![ret(ASK)];
+    }
+    let changes = libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC;
+    vec![load(flags), jump(JSET, changes.unsigned_abs(), 0, 1), ret(ASK), ret(ALLOW)]
 }
 
 /// Allows Unix pairs of type STREAM or SEQPACKET; a datagram socket could be connected elsewhere.
@@ -312,8 +393,9 @@ mod tests {
     fn decisions() {
         let eperm = ERRNO | 1;
         let check = |network, metadata, number: libc::c_long, args: [i32; 3], expect: u32| {
+            let files = if metadata { Files::Mounts } else { Files::Landlock };
             let args = args.map(|arg| arg as u32);
-            let got = run(&filter(network, metadata), AUDIT_ARCH, number, args);
+            let got = run(&filter(network, files), AUDIT_ARCH, number, args);
             assert_eq!(got, expect, "{number} {args:?} network {network} metadata {metadata}");
         };
         for network in [false, true] {
@@ -346,20 +428,43 @@ mod tests {
     }
 
     #[test]
+    fn the_supervisor_is_asked_about_changes() {
+        let check = |reads, number: libc::c_long, args: [i32; 3], expect: u32| {
+            let args = args.map(|arg| arg as u32);
+            let filter = filter(false, Files::Supervisor { reads });
+            assert_eq!(run(&filter, AUDIT_ARCH, number, args), expect, "{number} {args:?} {reads}");
+        };
+        let no_such_call = ERRNO | libc::ENOSYS as u32;
+        for reads in [false, true] {
+            check(reads, libc::SYS_mkdirat, [0; 3], ASK);
+            check(reads, libc::SYS_fchmod, [0; 3], ASK);
+            check(reads, libc::SYS_utimensat, [0; 3], ASK);
+            check(reads, libc::SYS_openat2, [0; 3], no_such_call);
+            check(reads, FILE_SETATTR, [0; 3], no_such_call);
+            check(reads, libc::SYS_openat, [0, 0, libc::O_WRONLY], ASK);
+            check(reads, libc::SYS_openat, [0, 0, libc::O_CREAT], ASK);
+            check(reads, libc::SYS_openat, [0, 0, libc::O_TRUNC], ASK);
+            check(reads, libc::SYS_read, [0; 3], ALLOW);
+            let closed = libc::O_CLOEXEC | libc::O_DIRECTORY;
+            check(reads, libc::SYS_openat, [0, 0, closed], if reads { ASK } else { ALLOW });
+        }
+    }
+
+    #[test]
     fn foreign_system_calls_are_refused() {
         let i386 = 0x4000_0003;
-        assert_eq!(run(&filter(true, true), i386, libc::SYS_read, [0; 3]), KILL_PROCESS);
+        assert_eq!(run(&filter(true, Files::Mounts), i386, libc::SYS_read, [0; 3]), KILL_PROCESS);
         #[cfg(target_arch = "x86_64")]
         {
             let x32_ptrace = libc::SYS_ptrace | libc::c_long::from(X32_BIT);
             let enosys = ERRNO | libc::ENOSYS as u32;
-            assert_eq!(run(&filter(true, true), AUDIT_ARCH, x32_ptrace, [0; 3]), enosys);
+            assert_eq!(run(&filter(true, Files::Mounts), AUDIT_ARCH, x32_ptrace, [0; 3]), enosys);
         }
     }
 
     #[test]
     fn bytes_round_trip() {
-        let filter = filter(true, false);
+        let filter = filter(true, Files::Landlock);
         assert_eq!(from_bytes(&to_bytes(&filter)), filter);
     }
 }

@@ -3,6 +3,7 @@
 
 use std::ffi::{CStr, CString};
 use std::io;
+use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
 
@@ -210,17 +211,25 @@ pub(crate) struct Instruction {
     pub(crate) value: u32,
 }
 
+/// `struct sock_fprog`: a filter in memory.
 #[repr(C)]
-struct Program {
+pub(super) struct Program<'a> {
     len: libc::c_ushort,
     filter: *const Instruction,
+    lifetime: PhantomData<&'a [Instruction]>,
+}
+
+impl<'a> Program<'a> {
+    pub(super) fn new(filter: &'a [Instruction]) -> io::Result<Self> {
+        let len = libc::c_ushort::try_from(filter.len())
+            .map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+        Ok(Self { len, filter: filter.as_ptr(), lifetime: PhantomData })
+    }
 }
 
 /// Installs a seccomp filter for this process and its descendants. Needs no-new-privileges.
 pub(crate) fn install_filter(filter: &[Instruction]) -> io::Result<()> {
-    let len = libc::c_ushort::try_from(filter.len())
-        .map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
-    let program = Program { len, filter: filter.as_ptr() };
+    let program = Program::new(filter)?;
     // SAFETY: `program` has the layout of `struct sock_fprog` and outlives the call, which copies
     // the instructions; the kernel validates them.
     let done = unsafe {

@@ -20,7 +20,7 @@ use super::{Config, Layer, LayerStatus, Outputs, Spawn, Stdin};
 use crate::error::{Error, ErrorKind};
 use crate::linux::detect::{self, Detected};
 use crate::linux::landlock::Ruleset;
-use crate::linux::seccomp;
+use crate::linux::seccomp::{self, Files};
 use crate::linux::view::View;
 use crate::output::OutputBuffer;
 use crate::process::{Control, OUTPUT_CHUNKS, Process, Shared};
@@ -28,6 +28,7 @@ use crate::program::{empty_command, exec_error, find_program, too_long};
 use crate::protect::{Placeholder, Protection};
 use crate::pump::Pump;
 use crate::resolved::Resolved;
+use crate::supervise::broker::places::Places;
 use crate::supervise::handover;
 use crate::supervise::request::{Confinement, Narrowing, REPORT_BYTES, Report, Request, Stage};
 
@@ -147,7 +148,8 @@ impl Sandbox {
     }
 
     async fn detect(&self) -> Detected {
-        Detected { namespaces: self.probe().await, landlock: detect::landlock() }
+        let namespaces = self.probe().await;
+        Detected { namespaces, landlock: detect::landlock(), broker: detect::broker() }
     }
 
     /// Makes the confinement of a command, and starts none.
@@ -291,9 +293,8 @@ fn confine(
             "permission profiles need namespaces: {no_namespaces}. Landlock alone cannot \
                  exclude a path inside a readable or writable folder"
         ))),
-        (Err(_), Ok(abi)) => {
-            landlocked(*abi, resolved, &protection).map_err(io_error("preparing the sandbox"))
-        }
+        (Err(_), Ok(abi)) => landlocked(*abi, found.broker.is_ok(), resolved, &protection)
+            .map_err(io_error("preparing the sandbox")),
         (Err(no_namespaces), Err(no_landlock)) => {
             Err(unavailable(&format!("{no_namespaces}. {no_landlock}")))
         }
@@ -406,7 +407,7 @@ fn wrap(
     read_only.sort();
     let managed = spawn.egress.is_some();
     let view = View::new(resolved, protection, &read_only)?;
-    let filter = seccomp::to_bytes(&seccomp::filter(resolved.network || managed, true));
+    let filter = seccomp::to_bytes(&seccomp::filter(resolved.network || managed, Files::Mounts));
     // Pinned folders are mounted writable as well, so they must be those that were checked. In a
     // profile, its rules decide about them.
     let pins = protection.pins.iter().filter(|_| resolved.rules.is_none());
@@ -433,10 +434,21 @@ fn changed(path: &Path) -> io::Error {
     io::Error::other(format!("{path} has just become a symbolic link; start the command again"))
 }
 
-fn landlocked(abi: u32, resolved: &Resolved, protection: &Protection) -> io::Result<Confined> {
+/// `asks` is whether the supervisor can answer calls.
+fn landlocked(
+    abi: u32,
+    asks: bool,
+    resolved: &Resolved,
+    protection: &Protection,
+) -> io::Result<Confined> {
     let ruleset = Ruleset::new(abi, resolved, protection)?;
-    let filter = seccomp::to_bytes(&seccomp::filter(resolved.network, false));
-    Ok((Confinement::Landlock { ruleset, filter }, Vec::new()))
+    let places = asks.then(|| Places::new(protection));
+    let files = match places {
+        None => Files::Landlock,
+        Some(_) => Files::Supervisor { reads: false },
+    };
+    let filter = seccomp::to_bytes(&seccomp::filter(resolved.network, files));
+    Ok((Confinement::Landlock { ruleset, filter, places }, Vec::new()))
 }
 
 fn request(

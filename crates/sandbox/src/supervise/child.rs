@@ -4,14 +4,16 @@ use std::ffi::{CString, OsString};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
 use rustix::process::{Pid, Signal};
 
+use super::broker::Broker;
 use super::handover;
 use super::request::{Confinement, Narrowing, Ports, Request, Stage};
 use crate::linux::view::View;
-use crate::linux::{landlock, seccomp, sys};
+use crate::linux::{landlock, notify, seccomp, sys};
 
 /// The standard streams of a command.
 pub(crate) struct Streams {
@@ -55,6 +57,8 @@ pub(crate) struct Prepared {
     egress: Option<(Ports, OwnedFd)>,
     /// See [`Request`].
     pub(crate) placeholders: Vec<PathBuf>,
+    /// Through these the command sends the supervisor the listener of its calls, which the second receives.
+    asking: Option<(UnixStream, UnixStream)>,
 }
 
 impl Prepared {
@@ -68,7 +72,9 @@ impl Prepared {
             }
             Confinement::None | Confinement::Landlock { .. } => None,
         };
+        let asks = matches!(request.confinement, Confinement::Landlock { places: Some(_), .. });
         Ok(Prepared {
+            asking: asks.then(UnixStream::pair).transpose()?,
             narrowing: narrowing.map(open_roots).transpose()?,
             egress: request.ports.zip(egress),
             program: c_string(request.program)?,
@@ -105,6 +111,20 @@ impl Prepared {
     /// Returns whether there is no command, only its confinement.
     pub(crate) fn runs_nothing(&self) -> bool {
         self.program.is_empty()
+    }
+
+    /// Starts to answer the calls of the command, which runs, where its filter asks.
+    ///
+    /// # Errors
+    /// The command has sent no listener, or no thread can be started.
+    pub(crate) fn answer(&mut self) -> io::Result<()> {
+        let Some((sending, receiving)) = self.asking.take() else { return Ok(()) };
+        drop(sending);
+        let Confinement::Landlock { places: Some(places), .. } = &self.confinement else {
+            return Ok(());
+        };
+        let listener = handover::receive_one(&receiving)?;
+        Broker::start(listener.into(), places.clone())
     }
 
     /// Closes the descriptors that only the command needs.
@@ -186,11 +206,17 @@ impl Prepared {
     }
 
     fn confine(&self) -> io::Result<()> {
-        let Confinement::Landlock { ruleset, filter } = &self.confinement else { return Ok(()) };
+        let Confinement::Landlock { ruleset, filter, .. } = &self.confinement else {
+            return Ok(());
+        };
         rustix::thread::set_no_new_privs(true)?;
         ruleset.apply()?;
         drop_capabilities()?;
-        sys::install_filter(&seccomp::from_bytes(filter))
+        let filter = seccomp::from_bytes(filter);
+        match &self.asking {
+            None => sys::install_filter(&filter),
+            Some((sending, _)) => handover::send_one(sending, notify::install(&filter)?.as_fd()),
+        }
     }
 
     fn replace_program(&self) -> io::Error {

@@ -1,5 +1,5 @@
-//! Passes the listeners of a managed network, which are created inside of the sandbox, to the
-//! server, which serves them.
+//! Passes descriptors that are created inside of the sandbox to where they are used: the listeners of a managed
+//! network to the server, and the listener of a command's calls to its supervisor.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -35,6 +35,34 @@ pub(crate) fn send(ports: Ports, socket: BorrowedFd<'_>) -> io::Result<()> {
     ancillary.push(SendAncillaryMessage::ScmRights(&fds));
     rustix::net::sendmsg(socket, &[io::IoSlice::new(&[0])], &mut ancillary, SendFlags::NOSIGNAL)?;
     Ok(())
+}
+
+/// Sends a descriptor.
+pub(crate) fn send_one(socket: impl AsFd, sent: BorrowedFd<'_>) -> io::Result<()> {
+    let fds = [sent];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    ancillary.push(SendAncillaryMessage::ScmRights(&fds));
+    rustix::net::sendmsg(socket, &[io::IoSlice::new(&[0])], &mut ancillary, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+/// Receives what [`send_one`] has sent.
+///
+/// # Errors
+/// Nothing was sent.
+pub(crate) fn receive_one(socket: impl AsFd) -> io::Result<OwnedFd> {
+    let mut byte = [0; 1];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut buffers = [io::IoSliceMut::new(&mut byte)];
+    let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+    rustix::net::recvmsg(socket, &mut buffers, &mut ancillary, flags)?;
+    let mut fds = ancillary.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut received) => received.next(),
+        _ => None,
+    });
+    fds.next().ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
 }
 
 /// Waits for the listeners; `None` if the command ends before it sends any.

@@ -5,6 +5,9 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+use policy::Access;
+
+use super::broker::places::Places;
 use crate::linux::landlock::Ruleset;
 use crate::linux::view::{Missing, Step, View};
 
@@ -69,6 +72,8 @@ pub(crate) enum Confinement {
     Landlock {
         ruleset: Ruleset,
         filter: Vec<u8>,
+        /// What the supervisor may change for the command, whose filter then asks it.
+        places: Option<Places>,
     },
 }
 
@@ -113,7 +118,7 @@ impl Request {
                     put_list(&mut body, roots);
                 }
             }
-            Confinement::Landlock { ruleset, filter } => {
+            Confinement::Landlock { ruleset, filter, places } => {
                 body.push(2);
                 body.extend(ruleset.abi.to_le_bytes());
                 body.push(u8::from(ruleset.network));
@@ -123,6 +128,10 @@ impl Request {
                     body.extend(access.to_le_bytes());
                 }
                 put(&mut body, filter);
+                body.push(u8::from(places.is_some()));
+                if let Some(places) = places {
+                    put_places(&mut body, places);
+                }
             }
         }
         let mut message = Vec::with_capacity(body.len() + 4);
@@ -304,9 +313,52 @@ fn take_confinement(rest: &mut &[u8]) -> Option<Confinement> {
                 rules: take_rules(rest)?,
             },
             filter: take_bytes(rest)?,
+            places: match take_bool(rest)? {
+                false => None,
+                true => Some(take_places(rest)?),
+            },
         }),
         _ => None,
     }
+}
+
+fn put_places(out: &mut Vec<u8>, places: &Places) {
+    let Places { roots, protected, frozen, pins, readable } = places;
+    for list in [roots, protected, frozen, pins] {
+        put_len(out, list.len());
+        list.iter().for_each(|path| put(out, path.as_os_str().as_bytes()));
+    }
+    put_len(out, readable.len());
+    for (path, access) in readable {
+        put(out, path.as_os_str().as_bytes());
+        out.push(match access {
+            Access::None => 0,
+            Access::Read => 1,
+            Access::Write => 2,
+        });
+    }
+}
+
+fn take_places(rest: &mut &[u8]) -> Option<Places> {
+    let path = |rest: &mut &[u8]| Some(PathBuf::from(OsString::from_vec(take_bytes(rest)?)));
+    let list = |rest: &mut &[u8]| (0..take_len(rest)?).map(|_| path(rest)).collect::<Option<_>>();
+    let rule = |rest: &mut &[u8]| {
+        let path = path(rest)?;
+        let access = match take_array(rest)? {
+            [0] => Access::None,
+            [1] => Access::Read,
+            [2] => Access::Write,
+            _ => return None,
+        };
+        Some((path, access))
+    };
+    Some(Places {
+        roots: list(rest)?,
+        protected: list(rest)?,
+        frozen: list(rest)?,
+        pins: list(rest)?,
+        readable: (0..take_len(rest)?).map(|_| rule(rest)).collect::<Option<_>>()?,
+    })
 }
 
 fn take_rules(rest: &mut &[u8]) -> Option<Vec<(Vec<u8>, u64)>> {
@@ -407,6 +459,22 @@ mod tests {
             .prop_map(|(whole, steps)| View { whole, steps })
     }
 
+    fn places() -> impl Strategy<Value = Places> {
+        let path = || bytes().prop_map(|path| PathBuf::from(OsString::from_vec(path)));
+        let paths = || prop::collection::vec(path(), 0..3);
+        let access = prop_oneof![Just(Access::None), Just(Access::Read), Just(Access::Write)];
+        let readable = prop::collection::vec((path(), access), 0..3);
+        (paths(), paths(), paths(), paths(), readable).prop_map(
+            |(roots, protected, frozen, pins, readable)| Places {
+                roots,
+                protected,
+                frozen,
+                pins,
+                readable,
+            },
+        )
+    }
+
     fn confinement() -> impl Strategy<Value = Confinement> {
         let rules = prop::collection::vec((bytes(), any::<u64>()), 0..4);
         prop_oneof![
@@ -417,9 +485,10 @@ mod tests {
                     Confinement::Namespaces { view, network, filter, narrowing }
                 }
             ),
-            (any::<u32>(), any::<bool>(), rules, bytes()).prop_map(
-                |(abi, network, rules, filter)| {
-                    Confinement::Landlock { ruleset: Ruleset { abi, network, rules }, filter }
+            (any::<u32>(), any::<bool>(), rules, bytes(), prop::option::of(places())).prop_map(
+                |(abi, network, rules, filter, places)| {
+                    let ruleset = Ruleset { abi, network, rules };
+                    Confinement::Landlock { ruleset, filter, places }
                 }
             ),
         ]
