@@ -166,6 +166,43 @@ pub(crate) fn grantable_entries(folder: &Path, protected: &[PathBuf]) -> io::Res
     Ok(entries)
 }
 
+/// The paths at and below which a profile lets everything be read. `rules` are real paths, parents first. A folder with a
+/// hidden path inside is left out in favour of its entries.
+pub(crate) fn readable_paths(rules: &[(PathBuf, Access)]) -> io::Result<Vec<PathBuf>> {
+    let hidden =
+        || rules.iter().filter(|(_, access)| *access == Access::None).map(|(path, _)| path);
+    let mut readable = Vec::new();
+    let mut pending: Vec<PathBuf> = rules
+        .iter()
+        .filter(|(_, access)| *access != Access::None)
+        .map(|(path, _)| path.clone())
+        .collect();
+    while let Some(path) = pending.pop() {
+        let has_hidden = hidden().any(|hidden| *hidden != path && hidden.starts_with(&path));
+        if !has_hidden {
+            readable.push(path);
+            continue;
+        }
+        let entries = match fs::read_dir(&path) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(error),
+        };
+        for entry in entries {
+            let entry = entry?;
+            let inner = entry.path();
+            // A rule of its own decides about it. Where a link leads, the rules of that place do.
+            let is_decided = rules.iter().any(|(rule, _)| *rule == inner);
+            if !is_decided && !entry.file_type()?.is_symlink() {
+                pending.push(inner);
+            }
+        }
+    }
+    readable.sort();
+    readable.dedup();
+    Ok(readable)
+}
+
 /// Returns whether a rule that grants writing to `path` lifts its protection: only a rule that
 /// spells a protected name does, not one that names something else which a protected name leads to.
 pub(crate) fn lifts_protection(path: &Path) -> bool {

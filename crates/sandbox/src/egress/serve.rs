@@ -49,6 +49,46 @@ pub(crate) async fn serve(egress: Arc<Egress>, listeners: Listeners) {
     tokio::join!(datagrams, requests, tunnels);
 }
 
+/// A proxy for connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Proxy {
+    Http = 1,
+    Socks = 2,
+}
+
+impl Proxy {
+    pub(crate) fn from_tag(tag: u8) -> Option<Self> {
+        [Self::Http, Self::Socks].into_iter().find(|proxy| *proxy as u8 == tag)
+    }
+}
+
+/// Serves connections that are made elsewhere, until there are no more.
+pub(crate) async fn serve_each<F>(egress: Arc<Egress>, next: impl Fn() -> F)
+where
+    F: Future<Output = Option<(Proxy, TcpStream)>>,
+{
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let mut running = JoinSet::new();
+    loop {
+        let place = places.clone().acquire_owned().await.expect("the semaphore is never closed");
+        tokio::select! {
+            made = next() => {
+                let Some((proxy, stream)) = made else { break };
+                let egress = egress.clone();
+                running.spawn(async move {
+                    match proxy {
+                        Proxy::Http => http::serve(&egress, stream).await,
+                        Proxy::Socks => socks::serve(&egress, stream).await,
+                    }
+                    drop(place);
+                });
+            }
+            Some(_) = running.join_next() => {}
+        }
+    }
+    while running.join_next().await.is_some() {}
+}
+
 /// Serves connections. Errors of a connection concern only its client.
 async fn accept<F>(listener: &TcpListener, places: &Arc<Semaphore>, serve: impl Fn(TcpStream) -> F)
 where

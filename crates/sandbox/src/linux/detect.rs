@@ -18,6 +18,14 @@ pub(crate) struct Detected {
 
 /// Whether a supervisor can answer calls of its command.
 pub(crate) fn broker() -> Result<(), Error> {
+    // tidy: open a file of the kernel.
+    let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
+    if scope.trim().parse().is_ok_and(|scope: u8| scope > 1) {
+        let message = "a supervisor may not read the paths in its command's system calls here \
+             (`kernel.yama.ptrace_scope` is 2 or more)";
+        return Err(Error::new(ErrorKind::Unavailable, message)
+            .next_step("set it to 1 as an administrator"));
+    }
     notify::try_out().map_err(|error| {
         let message = format!("a supervisor cannot answer system calls here ({error})");
         let hint = match error.raw_os_error() {
@@ -42,6 +50,18 @@ pub(crate) fn landlock() -> Result<u32, Error> {
             "use Linux 6.2 or later with Landlock enabled (`lsm=landlock,…` on the kernel's \
              command line)",
         )),
+    }
+}
+
+/// What to consider where a container around the server may be the boundary; empty elsewhere.
+pub(crate) fn advice_in_container() -> &'static str {
+    let marks = ["/.dockerenv", "/run/.containerenv", "/var/run/secrets/kubernetes.io"];
+    match marks.iter().any(|mark| std::path::Path::new(mark).exists()) {
+        true => {
+            ". The server seems to run in a container: if that is the boundary you rely on, a client can choose \
+             the policy `externalSandbox`"
+        }
+        false => "",
     }
 }
 

@@ -2,9 +2,9 @@
 //! process applies before it becomes the command, together with the seccomp filter.
 //!
 //! Landlock grants whole trees and cannot exclude a name, so a writable root is granted entry by
-//! entry: all existing entries except the protected names. Entries at the top of a root (and of
-//! `/tmp`) cannot be created, and modes, owners and times cannot be changed: stricter than the
-//! policy, never laxer.
+//! entry: all existing entries except the protected names. By itself it lets no entry be made at the top of a root (and of
+//! `/tmp`), and modes, owners and times cannot be limited to folders: stricter than the policy, never laxer. The command's
+//! supervisor makes what is missing (`supervise/broker.rs`).
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -64,13 +64,30 @@ pub(crate) struct Ruleset {
 
 impl Ruleset {
     /// The rules that enforce `resolved`, whose writable roots have this `protection`.
-    pub(crate) fn new(abi: u32, resolved: &Resolved, protection: &Protection) -> io::Result<Self> {
-        let mut ruleset = Ruleset { abi, network: resolved.network, rules: Vec::new() };
+    /// With `is_managed`, the command connects to nothing by itself.
+    pub(crate) fn new(
+        abi: u32,
+        resolved: &Resolved,
+        protection: &Protection,
+        is_managed: bool,
+    ) -> io::Result<Self> {
+        let network = resolved.network && !is_managed;
+        let mut ruleset = Ruleset { abi, network, rules: Vec::new() };
+        let rules = resolved.real_rules();
         match &resolved.read {
             ReadAccess::Full => ruleset.allow(Path::new("/"), READ),
             ReadAccess::Restricted { platform_defaults, .. } => {
-                for (_, real) in resolved.readable_folders() {
-                    ruleset.allow(&real, READ | REAL_PATH);
+                match &resolved.rules {
+                    None => {
+                        for (_, real) in resolved.readable_folders() {
+                            ruleset.allow(&real, READ | REAL_PATH);
+                        }
+                    }
+                    Some(_) => {
+                        for path in protect::readable_paths(&rules)? {
+                            ruleset.allow(&path, READ | REAL_PATH);
+                        }
+                    }
                 }
                 if *platform_defaults {
                     PLATFORM_READABLE.iter().for_each(|path| ruleset.allow(Path::new(path), READ));
@@ -81,8 +98,10 @@ impl Ruleset {
         for device in DEVICES {
             ruleset.allow(Path::new(device), READ | WRITE_FILE | TRUNCATE | IOCTL_DEV);
         }
-        for root in resolved.writable_folders() {
-            ruleset.allow(&root, READ | REAL_PATH);
+        if resolved.rules.is_none() {
+            for root in resolved.writable_folders() {
+                ruleset.allow(&root, READ | REAL_PATH);
+            }
         }
         for root in &protection.roots {
             for entry in protect::unprotected_entries(root, protection)? {

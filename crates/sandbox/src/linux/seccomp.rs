@@ -30,6 +30,7 @@ const OFFSET_ARCH: u32 = 4;
 const OFFSET_ARG0: u32 = 16;
 const OFFSET_ARG1: u32 = 24;
 const OFFSET_ARG2: u32 = 32;
+const OFFSET_ARG3: u32 = 40;
 
 /// CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET and, for `unshare`, NEWTIME.
 const NEW_NAMESPACES: u32 = 0x7e02_0000;
@@ -194,13 +195,24 @@ pub(crate) enum Files {
     Supervisor { reads: bool },
 }
 
+/// The network of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Network {
+    /// No socket is opened.
+    None,
+    /// Internet sockets are.
+    Open,
+    /// The supervisor opens and connects TCP sockets, and there are no others.
+    Supervisor,
+}
+
 /// A filter of one instruction, which changes nothing.
 pub(crate) fn allow_all() -> Instruction {
     ret(ALLOW)
 }
 
 /// The filter.
-pub(crate) fn filter(network: bool, files: Files) -> Vec<Instruction> {
+pub(crate) fn filter(network: Network, files: Files) -> Vec<Instruction> {
     let mut program = vec![
         load(OFFSET_ARCH),
         jump_if_equal(AUDIT_ARCH, 1, 0),
@@ -234,6 +246,15 @@ pub(crate) fn filter(network: bool, files: Files) -> Vec<Instruction> {
     when(&mut program, libc::SYS_ioctl, &ioctl_rules(files == Files::Mounts));
     when(&mut program, libc::SYS_socketpair, &socketpair_rules());
     when(&mut program, libc::SYS_socket, &socket_rules(network));
+    if network == Network::Supervisor {
+        program.extend([jump_if_equal(nr(libc::SYS_connect), 0, 1), ret(ASK)]);
+        for number in [libc::SYS_bind, libc::SYS_listen] {
+            program.extend([jump_if_equal(nr(number), 0, 1), refuse(libc::EPERM)]);
+        }
+        for (number, flags) in SENDS.iter().zip([OFFSET_ARG3, OFFSET_ARG2, OFFSET_ARG3]) {
+            when(&mut program, *number, &send_rules(flags));
+        }
+    }
     program.push(ret(ALLOW));
     program
 }
@@ -300,16 +321,27 @@ fn socketpair_rules() -> Vec<Instruction> {
     ]
 }
 
+/// The calls that can connect a socket while they send.
+const SENDS: [libc::c_long; 3] = [libc::SYS_sendto, libc::SYS_sendmsg, libc::SYS_sendmmsg];
+
+/// Refuses to connect by sending.
+fn send_rules(flags: u32) -> Vec<Instruction> {
+    let connects = libc::MSG_FASTOPEN.unsigned_abs();
+    vec![load(flags), jump(JSET, connects, 0, 1), refuse(libc::EPERM), ret(ALLOW)]
+}
+
 /// Allows internet sockets, and the netlink protocol that lists interfaces and routes.
-fn socket_rules(network: bool) -> Vec<Instruction> {
-    if !network {
-        return vec![refuse(libc::EPERM)];
-    }
+fn socket_rules(network: Network) -> Vec<Instruction> {
+    let internet = match network {
+        Network::None => return vec![refuse(libc::EPERM)],
+        Network::Open => ret(ALLOW),
+        Network::Supervisor => ret(ASK),
+    };
     vec![
         load(OFFSET_ARG0),
         jump_if_equal(libc::AF_INET.unsigned_abs(), 1, 0),
         jump_if_equal(libc::AF_INET6.unsigned_abs(), 0, 1),
-        ret(ALLOW),
+        internet,
         jump_if_equal(libc::AF_NETLINK.unsigned_abs(), 1, 0),
         refuse(libc::EPERM),
         load(OFFSET_ARG2),
@@ -376,6 +408,7 @@ mod tests {
                         OFFSET_ARG0 => args[0],
                         OFFSET_ARG1 => args[1],
                         OFFSET_ARG2 => args[2],
+                        OFFSET_ARG3 => 0,
                         other => panic!("load of {other}"),
                     }
                 }
@@ -394,9 +427,10 @@ mod tests {
         let eperm = ERRNO | 1;
         let check = |network, metadata, number: libc::c_long, args: [i32; 3], expect: u32| {
             let files = if metadata { Files::Mounts } else { Files::Landlock };
+            let network = if network { Network::Open } else { Network::None };
             let args = args.map(|arg| arg as u32);
             let got = run(&filter(network, files), AUDIT_ARCH, number, args);
-            assert_eq!(got, expect, "{number} {args:?} network {network} metadata {metadata}");
+            assert_eq!(got, expect, "{number} {args:?} network {network:?} metadata {metadata}");
         };
         for network in [false, true] {
             check(network, true, libc::SYS_read, [0; 3], ALLOW);
@@ -431,7 +465,7 @@ mod tests {
     fn the_supervisor_is_asked_about_changes() {
         let check = |reads, number: libc::c_long, args: [i32; 3], expect: u32| {
             let args = args.map(|arg| arg as u32);
-            let filter = filter(false, Files::Supervisor { reads });
+            let filter = filter(Network::None, Files::Supervisor { reads });
             assert_eq!(run(&filter, AUDIT_ARCH, number, args), expect, "{number} {args:?} {reads}");
         };
         let no_such_call = ERRNO | libc::ENOSYS as u32;
@@ -451,20 +485,45 @@ mod tests {
     }
 
     #[test]
+    fn the_supervisor_connects() {
+        let check = |number: libc::c_long, args: [i32; 3], expect: u32| {
+            let filter = filter(Network::Supervisor, Files::Supervisor { reads: false });
+            let args = args.map(|arg| arg as u32);
+            assert_eq!(run(&filter, AUDIT_ARCH, number, args), expect, "{number} {args:?}");
+        };
+        let refused = ERRNO | 1;
+        check(libc::SYS_socket, [libc::AF_INET, libc::SOCK_STREAM, 0], ASK);
+        check(libc::SYS_socket, [libc::AF_INET6, libc::SOCK_DGRAM, 0], ASK);
+        check(libc::SYS_socket, [libc::AF_UNIX, libc::SOCK_STREAM, 0], refused);
+        check(libc::SYS_connect, [0; 3], ASK);
+        check(libc::SYS_bind, [0; 3], refused);
+        check(libc::SYS_listen, [0; 3], refused);
+        check(libc::SYS_sendmsg, [0, 0, libc::MSG_FASTOPEN], refused);
+        check(libc::SYS_sendmsg, [0, 0, libc::MSG_NOSIGNAL], ALLOW);
+        check(libc::SYS_write, [0; 3], ALLOW);
+    }
+
+    #[test]
     fn foreign_system_calls_are_refused() {
         let i386 = 0x4000_0003;
-        assert_eq!(run(&filter(true, Files::Mounts), i386, libc::SYS_read, [0; 3]), KILL_PROCESS);
+        assert_eq!(
+            run(&filter(Network::Open, Files::Mounts), i386, libc::SYS_read, [0; 3]),
+            KILL_PROCESS
+        );
         #[cfg(target_arch = "x86_64")]
         {
             let x32_ptrace = libc::SYS_ptrace | libc::c_long::from(X32_BIT);
             let enosys = ERRNO | libc::ENOSYS as u32;
-            assert_eq!(run(&filter(true, Files::Mounts), AUDIT_ARCH, x32_ptrace, [0; 3]), enosys);
+            assert_eq!(
+                run(&filter(Network::Open, Files::Mounts), AUDIT_ARCH, x32_ptrace, [0; 3]),
+                enosys
+            );
         }
     }
 
     #[test]
     fn bytes_round_trip() {
-        let filter = filter(true, Files::Landlock);
+        let filter = filter(Network::Open, Files::Landlock);
         assert_eq!(from_bytes(&to_bytes(&filter)), filter);
     }
 }

@@ -20,7 +20,7 @@ use super::{Config, Layer, LayerStatus, Outputs, Spawn, Stdin};
 use crate::error::{Error, ErrorKind};
 use crate::linux::detect::{self, Detected};
 use crate::linux::landlock::Ruleset;
-use crate::linux::seccomp::{self, Files};
+use crate::linux::seccomp::{self, Files, Network};
 use crate::linux::view::View;
 use crate::output::OutputBuffer;
 use crate::process::{Control, OUTPUT_CHUNKS, Process, Shared};
@@ -101,11 +101,17 @@ impl Sandbox {
         let landlock = match &found.landlock {
             Ok(abi) => (
                 true,
-                format!(
-                    "version {abi}; without namespaces it is stricter than workspace policies: no \
-                     new entries at the top of a writable folder, and no changes of modes, owners \
-                     and times"
-                ),
+                match &found.broker {
+                    Ok(()) => format!(
+                        "version {abi}; without namespaces, a command's supervisor makes the changes of files \
+                         that a policy allows and Landlock forbids"
+                    ),
+                    Err(why) => format!(
+                        "version {abi}; without namespaces it is stricter than workspace policies: no \
+                         new entries at the top of a writable folder, and no changes of modes, owners \
+                         and times, because {why}"
+                    ),
+                },
             ),
             Err(why) => (false, why.to_string()),
         };
@@ -122,15 +128,23 @@ impl Sandbox {
     /// Says in words which parts of the sandbox do not work on this machine, and the remedy; `None` when all
     /// do. The first call makes namespaces.
     pub async fn degradation(&self) -> Option<String> {
-        let (namespaces, landlock) = layers(self.config.layer, self.detected().await);
+        let found = self.detected().await;
+        let (namespaces, landlock) = layers(self.config.layer, found);
         let no_namespaces = namespaces.err()?;
-        Some(match landlock {
-            Ok(_) => format!(
-                "the sandbox works in part: {no_namespaces}. With Landlock alone, commands make no new entries \
-                 at the top of a writable folder and change no modes, owners and times, and permission \
+        Some(match (landlock, &found.broker) {
+            (Ok(_), Ok(())) => format!(
+                "the sandbox works without namespaces ({no_namespaces}). Commands are confined by Landlock and \
+                 their supervisor, with these differences: they see the machine's other processes in /proc; the \
+                 managed network carries TCP only, and servers of their own on localhost do not work in it; \
+                 names and sizes of files that a permission profile hides can be seen{}",
+                detect::advice_in_container()
+            ),
+            (Ok(_), Err(why)) => format!(
+                "the sandbox works in part: {no_namespaces}. {why}. With Landlock alone, commands make no new \
+                 entries at the top of a writable folder and change no modes, owners and times, and permission \
                  profiles and the managed network do not work"
             ),
-            Err(no_landlock) => format!(
+            (Err(no_landlock), _) => format!(
                 "no command can be confined here, so that those run only that leave the sandbox: \
                  {no_namespaces}. {no_landlock}"
             ),
@@ -183,6 +197,7 @@ impl Sandbox {
         confinement: Confinement,
         placeholders: Vec<Placeholder>,
     ) -> Result<Process, Error> {
+        let own_network = matches!(confinement, Confinement::Namespaces { .. });
         let request = request(program, spawn, confinement, &placeholders)?;
         let mut pipes = Pipes::open(spawn).map_err(io_error("opening pipes for the command"))?;
         let mut proxied = None;
@@ -230,7 +245,7 @@ impl Sandbox {
         if let Some((egress, socket)) = proxied {
             let mut ended = shared.ended.clone();
             let ended = async move { drop(ended.wait_for(Option::is_some).await) };
-            tokio::spawn(handover::proxy(egress, socket, ended));
+            tokio::spawn(handover::proxy(egress, socket, own_network, ended));
         }
         tokio::spawn(pump.run());
         Ok(Process { output: receiver, lapsed: Vec::new(), control: Control { shared } })
@@ -285,20 +300,28 @@ fn confine(
     match layers(layer, found) {
         (Ok(()), _) => wrap(found.landlock.is_ok(), resolved, &protection, spawn)
             .map_err(io_error("preparing the sandbox")),
-        (Err(no_namespaces), Ok(_)) if spawn.egress.is_some() => Err(unavailable(&format!(
-            "a managed network needs namespaces: {no_namespaces}. Landlock alone cannot \
-                 restrict where a connection goes"
-        ))),
-        (Err(no_namespaces), Ok(_)) if resolved.rules.is_some() => Err(unavailable(&format!(
-            "permission profiles need namespaces: {no_namespaces}. Landlock alone cannot \
-                 exclude a path inside a readable or writable folder"
-        ))),
-        (Err(_), Ok(abi)) => landlocked(*abi, found.broker.is_ok(), resolved, &protection)
-            .map_err(io_error("preparing the sandbox")),
+        (Err(no_namespaces), Ok(abi)) => {
+            if let (Err(why), Some(part)) = (&found.broker, needs_more(resolved, spawn)) {
+                return Err(unavailable(&format!(
+                    "{part} cannot be enforced by Landlock alone. {no_namespaces}. {why}"
+                )));
+            }
+            landlocked(*abi, found, resolved, &protection, spawn.egress.is_some())
+                .map_err(io_error("preparing the sandbox"))
+        }
         (Err(no_namespaces), Err(no_landlock)) => {
             Err(unavailable(&format!("{no_namespaces}. {no_landlock}")))
         }
     }
+}
+
+/// The part of a policy that Landlock alone cannot enforce: where connections go, and a path inside of a folder that
+/// differs from it.
+fn needs_more(resolved: &Resolved, spawn: &Spawn) -> Option<&'static str> {
+    if spawn.egress.is_some() {
+        return Some("a managed network");
+    }
+    resolved.rules.is_some().then_some("a permission profile")
 }
 
 /// The layers that may be used, each with the reason why it cannot.
@@ -407,7 +430,8 @@ fn wrap(
     read_only.sort();
     let managed = spawn.egress.is_some();
     let view = View::new(resolved, protection, &read_only)?;
-    let filter = seccomp::to_bytes(&seccomp::filter(resolved.network || managed, Files::Mounts));
+    let filter =
+        seccomp::to_bytes(&seccomp::filter(of_machine(resolved.network || managed), Files::Mounts));
     // Pinned folders are mounted writable as well, so they must be those that were checked. In a
     // profile, its rules decide about them.
     let pins = protection.pins.iter().filter(|_| resolved.rules.is_none());
@@ -434,21 +458,30 @@ fn changed(path: &Path) -> io::Error {
     io::Error::other(format!("{path} has just become a symbolic link; start the command again"))
 }
 
-/// `asks` is whether the supervisor can answer calls.
+/// The confinement by Landlock alone, with a supervisor that makes what the policy allows beyond it, if that is
+/// possible here.
 fn landlocked(
     abi: u32,
-    asks: bool,
+    found: &Detected,
     resolved: &Resolved,
     protection: &Protection,
+    is_managed: bool,
 ) -> io::Result<Confined> {
-    let ruleset = Ruleset::new(abi, resolved, protection)?;
-    let places = asks.then(|| Places::new(protection));
-    let files = match places {
-        None => Files::Landlock,
-        Some(_) => Files::Supervisor { reads: false },
-    };
-    let filter = seccomp::to_bytes(&seccomp::filter(resolved.network, files));
-    Ok((Confinement::Landlock { ruleset, filter, places }, Vec::new()))
+    let ruleset = Ruleset::new(abi, resolved, protection, is_managed)?;
+    if found.broker.is_err() {
+        let network = of_machine(resolved.network);
+        let filter = seccomp::to_bytes(&seccomp::filter(network, Files::Landlock));
+        return Ok((Confinement::Landlock { ruleset, filter, places: None }, Vec::new()));
+    }
+    let places = Places::new(resolved, protection);
+    let network = if is_managed { Network::Supervisor } else { of_machine(resolved.network) };
+    let files = Files::Supervisor { reads: !places.readable.is_empty() };
+    let filter = seccomp::to_bytes(&seccomp::filter(network, files));
+    Ok((Confinement::Landlock { ruleset, filter, places: Some(places) }, Vec::new()))
+}
+
+fn of_machine(is_open: bool) -> Network {
+    if is_open { Network::Open } else { Network::None }
 }
 
 fn request(

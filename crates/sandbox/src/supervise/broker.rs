@@ -11,8 +11,10 @@ mod attributes;
 mod caller;
 mod changes;
 mod entry;
+mod network;
 pub(crate) mod places;
 
+use std::cell::RefCell;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,9 +24,11 @@ use rustix::io::Errno;
 
 use crate::linux::notify::{Call, Listener};
 use crate::linux::seccomp;
+use crate::supervise::request::Ports;
 use attributes::{Attributes, Target};
 use caller::Caller;
 use changes::{At, Changes};
+use network::Network;
 use places::Places;
 
 /// Named pipes that wait for their other end at the same time.
@@ -37,9 +41,15 @@ enum Outcome {
     /// The kernel goes on with it, under Landlock.
     Continue,
     Value(i64),
-    Open { file: OwnedFd, close_on_exec: bool },
+    Open {
+        file: OwnedFd,
+        close_on_exec: bool,
+    },
     /// Opening it waits for another process.
-    OpenLater { open: Box<dyn FnOnce() -> Result<OwnedFd, Errno> + Send>, close_on_exec: bool },
+    OpenLater {
+        open: Box<dyn FnOnce() -> Result<OwnedFd, Errno> + Send>,
+        close_on_exec: bool,
+    },
 }
 
 /// Answers the calls of a command until its last process has ended.
@@ -47,6 +57,8 @@ pub(crate) struct Broker {
     listener: Arc<Listener>,
     places: Places,
     waiting: Arc<AtomicUsize>,
+    /// Of a command whose network is managed.
+    network: RefCell<Option<Network>>,
 }
 
 impl Broker {
@@ -54,8 +66,18 @@ impl Broker {
     ///
     /// # Errors
     /// No thread can be started; then the calls fail.
-    pub(crate) fn start(listener: Listener, places: Places) -> std::io::Result<()> {
-        let broker = Self { listener: Arc::new(listener), places, waiting: Arc::default() };
+    pub(crate) fn start(
+        listener: Listener,
+        places: Places,
+        managed: Option<(Ports, OwnedFd)>,
+    ) -> std::io::Result<()> {
+        let network = managed.map(|(ports, server)| Network::new(ports, server));
+        let broker = Self {
+            listener: Arc::new(listener),
+            places,
+            waiting: Arc::default(),
+            network: RefCell::new(network),
+        };
         spawn(move || broker.run())
     }
 
@@ -144,10 +166,19 @@ impl Broker {
             libc::SYS_renameat2 => changes.rename(At(int(a), b), At(int(c), d), e),
             libc::SYS_unlinkat => changes.remove(At(int(a), b), c),
             libc::SYS_truncate => changes.truncate(At(AT_FDCWD, a), b),
+            libc::SYS_socket => self.managed(|network| network.open([a, b, c])),
+            libc::SYS_connect => self.managed(|network| network.connect(caller, [a, b, c])),
             number => self
                 .perform_older(&changes, number, call.arguments)
                 .unwrap_or_else(|| self.change_attributes(caller, number, call.arguments)),
         }
+    }
+
+    fn managed(
+        &self,
+        with: impl FnOnce(&mut Network) -> Result<Outcome, Errno>,
+    ) -> Result<Outcome, Errno> {
+        self.network.borrow_mut().as_mut().map_or(Err(Errno::PERM), with)
     }
 
     /// The calls without a folder, which only older architectures have.
@@ -229,13 +260,7 @@ impl Broker {
     }
 
     /// What a folder, a path and flags name: with an empty path, the folder itself.
-    fn named(
-        &self,
-        caller: &Caller,
-        folder: u64,
-        path: u64,
-        flags: u64,
-    ) -> Result<Target, Errno> {
+    fn named(&self, caller: &Caller, folder: u64, path: u64, flags: u64) -> Result<Target, Errno> {
         let has = |flag: i32| flags & u64::from(flag.unsigned_abs()) != 0;
         if has(libc::AT_EMPTY_PATH) && caller.string(path)?.is_empty() {
             return Ok(Target::Open(int(folder)));

@@ -66,8 +66,10 @@ impl Prepared {
     pub(crate) fn new(request: Request, egress: Option<OwnedFd>) -> io::Result<Prepared> {
         let narrowing = match &request.confinement {
             Confinement::Namespaces { narrowing, .. } => narrowing.as_ref(),
-            // There is no network namespace.
-            Confinement::None | Confinement::Landlock { .. } if request.ports.is_some() => {
+            // Nothing keeps the command from the machine's network.
+            Confinement::None | Confinement::Landlock { places: None, .. }
+                if request.ports.is_some() =>
+            {
                 return Err(io::ErrorKind::Unsupported.into());
             }
             Confinement::None | Confinement::Landlock { .. } => None,
@@ -123,8 +125,8 @@ impl Prepared {
         let Confinement::Landlock { places: Some(places), .. } = &self.confinement else {
             return Ok(());
         };
-        let listener = handover::receive_one(&receiving)?;
-        Broker::start(listener.into(), places.clone())
+        let (_, listener) = handover::receive_one(&receiving)?;
+        Broker::start(listener.into(), places.clone(), self.egress.take())
     }
 
     /// Closes the descriptors that only the command needs.
@@ -215,7 +217,7 @@ impl Prepared {
         let filter = seccomp::from_bytes(filter);
         match &self.asking {
             None => sys::install_filter(&filter),
-            Some((sending, _)) => handover::send_one(sending, notify::install(&filter)?.as_fd()),
+            Some((sending, _)) => handover::send_one(sending, 0, notify::install(&filter)?.as_fd()),
         }
     }
 

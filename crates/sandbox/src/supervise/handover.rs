@@ -13,7 +13,9 @@ use rustix::net::{
 };
 
 use super::request::Ports;
-use crate::egress::{self, Egress, Listeners};
+use tokio::io::unix::AsyncFd;
+
+use crate::egress::{self, Egress, Listeners, Proxy};
 use crate::linux::sys;
 
 /// HTTP, SOCKS5 and UDP.
@@ -37,21 +39,21 @@ pub(crate) fn send(ports: Ports, socket: BorrowedFd<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Sends a descriptor.
-pub(crate) fn send_one(socket: impl AsFd, sent: BorrowedFd<'_>) -> io::Result<()> {
+/// Sends a descriptor, and a byte that says what it is.
+pub(crate) fn send_one(socket: impl AsFd, tag: u8, sent: BorrowedFd<'_>) -> io::Result<()> {
     let fds = [sent];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     ancillary.push(SendAncillaryMessage::ScmRights(&fds));
-    rustix::net::sendmsg(socket, &[io::IoSlice::new(&[0])], &mut ancillary, SendFlags::NOSIGNAL)?;
+    rustix::net::sendmsg(socket, &[io::IoSlice::new(&[tag])], &mut ancillary, SendFlags::NOSIGNAL)?;
     Ok(())
 }
 
 /// Receives what [`send_one`] has sent.
 ///
 /// # Errors
-/// Nothing was sent.
-pub(crate) fn receive_one(socket: impl AsFd) -> io::Result<OwnedFd> {
+/// Nothing was sent, or not yet.
+pub(crate) fn receive_one(socket: impl AsFd) -> io::Result<(u8, OwnedFd)> {
     let mut byte = [0; 1];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -62,7 +64,8 @@ pub(crate) fn receive_one(socket: impl AsFd) -> io::Result<OwnedFd> {
         RecvAncillaryMessage::ScmRights(mut received) => received.next(),
         _ => None,
     });
-    fds.next().ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+    let fd = fds.next().ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?;
+    Ok((byte[0], fd))
 }
 
 /// Waits for the listeners; `None` if the command ends before it sends any.
@@ -95,12 +98,22 @@ pub(crate) async fn receive(ports: Ports, socket: OwnedFd) -> io::Result<Option<
     listeners(ports, fds).map(Some)
 }
 
-/// Serves the managed network of a command until `ended`.
-pub(crate) async fn proxy(egress: Arc<Egress>, socket: OwnedFd, ended: impl Future<Output = ()>) {
+/// Serves the managed network of a command until `ended`. `own` is whether the command has a network of its own, where
+/// the proxies listen.
+pub(crate) async fn proxy(
+    egress: Arc<Egress>,
+    socket: OwnedFd,
+    own: bool,
+    ended: impl Future<Output = ()>,
+) {
     let ports = ports(&egress);
     let serving = async {
-        // Without listeners, the connections of the command are refused.
-        if let Ok(Some(listeners)) = receive(ports, socket).await {
+        // Without listeners or connections, those of the command are refused.
+        if !own {
+            if let Ok(connections) = Connections::new(socket) {
+                egress::serve_each(egress, || connections.next()).await;
+            }
+        } else if let Ok(Some(listeners)) = receive(ports, socket).await {
             egress::serve(egress, listeners).await;
         }
         std::future::pending::<()>().await;
@@ -108,6 +121,33 @@ pub(crate) async fn proxy(egress: Arc<Egress>, socket: OwnedFd, ended: impl Futu
     tokio::select! {
         () = serving => {}
         () = ended => {}
+    }
+}
+
+/// The proxies' ends of connections that a supervisor makes.
+struct Connections(AsyncFd<OwnedFd>);
+
+impl Connections {
+    fn new(socket: OwnedFd) -> io::Result<Self> {
+        rustix::io::ioctl_fionbio(&socket, true)?;
+        sys::watch(socket).map(Self)
+    }
+
+    /// `None`: there will be no more.
+    async fn next(&self) -> Option<(Proxy, tokio::net::TcpStream)> {
+        loop {
+            let mut ready = self.0.readable().await.ok()?;
+            match receive_one(self.0.get_ref()) {
+                Ok((tag, fd)) => {
+                    let stream = std::net::TcpStream::from(fd);
+                    let stream = stream.set_nonblocking(true).and_then(|()| stream.try_into());
+                    return Some((Proxy::from_tag(tag)?, stream.ok()?));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready.clear_ready(),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return None,
+            }
+        }
     }
 }
 

@@ -140,13 +140,94 @@ async fn a_terminal_and_many_commands_have_their_own_proxies() {
 }
 
 #[tokio::test]
-async fn without_namespaces_or_a_sandbox_it_is_refused() {
+async fn without_a_sandbox_it_is_refused() {
     let egress = egress(true, false);
-    for (layer, policy) in
-        [(Layer::Landlock, read_only()), (Layer::Auto, RootedPolicy::FULL_ACCESS)]
-    {
-        let error = sandbox(layer).spawn(bash("true", policy, &egress)).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-        assert!(error.to_string().contains("managed network"), "{error}");
+    let spawn = bash("true", RootedPolicy::FULL_ACCESS, &egress);
+    let error = sandbox(Layer::Auto).spawn(spawn).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.to_string().contains("managed network"), "{error}");
+}
+
+/// The supervisor connects, to nothing but the proxies.
+#[tokio::test]
+async fn the_proxy_is_the_one_way_out_without_namespaces() {
+    let port = service();
+    let sandbox = sandbox(Layer::Landlock);
+    let egress = egress(true, true);
+    let check = async |script: &str, expect: &str| {
+        let ran = run(&sandbox, bash(script, read_only(), &egress)).await;
+        assert!(ran.stdout.contains(expect), "{script}: {ran:?}");
+    };
+    check(&through_http(port), "there").await;
+    check(&format!("for i in 1 2 3; do ({}) & done; wait", through_http(port)), "there").await;
+    let socks = format!(
+        "exec 3<>/dev/tcp/127.0.0.1/1080 && \
+         printf '\\x05\\x01\\x00\\x05\\x01\\x00\\x01\\x7f\\x00\\x00\\x01\\x{:02x}\\x{:02x}hello' >&3 && cat <&3",
+        port >> 8,
+        port & 255
+    );
+    check(&socks, "there").await;
+    check(
+        "python3 -c 'import urllib.request as u; u.urlopen(\"http://127.0.0.1:1/\")' 2>&1",
+        "Bad Gateway",
+    )
+    .await;
+    let fetch = format!(
+        "no_proxy= python3 -c 'import urllib.request as u; print(u.urlopen(\"http://127.0.0.1:{port}/\").read())'"
+    );
+    check(&fetch, "there").await;
+    for attempt in [
+        format!("exec 3<>/dev/tcp/127.0.0.1/{port}"),
+        format!("exec 3<>/dev/udp/127.0.0.1/{port}"),
+        "exec 3<>/dev/tcp/192.0.2.1/3128".to_owned(),
+        python(port, "s.connect(('127.0.0.1', PORT))"),
+        python(port, "s.connect_ex(('127.0.0.1', PORT)) and exit(1)"),
+        python(port, "s.sendto(b'x', 0x20000000, ('127.0.0.1', PORT))"),
+        python(port, "s.sendmsg([b'x'], [], 0x20000000, ('127.0.0.1', PORT))"),
+        python(port, "s.bind(('127.0.0.1', 0))"),
+        python(port, "s.listen()"),
+        python(port, "s.connect(('127.0.0.1', 3128)); s.connect(('127.0.0.1', PORT))"),
+        python(port, "socket.socket(type=socket.SOCK_DGRAM)"),
+        python(port, "socket.socket(socket.AF_UNIX)"),
+        python(port, "socket.socket(proto=262)"),
+    ] {
+        check(&format!("{{ {attempt}; }} 2> /dev/null && echo out || echo held"), "held").await;
     }
+}
+
+/// A program with a TCP socket `s`.
+fn python(port: u16, does: &str) -> String {
+    let does = does.replace("PORT", &port.to_string());
+    format!("python3 -c \"import socket; s=socket.socket(); {does}\"")
+}
+
+/// A thread changes the address while another connects.
+#[tokio::test]
+async fn a_changing_address_reaches_nothing() {
+    const PROGRAM: &str = r#"
+import ctypes, socket, struct, sys, threading, time
+libc = ctypes.CDLL(None)
+address = lambda port: struct.pack("=H", socket.AF_INET) + struct.pack(">H", port) + bytes([127, 0, 0, 1]) + bytes(8)
+proxy, other = address(3128), address(int(sys.argv[1]))
+buffer = ctypes.create_string_buffer(16)
+end = time.monotonic() + 2
+def flip():
+    while time.monotonic() < end:
+        buffer[0:16] = proxy; buffer[0:16] = other
+threading.Thread(target=flip).start()
+tried = 0
+while time.monotonic() < end:
+    with socket.socket() as s:
+        libc.connect(s.fileno(), buffer, 16); tried += 1
+print("tried", tried)
+"#;
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    let egress = egress(true, false);
+    let spawn = command(&["python3", "-c", PROGRAM, &port], read_only());
+    let spawn = Spawn { egress: Some(egress), ..spawn };
+    let ran = run(&sandbox(Layer::Landlock), spawn).await;
+    assert!(ran.ok() && ran.stdout.contains("tried"), "{ran:?}");
+    assert!(listener.accept().is_err(), "{ran:?}");
 }

@@ -405,10 +405,13 @@ async fn namespaces_stop_every_attack() {
 /// Permission profiles mount path by path, and must have the same effect.
 #[tokio::test]
 async fn profiles_stop_every_attack_with_links() {
-    if !namespaces() {
-        return;
+    for layer in common::layers() {
+        profiles_stop_every_attack_under(layer).await;
     }
-    let sandbox = sandbox(Layer::Namespaces);
+}
+
+async fn profiles_stop_every_attack_under(layer: Layer) {
+    let sandbox = sandbox(layer);
     for row in rows().into_iter().filter(|row| row.harm == 'L') {
         let mut targets = Targets::new();
         let mut rules = vec![(PathBuf::from("/"), Access::Read)];
@@ -421,10 +424,13 @@ async fn profiles_stop_every_attack_with_links() {
 /// Even when the destination is allowed, the script must ask the proxy for it.
 #[tokio::test]
 async fn no_attack_bypasses_the_proxy() {
-    if !namespaces() {
-        return;
+    for layer in common::layers() {
+        no_attack_bypasses_the_proxy_under(layer).await;
     }
-    let sandbox = sandbox(Layer::Namespaces);
+}
+
+async fn no_attack_bypasses_the_proxy_under(layer: Layer) {
+    let sandbox = sandbox(layer);
     let policy = EgressPolicy {
         allowed: vec![Pattern::parse("*").unwrap()],
         local: true,

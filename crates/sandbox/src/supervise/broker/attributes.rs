@@ -21,7 +21,10 @@ const NANOSECONDS: i64 = 1_000;
 pub(super) enum Target {
     Open(i32),
     /// What a path names, or the link itself.
-    Path { at: At, follow: bool },
+    Path {
+        at: At,
+        follow: bool,
+    },
 }
 
 /// Changes of attributes.

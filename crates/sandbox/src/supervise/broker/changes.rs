@@ -4,12 +4,12 @@ use std::ffi::CString;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use super::Outcome;
 use super::caller::Caller;
-use super::entry::{Entry, through_proc};
+use super::entry::{Entry, real_path, through_proc};
 use super::places::Places;
 
 /// Changes of files, each relative to a folder of the caller.
@@ -47,7 +47,7 @@ impl Changes<'_> {
         }
         let is_new = flags.contains(OFlags::CREATE | OFlags::EXCL);
         let Ok(entry) = self.entry(at, !is_new && !flags.contains(OFlags::NOFOLLOW)) else {
-            return Ok(Outcome::Continue);
+            return self.open_folder(at, flags);
         };
         let kind = entry.kind()?;
         let changes = flags.intersects(OFlags::RWMODE | OFlags::TRUNC);
@@ -57,7 +57,7 @@ impl Changes<'_> {
             Some(_) => self.places.may_read(&entry.path),
         };
         let close_on_exec = flags.contains(OFlags::CLOEXEC);
-        let flags = (flags & !OFlags::CLOEXEC) | OFlags::CLOEXEC | OFlags::NOCTTY;
+        let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY;
         match kind {
             _ if !may_open || (entry.is_folder && kind != Some(FileType::Directory)) => {
                 Ok(Outcome::Continue)
@@ -72,12 +72,29 @@ impl Changes<'_> {
             }
             Some(FileType::Fifo) if !is_new => {
                 let (pipe, flags) = (entry.open()?, flags & !(OFlags::CREATE | OFlags::NOFOLLOW));
-                let open = move || {
-                    rustix::fs::openat(CWD, through_proc(&pipe), flags, Mode::empty())
-                };
+                let open =
+                    move || rustix::fs::openat(CWD, through_proc(&pipe), flags, Mode::empty());
                 Ok(Outcome::OpenLater { open: Box::new(open), close_on_exec })
             }
             Some(_) => Ok(Outcome::Continue),
+        }
+    }
+
+    /// Opens a folder by a path that names no entry, such as `.`.
+    fn open_folder(&self, at: At, flags: OFlags) -> Made {
+        let path = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::NO_MAGICLINKS;
+        let (base, name) = (self.caller.file(at.0)?, self.caller.string(at.1)?);
+        let found = rustix::fs::openat2(base, name, path, Mode::empty(), resolve)
+            .and_then(|folder| Ok((real_path(&folder)?, folder)));
+        match found {
+            Ok((path, folder)) if self.places.may_read(&path) => {
+                let close_on_exec = flags.contains(OFlags::CLOEXEC);
+                let flags = (flags & !OFlags::NOFOLLOW) | OFlags::CLOEXEC;
+                let file = rustix::fs::openat(CWD, through_proc(&folder), flags, Mode::empty())?;
+                Ok(Outcome::Open { file, close_on_exec })
+            }
+            _ => Ok(Outcome::Continue),
         }
     }
 

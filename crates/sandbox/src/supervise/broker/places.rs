@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use policy::Access;
 
 use crate::protect::{Protection, is_protected_name};
+use crate::resolved::Resolved;
 
 /// The places of a policy, as real paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,13 +23,20 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    pub(crate) fn new(protection: &Protection) -> Self {
+    pub(crate) fn new(resolved: &Resolved, protection: &Protection) -> Self {
+        let rules = resolved.real_rules();
+        let is_hidden = |(path, access): &(PathBuf, Access)| {
+            let above = rules.iter().rfind(|(rule, _)| rule != path && path.starts_with(rule));
+            *access == Access::None && above.is_some_and(|(_, access)| *access != Access::None)
+        };
+        // Without a hidden path, Landlock decides about reading.
+        let readable = if rules.iter().any(is_hidden) { rules.clone() } else { Vec::new() };
         Self {
             roots: protection.roots.clone(),
             protected: protection.protected(),
             frozen: protection.frozen.clone(),
             pins: protection.pins.clone(),
-            readable: Vec::new(),
+            readable,
         }
     }
 
