@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use super::Outcome;
 use super::caller::Caller;
 use super::changes::At;
-use super::entry::{Entry, real_path, through_proc};
+use super::entry::{Entry, descriptor, real_path, through_proc};
 use super::places::Places;
 
 /// The largest value of the kernel.
@@ -51,6 +51,9 @@ impl Attributes<'_> {
             }
             Target::Path { at, follow } => {
                 let path = self.caller.string(at.1)?;
+                if let Some(descriptor) = descriptor(&path).filter(|_| follow) {
+                    return self.find(Target::Open(descriptor));
+                }
                 let base = self.caller.file(at.0)?;
                 // The folder itself, which has no name there.
                 if matches!(path.as_bytes(), b"." | b"./") {

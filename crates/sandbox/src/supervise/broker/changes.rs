@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use super::Outcome;
 use super::caller::Caller;
-use super::entry::{Entry, real_path, through_proc};
+use super::entry::{Entry, descriptor, real_path, through_proc};
 use super::places::Places;
 
 /// Changes of files, each relative to a folder of the caller.
@@ -47,7 +47,7 @@ impl Changes<'_> {
         }
         let is_new = flags.contains(OFlags::CREATE | OFlags::EXCL);
         let Ok(entry) = self.entry(at, !is_new && !flags.contains(OFlags::NOFOLLOW)) else {
-            return self.open_folder(at, flags);
+            return self.open_again(at, flags);
         };
         let kind = entry.kind()?;
         let changes = flags.intersects(OFlags::RWMODE | OFlags::TRUNC);
@@ -80,18 +80,32 @@ impl Changes<'_> {
         }
     }
 
-    /// Opens a folder by a path that names no entry, such as `.`.
-    fn open_folder(&self, at: At, flags: OFlags) -> Made {
+    /// Opens what a path names that names no entry of a folder: `.`, or a file that is open already.
+    fn open_again(&self, at: At, flags: OFlags) -> Made {
         let path = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let resolve = ResolveFlags::NO_MAGICLINKS;
-        let (base, name) = (self.caller.file(at.0)?, self.caller.string(at.1)?);
-        let found = rustix::fs::openat2(base, name, path, Mode::empty(), resolve)
-            .and_then(|folder| Ok((real_path(&folder)?, folder)));
-        match found {
-            Ok((path, folder)) if self.places.may_read(&path) => {
+        let name = self.caller.string(at.1)?;
+        let found = match descriptor(&name) {
+            Some(descriptor) => self.caller.file(descriptor),
+            None => {
+                let base = self.caller.file(at.0)?;
+                rustix::fs::openat2(base, name, path, Mode::empty(), resolve)
+            }
+        };
+        let changes = flags.intersects(OFlags::RWMODE | OFlags::TRUNC);
+        let may_open = |path: &Path| match changes {
+            true => self.places.may_change(path),
+            false => self.places.may_read(path),
+        };
+        match found.and_then(|found| Ok((real_path(&found)?, found))) {
+            Ok((path, found)) if may_open(&path) => {
+                let kind = FileType::from_raw_mode(rustix::fs::fstat(&found)?.st_mode);
+                if !matches!(kind, FileType::RegularFile | FileType::Directory) {
+                    return Ok(Outcome::Continue);
+                }
                 let close_on_exec = flags.contains(OFlags::CLOEXEC);
-                let flags = (flags & !OFlags::NOFOLLOW) | OFlags::CLOEXEC;
-                let file = rustix::fs::openat(CWD, through_proc(&folder), flags, Mode::empty())?;
+                let flags = (flags & !(OFlags::NOFOLLOW | OFlags::CREATE)) | OFlags::CLOEXEC;
+                let file = rustix::fs::openat(CWD, through_proc(&found), flags, Mode::empty())?;
                 Ok(Outcome::Open { file, close_on_exec })
             }
             _ => Ok(Outcome::Continue),

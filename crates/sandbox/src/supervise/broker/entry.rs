@@ -1,7 +1,7 @@
 //! Finds the entry of a folder that a path names, without trusting the path: the folder is opened, and stays the same
 //! whatever happens to the path afterwards.
 
-use std::ffi::{CString, OsStr, OsString};
+use std::ffi::{CStr, CString, OsStr, OsString};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -101,6 +101,15 @@ pub(super) fn real_path(file: &OwnedFd) -> Result<PathBuf, Errno> {
     // What the kernel adds to the name of a removed file could be the name of another.
     let is_same = (found.st_dev, found.st_ino) == (opened.st_dev, opened.st_ino);
     if is_same && path.is_absolute() { Ok(path) } else { Err(Errno::NOENT) }
+}
+
+/// The open file of the caller that a path names through `/proc`, as the C library does for calls that take no
+/// descriptor.
+pub(super) fn descriptor(path: &CStr) -> Option<i32> {
+    let path = path.to_str().ok()?;
+    let folders = ["/proc/self/fd/", "/proc/thread-self/fd/", "/dev/fd/"];
+    let number = folders.iter().find_map(|folder| path.strip_prefix(folder))?;
+    number.parse().ok().filter(|number| *number >= 0)
 }
 
 /// A path by which this process reaches an open file.
