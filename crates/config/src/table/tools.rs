@@ -11,7 +11,7 @@ use crate::kind::{
     Country, Effect, Host, Kind, Nickname, ReadContext, Setting, TimeZone, Url, Whole,
 };
 use crate::options::{choices, options};
-use crate::table::{Milliseconds, Seconds};
+use crate::table::{Milliseconds, SandboxMode, Seconds};
 use crate::value::{Node, Value};
 
 choices! {
@@ -265,6 +265,13 @@ options! {
         env: BTreeMap<String, String>, ANY, Effect::Active;
         /// Variables of the agent's environment to pass on to it.
         env_vars: Vec<String>, ANY, Effect::Active;
+        /// Confines the program as a command of the agent: with `workspace-write` it writes in its
+        /// working folder and the temporary folders alone. A key of this program, beyond the
+        /// specification.
+        sandbox: SandboxMode = SandboxMode::DangerFullAccess, ANY | PINNABLE, Effect::Active;
+        /// Whether a confined program reaches the network. A key of this program, beyond the
+        /// specification.
+        sandbox_network: bool = false, ANY | PINNABLE, Effect::Active;
         /// Address of a server over HTTP.
         url: Option<Url>, ANY | PINNABLE, Effect::Active;
         /// Environment variable with its bearer token.

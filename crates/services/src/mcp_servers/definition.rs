@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use config::Config;
 use config::table::McpServer;
-use mcp::{Definition, HttpServer, Oauth, Program, Transport};
+use config::{Config, SandboxMode};
+use mcp::{Confinement, Definition, HttpServer, Oauth, Program, Transport};
 
 use crate::options::Options;
 
@@ -40,6 +40,15 @@ fn definition(name: &str, server: &McpServer, options: &Options) -> Definition {
     }
 }
 
+fn confinement(server: &McpServer) -> Confinement {
+    let sandboxed = |writes| Confinement::Sandboxed { writes, network: server.sandbox_network };
+    match server.sandbox {
+        SandboxMode::DangerFullAccess => Confinement::None,
+        SandboxMode::WorkspaceWrite => sandboxed(true),
+        SandboxMode::ReadOnly => sandboxed(false),
+    }
+}
+
 fn transport(name: &str, server: &McpServer, options: &Options) -> Result<Transport, String> {
     let place = format!("mcp_servers.{name}");
     match (&server.command, &server.url) {
@@ -53,6 +62,7 @@ fn transport(name: &str, server: &McpServer, options: &Options) -> Result<Transp
             cwd: server.cwd.clone().unwrap_or_else(|| options.cwd.clone()),
             env: server.env.clone(),
             env_vars: server.env_vars.clone(),
+            confinement: confinement(server),
         })),
         (None, Some(url)) => {
             let variable = |key: &str, variable: &str| {
