@@ -146,6 +146,7 @@ const TABLE: &[(&str, May)] = &[
     ("acp", Only(&["visible", "jsonrpc", "policy", "protocol"])),
     ("web", Only(&["transport"])),
     ("ratelimit", Only(&[])),
+    ("wire", Only(&[])),
     ("gateway-body", Only(&["http-client"])),
     ("gateway-policy", Only(&["files", "http-client", "ratelimit"])),
     ("gateway-store", Only(&["files", "http-client", "ratelimit", "gateway-policy"])),

@@ -1,0 +1,14 @@
+//! The wire of Gemini's `generateContent`: its requests and its event streams, both ways.
+
+mod decode;
+mod encode;
+mod read;
+mod schema;
+mod write;
+
+pub(crate) use decode::Decoder;
+pub(crate) use encode::Encoder;
+pub(crate) use read::read_request;
+pub(crate) use write::write_request;
+
+pub(crate) use encode::whole_response;

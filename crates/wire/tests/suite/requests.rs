@@ -1,0 +1,281 @@
+//! Requests: the bodies that are written for each wire, and those that are read from each.
+
+use serde_json::{Value, json};
+use wire::{
+    CacheMarks, ChatOptions, Envelope, MessagesOptions, MessagesThinking, Payload, Target, Wire,
+    read_request, write_request,
+};
+
+use crate::support::{request, target};
+
+/// A request of the agent: tools of each form, an image, reasoning, parallel calls and their outputs.
+fn agent_request() -> Value {
+    let own = Envelope {
+        wire: Wire::Messages,
+        provider: "p".into(),
+        model: "m".into(),
+        payload: Payload::Blocks(vec![
+            r#"{"type":"thinking","thinking":"T","signature":"c2ln"}"#.into(),
+        ]),
+    };
+    json!({
+        "model": "m", "instructions": "Be brief.",
+        "tools": [
+            {"type": "function", "name": "read", "description": "Reads.", "strict": false,
+             "parameters": {"type": "object", "properties": {"z": {"type": "string"}, "a": {"type": "string"}}}},
+            {"type": "custom", "name": "apply_patch", "description": "Patches.",
+             "format": {"type": "grammar", "syntax": "lark", "definition": "start: X"}},
+            {"type": "namespace", "name": "mcp", "tools": [{"type": "function", "name": "ask", "parameters": {}}]}],
+        "tool_choice": "auto", "parallel_tool_calls": true,
+        "reasoning": {"effort": "high", "summary": "auto"}, "store": false, "stream": true,
+        "include": ["reasoning.encrypted_content"],
+        "input": [
+            {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "Rules."}]},
+            {"type": "message", "role": "user", "content": [
+                {"type": "input_text", "text": "Look."},
+                {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}]},
+            {"type": "reasoning", "summary": [], "encrypted_content": own.write()},
+            {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Yes."}]},
+            {"type": "function_call", "call_id": "c1", "name": "read", "arguments": "{\"z\": 1, \"a\": 2}"},
+            {"type": "custom_tool_call", "call_id": "c2", "name": "apply_patch", "input": "*** \"x\"\n"},
+            {"type": "function_call", "call_id": "c 3", "name": "ask", "namespace": "mcp", "arguments": ""},
+            {"type": "custom_tool_call_output", "call_id": "c2", "output": "ok"},
+            {"type": "function_call_output", "call_id": "c1",
+             "output": [{"type": "input_text", "text": "see"}, {"type": "input_image", "image_url": "data:image/png;base64,BBBB"}]},
+            {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Go on."}]}],
+        "prompt_cache_key": "t"
+    })
+}
+
+#[test]
+fn a_request_of_the_agent_is_written_for_messages() {
+    let (body, warnings) =
+        request(Wire::Responses, Wire::Messages, &target(), &agent_request()).unwrap();
+    let mark = json!({"type": "ephemeral"});
+    assert_eq!(
+        body["system"],
+        json!([{"type": "text", "text": "Be brief."},
+        {"type": "text", "text": "Rules.", "cache_control": mark}])
+    );
+    assert_eq!(body["max_tokens"], 1000);
+    assert_eq!(body["output_config"], json!({"effort": "high"}));
+    assert_eq!(body["thinking"], json!({"type": "adaptive", "display": "summarized"}));
+    assert_eq!(
+        body["tools"][0]["input_schema"].to_string(),
+        r#"{"type":"object","properties":{"z":{"type":"string"},"a":{"type":"string"}}}"#
+    );
+    assert_eq!(body["tools"][1]["input_schema"]["required"], json!(["input"]));
+    assert!(body["tools"][1]["description"].as_str().unwrap().ends_with("start: X"));
+    assert_eq!(body["tools"][2]["name"], "mcp__ask");
+    let messages = body["messages"].as_array().unwrap();
+    assert_eq!(messages.len(), 3);
+    assert_eq!(
+        messages[0]["content"][1]["source"],
+        json!({"type": "base64", "media_type": "image/png", "data": "AAAA"})
+    );
+    assert_eq!(messages[0]["content"][1]["cache_control"], mark);
+    assert_eq!(
+        messages[1],
+        json!({"role": "assistant", "content": [
+        {"type": "thinking", "thinking": "T", "signature": "c2ln"},
+        {"type": "text", "text": "Yes."},
+        {"type": "tool_use", "id": "c1", "name": "read", "input": {"z": 1, "a": 2}},
+        {"type": "tool_use", "id": "c2", "name": "apply_patch", "input": {"input": "*** \"x\"\n"}},
+        {"type": "tool_use", "id": messages[1]["content"][4]["id"], "name": "mcp__ask", "input": {}}]})
+    );
+    let id = messages[1]["content"][4]["id"].as_str().unwrap();
+    assert!(id.starts_with("c_3_"), "{id}");
+    assert_eq!(
+        messages[2],
+        json!({"role": "user", "content": [
+        {"type": "tool_result", "tool_use_id": "c1", "content": [{"type": "text", "text": "see"},
+            {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "BBBB"}}]},
+        {"type": "tool_result", "tool_use_id": "c2", "content": "ok"},
+        {"type": "tool_result", "tool_use_id": id, "content": "(no output was recorded)"},
+        {"type": "text", "text": "Go on.", "cache_control": mark}]})
+    );
+    assert_eq!(warnings, ["input[]: a call without its output gets a note in its place"]);
+}
+
+#[test]
+fn a_request_of_the_agent_is_written_for_chat_completions() {
+    let (body, _) = request(Wire::Responses, Wire::Chat, &target(), &agent_request()).unwrap();
+    assert_eq!(body["reasoning_effort"], "high");
+    assert_eq!(body["stream_options"], json!({"include_usage": true}));
+    let messages = &body["messages"];
+    assert_eq!(messages[0], json!({"role": "system", "content": "Be brief."}));
+    assert_eq!(messages[1], json!({"role": "system", "content": "Rules."}));
+    assert_eq!(messages[2]["content"][1]["image_url"]["url"], "data:image/png;base64,AAAA");
+    assert_eq!(messages[3]["content"], "Yes.");
+    assert_eq!(
+        messages[3]["tool_calls"][0],
+        json!({"id": "c1", "type": "function",
+        "function": {"name": "read", "arguments": "{\"z\": 1, \"a\": 2}"}})
+    );
+    assert_eq!(
+        messages[3]["tool_calls"][1]["function"]["arguments"],
+        "{\"input\":\"*** \\\"x\\\"\\n\"}"
+    );
+    assert_eq!(messages[4], json!({"role": "tool", "tool_call_id": "c1", "content": "see"}));
+    assert_eq!(messages[5], json!({"role": "tool", "tool_call_id": "c2", "content": "ok"}));
+    assert_eq!(messages[6]["role"], "tool");
+    assert_eq!(messages[7]["content"][0]["image_url"]["url"], "data:image/png;base64,BBBB");
+    assert_eq!(messages[8], json!({"role": "user", "content": "Go on."}));
+}
+
+#[test]
+fn a_request_of_the_agent_is_written_for_gemini() {
+    let text = agent_request().to_string();
+    let (read, _) = read_request(Wire::Responses, "", text.as_bytes()).unwrap();
+    let encoded = write_request(Wire::Gemini, &read, &target()).unwrap();
+    assert_eq!(encoded.path, "/v1beta/models/m:streamGenerateContent?alt=sse");
+    let body: Value = serde_json::from_str(&encoded.body).unwrap();
+    assert_eq!(
+        body["generationConfig"]["thinkingConfig"],
+        json!({"includeThoughts": true, "thinkingLevel": "HIGH"})
+    );
+    let contents = &body["contents"];
+    assert_eq!(
+        contents[0]["parts"][1]["inlineData"],
+        json!({"mimeType": "image/png", "data": "AAAA"})
+    );
+    assert_eq!(
+        contents[1]["parts"][1],
+        json!({"functionCall": {"id": "c1", "name": "read", "args": {"z": 1, "a": 2}},
+        "thoughtSignature": "skip_thought_signature_validator"})
+    );
+    assert_eq!(contents[1]["parts"][2].get("thoughtSignature"), None);
+    assert_eq!(
+        contents[2]["parts"][0]["functionResponse"],
+        json!({"id": "c1", "name": "read",
+        "response": {"output": "see"}, "parts": [{"inlineData": {"mimeType": "image/png", "data": "BBBB"}}]})
+    );
+    assert_eq!(contents[2]["parts"][3], json!({"text": "Go on."}));
+}
+
+#[test]
+fn reasoning_of_another_model_is_left_out() {
+    let other = Target { model: "n".into(), ..target() };
+    let (body, warnings) =
+        request(Wire::Responses, Wire::Messages, &other, &agent_request()).unwrap();
+    assert_eq!(body["messages"][1]["content"][0]["type"], "text");
+    assert!(warnings.contains(&"input[]: reasoning of another model is not sent".to_owned()));
+    let (body, _) = request(Wire::Responses, Wire::Responses, &target(), &agent_request()).unwrap();
+    assert!(!body.to_string().contains("wire:"), "providers of Responses refuse envelopes");
+}
+
+#[test]
+fn marks_of_the_cache_stand_where_the_prefix_is_stable() {
+    let turn = |text: &str| json!({"role": "user", "content": text});
+    let said = |text: &str| json!({"role": "assistant", "content": text});
+    let body = json!({"model": "m", "instructions": "I", "input": [
+        turn("summary"), said("1"), turn("2"), said("3"), turn("4"), said("5"), turn("6")]});
+    let messages = MessagesOptions { cache: CacheMarks::Long, ..MessagesOptions::default() };
+    let target = Target { stable_items: 1, messages, ..target() };
+    let (body, _) = request(Wire::Responses, Wire::Messages, &target, &body).unwrap();
+    let marks: Vec<_> =
+        (0..7).map(|at| body["messages"][at]["content"][0].get("cache_control").cloned()).collect();
+    let (long, short) =
+        (Some(json!({"type": "ephemeral", "ttl": "1h"})), Some(json!({"type": "ephemeral"})));
+    assert_eq!(marks, [long.clone(), None, None, None, short.clone(), None, short]);
+    assert_eq!(body["system"][0].get("cache_control").cloned(), long);
+}
+
+#[test]
+fn a_budget_of_thinking_stays_below_the_limit() {
+    let messages = MessagesOptions {
+        thinking: MessagesThinking::Budget,
+        has_effort: false,
+        ..MessagesOptions::default()
+    };
+    let target = Target { messages, max_output: Some(8000), ..target() };
+    let body = |limit: Value| json!({"model": "m", "input": "x", "max_output_tokens": limit, "reasoning": {"effort": "high"}});
+    let (written, _) =
+        request(Wire::Responses, Wire::Messages, &target, &body(Value::Null)).unwrap();
+    assert_eq!(written["thinking"], json!({"type": "enabled", "budget_tokens": 7999}));
+    let (written, warnings) =
+        request(Wire::Responses, Wire::Messages, &target, &body(json!(500))).unwrap();
+    assert_eq!(written.get("thinking"), None);
+    assert_eq!(warnings, ["reasoning.effort: the output limit leaves no room for thinking"]);
+}
+
+#[test]
+fn mistakes_name_their_member_in_the_callers_wire() {
+    let cases = [
+        (
+            Wire::Messages,
+            json!({"model": "m", "messages": []}),
+            "Missing required member `max_tokens`.",
+        ),
+        (
+            Wire::Messages,
+            json!({"model": "m", "max_tokens": 1, "messages": [{"role": "user", "content": [{"type": "tool_result"}]}]}),
+            "Missing required member `messages[0].content[0].tool_use_id`.",
+        ),
+        (
+            Wire::Chat,
+            json!({"model": "m", "messages": [{"role": "bot", "content": ""}]}),
+            "Invalid value for `messages[0].role`: unknown role `bot`.",
+        ),
+        (
+            Wire::Chat,
+            json!({"model": "m", "n": 2, "messages": [{"role": "user", "content": ""}]}),
+            "`n` is not supported here: other wires have one answer a request.",
+        ),
+        (Wire::Gemini, json!({"contents": "x"}), "Invalid type for `contents`: expected an array."),
+        (
+            Wire::Responses,
+            json!({"model": "m", "input": [{"type": "function_call", "name": "x"}]}),
+            "Missing required member `input[0].call_id`.",
+        ),
+    ];
+    for (wire, body, expect) in cases {
+        let text = body.to_string();
+        let error = read_request(wire, "m", text.as_bytes()).unwrap_err();
+        assert_eq!(error.to_string(), expect);
+        let body: Value = serde_json::from_str(&error.body(wire)).unwrap();
+        assert_eq!(body["error"]["message"], expect);
+    }
+}
+
+#[test]
+fn members_that_change_the_meaning_are_errors_in_the_callers_words() {
+    let body = json!({"model": "m", "max_tokens": 5, "stop_sequences": ["x"], "messages": [{"role": "user", "content": "y"}]});
+    let text = body.to_string();
+    let (read, _) = read_request(Wire::Messages, "", text.as_bytes()).unwrap();
+    let error =
+        write_request(Wire::Responses, &read, &target()).unwrap_err().in_wire(Wire::Messages);
+    assert_eq!(error.member, "stop_sequences");
+    assert_eq!(
+        error.to_string(),
+        "`stop_sequences` cannot be sent over responses: it has no stop sequences."
+    );
+}
+
+#[test]
+fn servers_of_chat_completions_get_what_they_take() {
+    let body = json!({"model": "m", "instructions": "I", "reasoning": {"effort": "high"}, "stream": true,
+        "input": [
+            {"role": "user", "content": "q"},
+            {"type": "function_call", "call_id": "call_1", "name": "f", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": "call_1", "output": "1"},
+            {"role": "user", "content": "next"}]});
+    let write = |host: &str| {
+        let target = Target { chat: ChatOptions::of_host(host), ..target() };
+        request(Wire::Responses, Wire::Chat, &target, &body).unwrap().0
+    };
+    let openai = write("api.openai.com");
+    assert_eq!(openai["messages"][0]["role"], "developer");
+    let deepseek = write("api.deepseek.com");
+    assert_eq!(deepseek["thinking"], json!({"type": "enabled"}));
+    assert_eq!(deepseek["messages"][2]["reasoning_content"], " ");
+    let mistral = write("api.mistral.ai");
+    let id = mistral["messages"][2]["tool_calls"][0]["id"].as_str().unwrap();
+    assert_eq!((id.len(), &mistral["messages"][3]["tool_call_id"]), (9, &json!(id)));
+    assert_eq!(mistral["messages"][4]["role"], "assistant");
+    let qwen = write("dashscope.aliyuncs.com");
+    assert_eq!(
+        (&qwen["enable_thinking"], &qwen["thinking_budget"]),
+        (&json!(true), &json!(24_576))
+    );
+}
