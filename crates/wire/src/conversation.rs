@@ -112,7 +112,8 @@ impl<'r> Conversation<'r> {
                 Item::Output(_) if reader.is_taken[index] => reader.has_output = true,
                 Item::Output(output) => {
                     warnings.add("input[]", "an output without its call is sent as text");
-                    reader.hear(Heard::Message(output.content.iter().collect()));
+                    let parts = output.content.iter().filter(|part| !is_empty(part));
+                    reader.hear(Heard::Message(parts.collect()));
                 }
                 Item::Hosted { image: Some(image), .. } => {
                     reader.hear(Heard::GeneratedImage(image));

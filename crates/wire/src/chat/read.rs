@@ -68,6 +68,7 @@ pub(crate) fn read_request(body: &[u8]) -> Result<(Request<'_>, Warnings), Error
         reader.message(raw, &at.index(index))?;
     }
     request.input = reader.items;
+    request.instructions = take_instructions(&mut request.input);
     refuse(&mut body, &root)?;
     for (name, reason) in [
         ("seed", "other wires have no seed"),
@@ -82,6 +83,25 @@ pub(crate) fn read_request(body: &[u8]) -> Result<(Request<'_>, Warnings), Error
     }
     body.warn_rest(&root, &mut warnings);
     Ok((request, warnings))
+}
+
+/// Takes a first message of instructions that is one text.
+fn take_instructions<'a>(input: &mut Vec<Item<'a>>) -> Option<Cow<'a, str>> {
+    let is_own = |message: &Message<'_>| {
+        let is_text =
+            matches!(message.content.as_slice(), [Content::Text(text)] if !text.is_empty());
+        is_text && matches!(message.role, Role::System | Role::Developer)
+    };
+    if !matches!(input.first(), Some(Item::Message(message)) if is_own(message)) {
+        return None;
+    }
+    match input.remove(0) {
+        Item::Message(Message { content, .. }) => match content.into_iter().next() {
+            Some(Content::Text(text)) => Some(text),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 /// Members that change the meaning of the answer.

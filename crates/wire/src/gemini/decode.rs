@@ -191,6 +191,9 @@ impl Decoder {
             };
         };
         self.builder.create(chunk.response_id.as_str(), chunk.model_version.as_str(), None, sink);
+        if candidates.is_empty() {
+            return self.builder.idle();
+        }
         for candidate in candidates {
             if candidate.index.0.is_some_and(|index| index > 0) {
                 let reason = "a candidate besides the first is left out";

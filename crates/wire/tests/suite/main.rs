@@ -1,6 +1,8 @@
 //! Tests of the translation between wires, as one program.
 #![allow(clippy::unwrap_used)]
 
+mod broken;
+mod histories;
 mod requests;
 mod support;
 mod transcripts;
