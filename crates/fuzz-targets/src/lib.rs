@@ -23,6 +23,7 @@ pub mod skill;
 pub mod token;
 pub mod tool_schema;
 pub mod websocket;
+pub mod wire;
 
 /// A function that panics when it is given bytes that show a defect.
 pub type Run = fn(&[u8]);
@@ -49,4 +50,5 @@ pub const TARGETS: &[(&str, Run)] = &[
     ("token", token::run),
     ("tool_schema", tool_schema::run),
     ("websocket", websocket::run),
+    ("wire", wire::run),
 ];

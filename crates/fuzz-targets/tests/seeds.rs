@@ -51,6 +51,7 @@ replayed!(
     token,
     tool_schema,
     websocket,
+    wire,
 );
 
 #[test]

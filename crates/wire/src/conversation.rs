@@ -86,6 +86,9 @@ impl<'r> Conversation<'r> {
             match item {
                 Item::Message(message) => {
                     let parts = message.content.iter().filter(|part| !is_empty(part));
+                    if message.phase.is_some() {
+                        warnings.add("input[].phase", "other wires have no phases");
+                    }
                     match message.role {
                         Role::User => reader.hear(Heard::Message(parts.collect())),
                         Role::System | Role::Developer => reader.instruct(parts.collect()),

@@ -306,14 +306,14 @@ const TOO_LONG: [&str; 13] = [
     "range of input length should be",
 ];
 
-/// Words by which a message says that the account's money is used up, in lower case.
-const SPENT: [&str; 6] = [
+/// Words by which a message says that the account's money is used up, in lower case. Gemini's "exceeded your current
+/// quota" is also that of a minute.
+const SPENT: [&str; 5] = [
     "credit balance is too low",
     "insufficient balance",
     "insufficient credits",
     "spend limit",
     "spending limit",
-    "exceeded your current quota",
 ];
 
 fn kind_of_code(code: &str) -> Option<FailureKind> {

@@ -10,6 +10,20 @@
 //!   caller. [`Response`] collects them, and [`whole_response`] writes the body of one that is no stream.
 //! - A failure: [`Failure::read`] reads a server's error, [`Failure::body`] writes one for a caller.
 //! - Reasoning that its wire needs to continue is kept in an [`Envelope`], for its own provider and model alone.
+//!
+//! A request's table of what is carried is `src/carried.md`, which a test compares with what the crate does. Of a
+//! response, these are not carried:
+//!
+//! - Messages: citations of documents; blocks of unknown types; `stop_details`; neighbouring text blocks become one
+//!   message. An encoder writes searches of other wires without their results, and no images.
+//! - Chat Completions: choices besides the first; log probabilities; searches and images are not written; a pause looks
+//!   like an end.
+//! - Gemini: candidates besides the first; parts of code execution; ratings of safety. The matched stop sequence is not
+//!   written, and a pause looks like an end.
+//! - All but Responses: phases of messages; items of kinds that only Responses has.
+//! - The text of a thought between `<think>` marks is text: servers are asked to take it out.
+//!
+//! Each of them is an [`Event::Warning`] or a warning of the encoder where a response has it and its meaning changes.
 
 mod builder;
 mod chat;

@@ -17,6 +17,8 @@ pub(crate) struct Offer<'r> {
     pub(crate) functions: Vec<Offered<'r>>,
     pub(crate) web_search: Option<&'r WebSearch<'r>>,
     pub(crate) table: ToolTable,
+    /// The server takes `strict`.
+    has_strict: bool,
 }
 
 /// A function on offer.
@@ -34,6 +36,7 @@ impl<'r> Offer<'r> {
     pub(crate) fn read(
         request: &'r Request<'r>,
         wire: Wire,
+        has_strict: bool,
         warnings: &mut Warnings,
     ) -> Result<Self, Error> {
         let table = ToolTable::of_request(request);
@@ -41,11 +44,14 @@ impl<'r> Offer<'r> {
             let message = format!("Two tools have the name `{name}` on {wire}.");
             return Err(Error::member("tools", Code::InvalidValue, message));
         }
-        let mut offer = Self { table, ..Self::default() };
+        let mut offer = Self { table, has_strict, ..Self::default() };
         for (index, tool) in request.tools.iter().enumerate() {
             match tool {
                 Tool::Function(function) => offer.add(None, function, warnings),
-                Tool::Namespace { name, tools, .. } => {
+                Tool::Namespace { name, tools, description } => {
+                    if description.is_some() {
+                        warnings.add("tools[].description", "a namespace is flattened");
+                    }
                     tools.iter().for_each(|function| offer.add(Some(name), function, warnings));
                 }
                 Tool::Custom { name, description, format } => {
@@ -87,6 +93,9 @@ impl<'r> Offer<'r> {
     ) {
         if function.is_deferred {
             warnings.add("tools[].defer_loading", "the tool is offered at once");
+        }
+        if function.strict == Some(true) && !self.has_strict {
+            warnings.add("tools[].strict", "the server does not hold arguments to their schema");
         }
         self.functions.push(Offered {
             name: wire_name(namespace, &function.name),

@@ -25,7 +25,7 @@ pub(crate) fn write_request(request: &Request<'_>, target: &Target) -> Result<En
     let options = &target.chat;
     let mut warnings = Warnings::default();
     let conversation = Conversation::read(&request.input, Wire::Chat, target, &mut warnings)?;
-    let offer = Offer::read(request, Wire::Chat, &mut warnings)?;
+    let offer = Offer::read(request, Wire::Chat, options.has_strict, &mut warnings)?;
     if offer.web_search.is_some() && !options.has_web_search {
         return Err(Error::unsupported("tools", Wire::Chat, "the server has no web search"));
     }
@@ -228,6 +228,10 @@ fn write_thinking(
     warnings: &mut Warnings,
     body: &mut Members<'_>,
 ) {
+    if request.summary.is_some() {
+        warnings
+            .add("reasoning.summary", "the server alone decides what it shows of its reasoning");
+    }
     let Some(effort) = request.effort.as_deref() else { return };
     let is_on = effort != "none";
     match options.thinking {
@@ -282,6 +286,11 @@ fn write_tuning(
         (request.verbosity.is_some(), "text.verbosity", "the server has no verbosity"),
         (request.service_tier.is_some(), "service_tier", "the server has no tiers"),
         (request.store == Some(true), "store", "the server keeps no responses"),
+        (
+            request.prompt_cache_key.is_some(),
+            "prompt_cache_key",
+            "the cache goes by the prefix alone",
+        ),
         (request.user.is_some(), "safety_identifier", "the server takes no identifiers"),
         (request.metadata.is_some(), "metadata", "the server keeps no metadata"),
     ] {

@@ -26,7 +26,7 @@ pub(crate) fn write_request(request: &Request<'_>, target: &Target) -> Result<En
     let options = &target.gemini;
     let mut warnings = Warnings::default();
     let conversation = Conversation::read(&request.input, Wire::Gemini, target, &mut warnings)?;
-    let offer = Offer::read(request, Wire::Gemini, &mut warnings)?;
+    let offer = Offer::read(request, Wire::Gemini, false, &mut warnings)?;
     if offer.web_search.is_some() && !offer.functions.is_empty() && !options.is_third {
         let reason = "the model takes a search or functions, not both";
         return Err(Error::unsupported("tools", Wire::Gemini, reason));
@@ -81,6 +81,11 @@ fn escape_path(name: &str) -> Cow<'_, str> {
 fn warn(request: &Request<'_>, warnings: &mut Warnings) {
     for (is_there, member, reason) in [
         (request.verbosity.is_some(), "text.verbosity", "the API has no verbosity"),
+        (
+            request.prompt_cache_key.is_some(),
+            "prompt_cache_key",
+            "the cache goes by the prefix alone",
+        ),
         (request.metadata.is_some(), "metadata", "the API keeps no metadata"),
         (request.store == Some(true), "store", "the API keeps no responses"),
         (request.user.is_some(), "safety_identifier", "the API takes no identifiers"),
@@ -117,6 +122,12 @@ fn write_tools(offer: &Offer<'_>, warnings: &mut Warnings, body: &mut Members<'_
         if let Some(search) = offer.web_search {
             if !search.allowed_domains.is_empty() || !search.blocked_domains.is_empty() {
                 warnings.add("tools[].filters", "the search takes no filters");
+            }
+            if search.context_size.is_some()
+                || search.user_location.is_some()
+                || search.max_uses.is_some()
+            {
+                warnings.add("tools[].web_search", "the search takes no options");
             }
             list.object(|tool| tool.raw("googleSearch", "{}"));
         }
@@ -334,6 +345,11 @@ impl Writer<'_> {
     }
 
     fn content(&mut self, content: &Content<'_>, parts: &mut Elements<'_>) {
+        if let Content::Image { detail: Some(detail), .. } = content
+            && detail != "auto"
+        {
+            self.warnings.add("input[].content[].detail", "the API has no detail of images");
+        }
         match content {
             Content::Text(text) | Content::Refusal(text) => write_text(text, parts),
             Content::Image { source, .. } | Content::File { source, .. } => match source {

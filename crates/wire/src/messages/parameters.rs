@@ -33,6 +33,7 @@ pub(super) fn write_tools(
     offer: &Offer<'_>,
     target: &Target,
     is_marked: bool,
+    warnings: &mut Warnings,
     body: &mut Members<'_>,
 ) -> Result<(), Error> {
     let options = &target.messages;
@@ -49,6 +50,9 @@ pub(super) fn write_tools(
     };
     if offer.is_empty() {
         return Ok(());
+    }
+    if offer.web_search.is_some_and(|search| search.context_size.is_some()) {
+        warnings.add("tools[].search_context_size", "the search has no size");
     }
     let last = (offer.functions.len() + usize::from(web_search.is_some())).saturating_sub(1);
     let mark = |index: usize| if is_marked && index == last { first_mark(target) } else { None };

@@ -30,7 +30,7 @@ pub(crate) fn write_request(request: &Request<'_>, target: &Target) -> Result<En
     let options = &target.messages;
     let mut warnings = Warnings::default();
     let conversation = Conversation::read(&request.input, Wire::Messages, target, &mut warnings)?;
-    let offer = Offer::read(request, Wire::Messages, &mut warnings)?;
+    let offer = Offer::read(request, Wire::Messages, options.has_strict, &mut warnings)?;
     warn(request, target, &mut warnings);
     let max_tokens = request.max_output_tokens.or(target.max_output).unwrap_or(DEFAULT_MAX_TOKENS);
     let mut body = String::with_capacity(4096);
@@ -39,7 +39,7 @@ pub(crate) fn write_request(request: &Request<'_>, target: &Target) -> Result<En
         body.text("model", &target.model);
         body.number("max_tokens", max_tokens);
         let has_system = write_system(request, &conversation, target, body);
-        failure = write_tools(&offer, target, !has_system, body)
+        failure = write_tools(&offer, target, !has_system, &mut warnings, body)
             .and_then(|()| write_tool_choice(request, &offer, body))
             .and_then(|()| write_output_config(request, target, body));
         write_thinking(request, target, max_tokens, &mut warnings, body);
@@ -82,6 +82,11 @@ fn warn(request: &Request<'_>, target: &Target, warnings: &mut Warnings) {
         (sampling && request.temperature.is_some(), "temperature", "the API has no temperature"),
         (sampling && request.top_p.is_some(), "top_p", "the API has no `top_p`"),
         (request.verbosity.is_some(), "text.verbosity", "the API has no verbosity"),
+        (
+            request.prompt_cache_key.is_some(),
+            "prompt_cache_key",
+            "the cache goes by the prefix alone",
+        ),
         (request.metadata.is_some(), "metadata", "the API keeps no metadata"),
         (request.store == Some(true), "store", "the API keeps no responses"),
         (!has_tier, "service_tier", "the API has no tier by this name"),
@@ -257,7 +262,13 @@ impl Writer<'_> {
                     block.text("type", "text");
                     block.text("text", text);
                 }
-                Content::Image { source, .. } => self.image(source, block),
+                Content::Image { source, detail } => {
+                    if detail.as_deref().is_some_and(|detail| detail != "auto") {
+                        self.warnings
+                            .add("input[].content[].detail", "the API has no detail of images");
+                    }
+                    self.image(source, block);
+                }
                 Content::File { source, name } => self.document(source, name.as_deref(), block),
                 Content::Audio { .. } => self.fail("input_audio", "the API takes no sound"),
             }

@@ -28,6 +28,11 @@ pub(crate) fn write_request(request: &Request<'_>, target: &Target) -> Result<En
     object(&mut body, |body| {
         body.text("model", target.model());
         body.opt_text("instructions", request.instructions.as_deref());
+        let is_bounded =
+            |tool: &Tool<'_>| matches!(tool, Tool::WebSearch(search) if search.max_uses.is_some());
+        if request.tools.iter().any(is_bounded) {
+            warnings.add("tools[].max_uses", "the search has no bound");
+        }
         if !request.tools.is_empty() {
             body.array("tools", |list| {
                 request.tools.iter().for_each(|tool| write_tool(tool, list));

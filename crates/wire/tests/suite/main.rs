@@ -3,6 +3,8 @@
 
 mod broken;
 mod histories;
+mod quirks;
 mod requests;
 mod support;
+mod table;
 mod transcripts;

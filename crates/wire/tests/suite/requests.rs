@@ -94,7 +94,13 @@ fn a_request_of_the_agent_is_written_for_messages() {
         {"type": "tool_result", "tool_use_id": id, "content": "(no output was recorded)"},
         {"type": "text", "text": "Go on.", "cache_control": mark}]})
     );
-    assert_eq!(warnings, ["input[]: a call without its output gets a note in its place"]);
+    assert_eq!(
+        warnings,
+        [
+            "input[]: a call without its output gets a note in its place",
+            "prompt_cache_key: the cache goes by the prefix alone"
+        ]
+    );
 }
 
 #[test]
