@@ -16,6 +16,7 @@ use crate::failure::{self, failure_from_status, request_id};
 use crate::http_clients::HttpClients;
 use crate::printable::printable;
 use crate::reported_limits::ReportedLimits;
+use crate::wires::{self, Outgoing, Translation};
 use crate::{Endpoint, Failure, FailureKind, Provider, Retry};
 
 /// Most bytes of an error response that are read.
@@ -35,6 +36,8 @@ pub(crate) enum Answer {
 /// A response that has begun.
 pub(crate) struct Opened {
     pub(crate) body: Answer,
+    /// For a stream in another wire than Responses.
+    pub(crate) translation: Option<Translation>,
     /// The provider's name for the request.
     pub(crate) request_id: Option<String>,
     /// The model that answers, where a header names it.
@@ -63,6 +66,7 @@ pub(crate) async fn open(
     provider: &Arc<Provider>,
     body: &Bytes,
 ) -> Result<(Arc<Provider>, Endpoint, Opened), Refused> {
+    let body = &Outgoing::new(provider, body)?;
     let authorized = provider.authorized().await?;
     let refused = match open_authorized(clients, compression, &authorized, body).await {
         Ok((endpoint, opened)) => return Ok((authorized, endpoint, opened)),
@@ -80,12 +84,13 @@ async fn open_authorized(
     clients: &HttpClients,
     compression: &Compression,
     provider: &Provider,
-    body: &Bytes,
+    outgoing: &Outgoing,
 ) -> Result<(Endpoint, Opened), Refused> {
-    let endpoint = Endpoint::new(provider, &Method::POST, "/responses")?;
+    let endpoint = outgoing.endpoint(provider)?;
     let http = &clients.of(provider).await?;
-    let sent = compression.encoded(provider, body);
-    let refused = match attempt(http, provider, &endpoint, &sent).await {
+    let sent = compression.encoded(provider, &outgoing.body);
+    let translation = || outgoing.translation(provider);
+    let refused = match attempt(http, provider, &endpoint, &sent, translation()).await {
         Ok(opened) => return Ok((endpoint, opened)),
         Err(refused) => refused,
     };
@@ -94,7 +99,8 @@ async fn open_authorized(
     }
     // The same request is sent again immediately without compression: not a retry of the provider's
     // work.
-    let opened = attempt(http, provider, &endpoint, &Encoded::plain(body)).await?;
+    let plain = Encoded::plain(&outgoing.body);
+    let opened = attempt(http, provider, &endpoint, &plain, translation()).await?;
     compression.refused_by(provider);
     Ok((endpoint, opened))
 }
@@ -104,6 +110,7 @@ async fn attempt(
     provider: &Provider,
     endpoint: &Endpoint,
     body: &Encoded,
+    translation: Option<Translation>,
 ) -> Result<Opened, Refused> {
     let idle = provider.stream_idle_timeout;
     let mut request = endpoint.request(&Method::POST, body.bytes.clone());
@@ -141,13 +148,19 @@ async fn attempt(
     let (head, body) = response.into_parts();
     let (request_id, served_by) = (request_id(&head.headers), served_by(&head.headers));
     if !is_json {
-        return Ok(Opened { body: Answer::Stream(body), request_id, served_by, limits });
+        let body = Answer::Stream(body);
+        return Ok(Opened { body, translation, request_id, served_by, limits });
     }
     let document = document(provider, body, MAX_DOCUMENT).await;
+    let document = match translation {
+        Some(translation) => translation.document(&document).into(),
+        None => document,
+    };
     if !decode::is_response(&document) {
         return Err(Refused { failure: refusal(provider, endpoint, &head, &document), limits });
     }
-    Ok(Opened { body: Answer::Document(document), request_id, served_by, limits })
+    let (body, translation) = (Answer::Document(document), None);
+    Ok(Opened { body, translation, request_id, served_by, limits })
 }
 
 /// The whole of a body; empty if it is larger, breaks, or does not arrive in time.
@@ -171,6 +184,7 @@ pub(crate) async fn refused(
     let (head, body) = response.into_parts();
     // Without a body only the status is reported.
     let text = document(provider, body, MAX_ERROR_BODY).await;
+    let text = wires::refusal(provider, head.status, text);
     refusal(provider, endpoint, &head, &text)
 }
 

@@ -42,7 +42,7 @@ const TABLE: &[(&str, May)] = &[
     ("hooks", Only(&["visible"])),
     ("session", Only(&["visible", "http-client", "hooks", "policy"])),
     ("json-schema", Only(&[])),
-    ("model", Only(&["files", "http-client", "json-schema", "visible"])),
+    ("model", Only(&["files", "http-client", "json-schema", "visible", "wire"])),
     ("realtime", Only(&["model"])),
     ("model-server", Only(&["files", "http-client", "json-schema", "model"])),
     ("sandbox", Only(&["files", "visible", "policy"])),

@@ -1,0 +1,407 @@
+//! Servers with another wire than Responses: a request is translated on its way out and the answer on its way in, so
+//! that the rest of the program knows Responses alone.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use http_client::sse::{Reader, TooLong};
+use hyper::{Method, StatusCode, Uri};
+use serde_json::{Value, json};
+use wire::{
+    CacheMarks, ChatOptions, EncodeContext, GeminiOptions, GeminiThinking, MessagesOptions,
+    MessagesThinking, ResponseContext, Target, Wire,
+};
+
+use crate::{Endpoint, Failure, FailureKind, Provider, Retry};
+
+/// A request in the provider's wire.
+pub(crate) struct Outgoing {
+    pub(crate) body: Bytes,
+    path: String,
+    headers: Vec<(&'static str, String)>,
+    /// For the answer, if it is not in the Responses wire.
+    answer: Option<(ResponseContext, EncodeContext)>,
+}
+
+impl Outgoing {
+    /// Writes a request, which is one of the Responses API, for `provider`.
+    ///
+    /// # Errors
+    /// It has what the provider's wire cannot carry.
+    pub(crate) fn new(provider: &Provider, body: &Bytes) -> Result<Self, Failure> {
+        if provider.wire == Wire::Responses {
+            let path = "/responses".to_owned();
+            return Ok(Self { body: body.clone(), path, headers: Vec::new(), answer: None });
+        }
+        let cannot = |error: wire::Error| {
+            let message = format!(
+                "this request cannot be sent to model provider `{}`, which speaks `{}`: {}",
+                provider.id, provider.wire, error.message
+            );
+            Failure { retry: Retry::Never, ..Failure::new(FailureKind::BadRequest, message) }
+        };
+        let (request, mut warnings) =
+            wire::read_request(Wire::Responses, "", body).map_err(cannot)?;
+        let target = target(provider, &request.model);
+        let encoded = wire::write_request(provider.wire, &request, &target).map_err(cannot)?;
+        warnings.extend(encoded.warnings);
+        for warning in warnings.as_slice() {
+            tracing::warn!(target: "model::wires", "model provider `{}`: {warning}", provider.id);
+        }
+        let context = ResponseContext {
+            provider: provider.id.clone(),
+            model: request.model.to_string(),
+            tools: encoded.tools,
+            id: new_id(),
+        };
+        let encode = EncodeContext {
+            provider: provider.id.clone(),
+            created_at: now().as_secs(),
+            ..EncodeContext::of_request(&request)
+        };
+        Ok(Self {
+            body: encoded.body.into(),
+            path: encoded.path,
+            headers: encoded.headers,
+            answer: Some((context, encode)),
+        })
+    }
+
+    /// Where it is sent.
+    ///
+    /// # Errors
+    /// See [`Endpoint::new`].
+    pub(crate) fn endpoint(&self, provider: &Provider) -> Result<Endpoint, Failure> {
+        let endpoint = Endpoint::new(provider, &Method::POST, &self.path)?;
+        Ok(endpoint.with_headers(&self.headers))
+    }
+
+    /// The reader of its answer; `None` for the Responses wire.
+    pub(crate) fn translation(&self, provider: &Provider) -> Option<Translation> {
+        let (context, encode) = self.answer.clone()?;
+        Some(Translation {
+            reader: Reader::new(),
+            decoder: wire::Decoder::new(provider.wire, context),
+            encoder: wire::Encoder::new(Wire::Responses, encode),
+        })
+    }
+}
+
+/// Reads an answer in another wire, and writes it as a stream of the Responses API.
+#[derive(Debug)]
+pub(crate) struct Translation {
+    reader: Reader,
+    decoder: wire::Decoder,
+    encoder: wire::Encoder,
+}
+
+impl Translation {
+    /// Reads bytes of the answer, split at any position.
+    ///
+    /// # Errors
+    /// An event of it is too long.
+    pub(crate) fn feed(&mut self, bytes: &[u8], out: &mut String) -> Result<(), TooLong> {
+        let Self { reader, decoder, encoder } = self;
+        reader.feed(bytes, |_, data| decoder.event(data, &mut |event| encoder.event(&event, out)))
+    }
+
+    /// The answer is over.
+    pub(crate) fn finish(&mut self, out: &mut String) {
+        let Self { reader, decoder, encoder } = self;
+        let mut write = |event: wire::Event<'_>| encoder.event(&event, out);
+        // Some servers leave out the blank line after the last event.
+        if let Some(rest) = reader.rest().filter(|rest| !rest.is_empty()) {
+            decoder.event(rest, &mut write);
+        }
+        decoder.finish(&mut write);
+    }
+
+    /// The whole of an answer that is no stream.
+    pub(crate) fn document(mut self, body: &[u8]) -> String {
+        let mut out = String::new();
+        let Self { decoder, encoder, .. } = &mut self;
+        decoder.document(body, &mut |event| encoder.event(&event, &mut out));
+        out
+    }
+}
+
+/// The body of a refusal, as the Responses API would have it.
+pub(crate) fn refusal(provider: &Provider, status: StatusCode, body: Bytes) -> Bytes {
+    match provider.wire {
+        Wire::Responses => body,
+        _ => wire::Failure::read(status.as_u16(), &body).body(Wire::Responses).into(),
+    }
+}
+
+/// The path below a provider's address that lists its models.
+pub(crate) fn list_path(wire: Wire) -> &'static str {
+    match wire {
+        Wire::Responses | Wire::Chat => "/models",
+        Wire::Messages => "/v1/models?limit=1000",
+        Wire::Gemini => "/v1beta/models?pageSize=1000",
+    }
+}
+
+/// A list of models, as the Responses API has it.
+pub(crate) fn listing(wire: Wire, mut answer: Value) -> Value {
+    match wire {
+        Wire::Responses | Wire::Chat => answer,
+        Wire::Messages => {
+            for model in answer["data"].as_array_mut().into_iter().flatten() {
+                if let Some(window) = model.get("max_input_tokens").cloned()
+                    && let Some(members) = model.as_object_mut()
+                {
+                    members.insert("context_window".to_owned(), window);
+                }
+            }
+            answer
+        }
+        Wire::Gemini => {
+            let answers = |model: &&Value| {
+                let methods = model["supportedGenerationMethods"].as_array();
+                methods.is_none_or(|methods| methods.iter().any(|it| it == "generateContent"))
+            };
+            let entry = |model: &Value| {
+                let name = model["name"].as_str()?;
+                Some(json!({
+                    "id": name.strip_prefix("models/").unwrap_or(name),
+                    "display_name": model["displayName"],
+                    "description": model["description"],
+                    "context_window": model["inputTokenLimit"],
+                }))
+            };
+            match answer["models"].as_array() {
+                Some(models) => {
+                    json!({ "data": models.iter().filter(answers).filter_map(entry).collect::<Vec<_>>() })
+                }
+                None => answer,
+            }
+        }
+    }
+}
+
+/// An address with a path of its wire below it. A version that ends the address and begins the path counts once.
+pub(crate) fn joined(base_url: &str, path: &str) -> String {
+    let base = base_url.trim_end_matches('/');
+    let version = path.split('/').nth(1).unwrap_or_default();
+    let is_version =
+        version.starts_with('v') && version[1..].starts_with(|c: char| c.is_ascii_digit());
+    match base.strip_suffix(version).filter(|rest| is_version && rest.ends_with('/')) {
+        Some(rest) => format!("{}{path}", rest.trim_end_matches('/')),
+        None => format!("{base}{path}"),
+    }
+}
+
+/// Hosts whose wire is known.
+const WIRES: [(&str, Wire); 12] = [
+    ("api.anthropic.com", Wire::Messages),
+    ("generativelanguage.googleapis.com", Wire::Gemini),
+    ("api.deepseek.com", Wire::Chat),
+    ("api.moonshot.ai", Wire::Chat),
+    ("api.moonshot.cn", Wire::Chat),
+    ("api.z.ai", Wire::Chat),
+    ("open.bigmodel.cn", Wire::Chat),
+    ("api.mistral.ai", Wire::Chat),
+    ("api.groq.com", Wire::Chat),
+    ("api.cerebras.ai", Wire::Chat),
+    ("api.together.xyz", Wire::Chat),
+    ("api.minimax.io", Wire::Chat),
+];
+
+/// The wire of an address, where it is known, and else Responses.
+#[must_use]
+pub fn wire_of_address(base_url: &str) -> Wire {
+    let uri = base_url.parse::<Uri>();
+    let host = uri.as_ref().ok().and_then(Uri::host).unwrap_or_default();
+    let known = WIRES.iter().find(|(known, _)| host.eq_ignore_ascii_case(known));
+    known.map_or(Wire::Responses, |(_, wire)| *wire)
+}
+
+fn target(provider: &Provider, model: &str) -> Target {
+    let host = provider.base_url.parse::<Uri>();
+    let host = host.as_ref().ok().and_then(Uri::host).unwrap_or_default();
+    Target {
+        provider: provider.id.clone(),
+        model: model.to_owned(),
+        max_output: max_output(provider.wire, model),
+        stable_items: 0,
+        messages: messages(host, model),
+        chat: ChatOptions::of_host(host),
+        gemini: gemini(model),
+    }
+}
+
+/// The part of a model's name after the name of a router or a region.
+fn base_name(model: &str) -> &str {
+    let name = model.rsplit('/').next().unwrap_or(model);
+    name.find("claude").map_or(name, |at| &name[at..])
+}
+
+fn has_any(name: &str, parts: &[&str]) -> bool {
+    parts.iter().any(|part| name.contains(part))
+}
+
+/// Families of Claude that think with a budget of tokens, and know no effort.
+const WITH_BUDGET: [&str; 7] = [
+    "claude-3-7",
+    "claude-sonnet-4-2",
+    "claude-sonnet-4-0",
+    "claude-opus-4-2",
+    "claude-opus-4-0",
+    "claude-opus-4-1",
+    "claude-haiku-4-5",
+];
+
+fn messages(host: &str, model: &str) -> MessagesOptions {
+    let (name, base) = (base_name(model), MessagesOptions::default());
+    if !name.starts_with("claude") {
+        // Another server with this wire: what every one of them takes.
+        return MessagesOptions {
+            thinking: MessagesThinking::Budget,
+            has_effort: false,
+            has_format: false,
+            has_strict: false,
+            web_search: None,
+            has_sampling: true,
+            cache: CacheMarks::Short,
+            ..base
+        };
+    }
+    let is_own = host.ends_with("anthropic.com");
+    let base = MessagesOptions { has_sampling: true, ..base };
+    if has_any(
+        name,
+        &[
+            "claude-2",
+            "claude-instant",
+            "claude-3-opus",
+            "claude-3-sonnet",
+            "claude-3-haiku",
+            "claude-3-5",
+        ],
+    ) {
+        let thinking = MessagesThinking::Unknown;
+        return MessagesOptions {
+            thinking,
+            has_effort: false,
+            has_format: false,
+            has_strict: false,
+            ..base
+        };
+    }
+    let is_4_5 = has_any(name, &["claude-sonnet-4-5", "claude-opus-4-5"]);
+    if is_4_5 || has_any(name, &WITH_BUDGET) {
+        let has_effort = name.contains("claude-opus-4-5");
+        let has_format = is_own
+            && (is_4_5 || name.contains("claude-haiku-4-5") || name.contains("claude-opus-4-1"));
+        let thinking = MessagesThinking::Budget;
+        return MessagesOptions {
+            thinking,
+            has_effort,
+            has_format,
+            has_strict: has_format,
+            ..base
+        };
+    }
+    base
+}
+
+fn gemini(model: &str) -> GeminiOptions {
+    let name = base_name(model);
+    let is_second = has_any(name, &["gemini-1", "gemini-2"]);
+    let thinking = match () {
+        () if name.contains("gemini-2.5") => GeminiThinking::Budget,
+        () if is_second || !name.starts_with("gemini") => GeminiThinking::None,
+        () => GeminiThinking::Level,
+    };
+    GeminiOptions { thinking, is_third: !is_second, ..GeminiOptions::default() }
+}
+
+/// The largest output of a model, where its wire requires a limit.
+fn max_output(wire: Wire, model: &str) -> Option<u64> {
+    let name = base_name(model);
+    if wire != Wire::Messages || !name.starts_with("claude") {
+        return None;
+    }
+    Some(match name {
+        _ if has_any(
+            name,
+            &["claude-2", "claude-instant", "claude-3-opus", "claude-3-sonnet", "claude-3-haiku"],
+        ) =>
+        {
+            4_096
+        }
+        _ if name.contains("claude-3-5") => 8_192,
+        _ if has_any(name, &["claude-opus-4-0", "claude-opus-4-1", "claude-opus-4-2"]) => 32_000,
+        _ => 64_000,
+    })
+}
+
+fn now() -> std::time::Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+/// An id that no other response of this program has, and hardly one of another.
+fn new_id() -> String {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    format!("resp_{:x}{number:04x}", now().as_nanos())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_counts_once() {
+        for (base, path, expect) in [
+            ("https://api.anthropic.com", "/v1/messages", "https://api.anthropic.com/v1/messages"),
+            (
+                "https://api.anthropic.com/v1/",
+                "/v1/messages",
+                "https://api.anthropic.com/v1/messages",
+            ),
+            ("https://h/v1", "/responses", "https://h/v1/responses"),
+            ("https://h/api/v1", "/chat/completions", "https://h/api/v1/chat/completions"),
+            ("https://h/v1beta", "/v1beta/models/m:x", "https://h/v1beta/models/m:x"),
+            ("https://h/anthropic", "/v1/messages", "https://h/anthropic/v1/messages"),
+            ("https://h/xv1", "/v1/messages", "https://h/xv1/v1/messages"),
+            ("https://h", "/models", "https://h/models"),
+        ] {
+            assert_eq!(joined(base, path), expect);
+        }
+    }
+
+    #[test]
+    fn models_of_families() {
+        let thinking = |model: &str| messages("api.anthropic.com", model).thinking;
+        assert_eq!(thinking("claude-3-5-sonnet-20241022"), MessagesThinking::Unknown);
+        assert_eq!(thinking("claude-sonnet-4-5"), MessagesThinking::Budget);
+        assert_eq!(
+            thinking("us.anthropic.claude-opus-4-1-20250805-v1:0"),
+            MessagesThinking::Budget
+        );
+        assert_eq!(thinking("claude-opus-4-6"), MessagesThinking::Adaptive);
+        assert_eq!(messages("h", "glm-5").cache, CacheMarks::Short);
+        assert_eq!(max_output(Wire::Messages, "claude-3-haiku-20240307"), Some(4096));
+        assert_eq!(max_output(Wire::Messages, "glm-5"), None);
+        assert_eq!(gemini("gemini-2.5-pro").thinking, GeminiThinking::Budget);
+        assert_eq!(gemini("google/gemini-3-pro").thinking, GeminiThinking::Level);
+    }
+
+    #[test]
+    fn lists_of_models() {
+        let gemini = json!({"models": [
+            {"name": "models/gemini-3-pro", "displayName": "Gemini 3", "inputTokenLimit": 1000,
+             "supportedGenerationMethods": ["generateContent"]},
+            {"name": "models/embed", "supportedGenerationMethods": ["embedContent"]},
+        ]});
+        let listed = listing(Wire::Gemini, gemini);
+        assert_eq!(listed["data"].as_array().unwrap().len(), 1);
+        assert_eq!(listed["data"][0]["id"], "gemini-3-pro");
+        assert_eq!(listed["data"][0]["context_window"], 1000);
+        let claude = json!({"data": [{"id": "claude-x", "max_input_tokens": 7}]});
+        assert_eq!(listing(Wire::Messages, claude)["data"][0]["context_window"], 7);
+    }
+}
