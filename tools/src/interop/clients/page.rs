@@ -6,7 +6,7 @@ use super::outcome::{Check, Outcome};
 
 /// The beginning of the page about the official clients.
 pub(crate) const CLIENTS: &str = "\
-# Official clients of the gateway
+# Official API clients
 
 The official clients of this API work with the gateway unchanged: they need only its address and a
 key. `cargo xtask interop` verifies this. It installs the clients below the target folder, in the
@@ -23,7 +23,7 @@ cargo xtask interop --write     # writes this page
 
 /// The beginning of the page about the frameworks.
 pub(crate) const FRAMEWORKS: &str = "\
-# Frameworks on the gateway
+# Frameworks
 
 Frameworks that speak to the hosted API, as they come from their registries, work with the gateway: they need only its
 address and a key. `cargo xtask interop frameworks` verifies this, in the versions that
