@@ -194,7 +194,7 @@ impl App {
             }
             Event::Unopened(why) => {
                 self.warning(&format!(
-                    "Open the address yourself, since no browser could be started: {why}"
+                    "No browser could be started ({why}): open the address yourself"
                 ));
                 true
             }

@@ -35,7 +35,7 @@ pub(crate) async fn edit(editor: Option<String>, text: &str) -> Result<String, S
         .await
         .map_err(failed("cannot start the editor"))?;
     if !status.success() {
-        return Err(format!("the editor ended with {status}; the message is as it was"));
+        return Err(format!("the editor exited with {status}; the message is unchanged"));
     }
     let mut saved = String::new();
     std::fs::File::open(file.path())

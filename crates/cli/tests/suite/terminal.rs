@@ -296,10 +296,10 @@ fn two_terminals_follow_one_thread_and_one_answer_is_enough() {
     }
     let (mut first, before) = Terminal::open(&env, &["--connect", &address, "make it"]);
     first.expect("echo made");
-    first.expect("Yes, this once");
+    first.expect("Yes, once");
     let (mut second, other_before) = Terminal::open(&env, &["--connect", &address, "--continue"]);
     second.expect("echo made");
-    second.expect("Yes, this once");
+    second.expect("Yes, once");
     second.press_until("y", "The end.");
     first.expect("answered elsewhere");
     first.expect("The end.");

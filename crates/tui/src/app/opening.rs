@@ -91,8 +91,8 @@ pub(super) fn fork(app: &mut App, params: ThreadForkParams, text: Option<String>
         Ok(response) => {
             opened(app, response, true);
             app.session.arrival = Some(format!(
-                "You are in a copy{}. The thread{origin} that it was made of stays as it was: /resume {} \
-                 goes back to it.",
+                "You are in a copy{}. The original thread{origin} is unchanged: /resume {} returns \
+                 to it.",
                 if params.last_turn_id.is_some() { " of its beginning" } else { "" },
                 params.thread_id
             ));
@@ -139,7 +139,7 @@ fn find_latest(
         Ok(list) => match list.data.into_iter().next() {
             Some(thread) => open(app, thread.id, overrides),
             None => {
-                app.notice("There is no earlier thread of this folder: this is a new one.");
+                app.notice("This folder has no earlier thread, so this is a new one.");
                 start_thread(app, &ThreadStartParams::from(overrides));
             }
         },
@@ -159,7 +159,7 @@ pub(super) fn lost(app: &mut App, why: &str, can_return: bool) -> bool {
         return true;
     }
     if app.server.retry(app.now) {
-        app.warning(&format!("{why}; connecting again"));
+        app.warning(&format!("{why}; reconnecting"));
     }
     true
 }

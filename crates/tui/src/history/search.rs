@@ -76,7 +76,7 @@ impl Search {
             return view;
         }
         let label = match (&self.found, self.query.is_empty()) {
-            (None, false) => "no message has: ",
+            (None, false) => "no message contains: ",
             _ => "search: ",
         };
         let line = Line::new(label, Palette::QUIET).with(self.query.clone(), Style::PLAIN);

@@ -173,10 +173,10 @@ fn a_tool_of_a_server_is_asked_about_like_a_command() {
 Call the tool create of tickets?
 Allow the agent to call the tool \"create\" of the MCP server \"tickets\"?
   Arguments: {}
-› 1. Yes, this once (y)
+› 1. Yes, once (y)
   2. Yes, for this session (a)
-     Until the session ends, this tool will not be asked about.
-  3. No, go on without it (n, Esc)
+     You will not be asked again about this tool in this session.
+  3. No, continue without it (n, Esc)
   4. No, and say what to do instead (s)
   5. No, and stop the turn (c, Ctrl+C)
 ";
