@@ -31,7 +31,7 @@ const FILES: [(&str, &str); 2] =
     [("README.md", "# Hello\n"), ("main.py", "print(\"Hello, world\")\n")];
 
 /// The first line of the advice that follows the turn: not part of the picture.
-const ADVICE: &str = "A client of your own";
+const ADVICE: &str = "For your own client";
 
 /// A line of the terminal, and when it was complete.
 struct Line {

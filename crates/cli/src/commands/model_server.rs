@@ -73,7 +73,7 @@ fn script(name: &str) -> anyhow::Result<Script> {
         return Ok(Script::load(path)?);
     }
     Script::built_in(name).with_context(|| {
-        format!("--script {name}: no such file, and no built-in script of this name")
+        format!("--script {name}: neither a file nor a built-in script has this name")
     })
 }
 

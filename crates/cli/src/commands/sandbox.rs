@@ -33,9 +33,9 @@ pub(crate) struct Arguments {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Mode {
-    /// No writing, no network
+    /// No writes, no network
     ReadOnly,
-    /// Writing in the working folder and the temporary folders, no network
+    /// Writes in the working folder and the temporary folders, no network
     WorkspaceWrite,
     /// No sandbox
     DangerFullAccess,

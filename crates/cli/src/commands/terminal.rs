@@ -25,7 +25,7 @@ use crate::environment::Environment;
 pub(crate) struct Arguments {
     /// The first message of a new thread, shown on the terminal
     prompt: Option<String>,
-    /// Go on with the thread of this folder that was used last
+    /// Continue the latest thread of this folder
     #[arg(long = "continue")]
     is_continued: bool,
     #[command(flatten)]
@@ -35,10 +35,10 @@ pub(crate) struct Arguments {
 /// `agentd resume` and `agentd fork`.
 #[derive(clap::Args)]
 pub(crate) struct ThreadArguments {
-    /// The thread; without it, `resume` lists them and `fork` takes the one of this folder that was used
+    /// The thread; without it, `resume` shows a list and `fork` uses the latest thread of this
     /// last
     thread_id: Option<String>,
-    /// A message to begin with
+    /// The first message
     prompt: Option<String>,
     #[command(flatten)]
     options: Options,
@@ -57,14 +57,14 @@ struct Options {
     /// The provider to use: `default`, `offline`, or one of config.toml
     #[arg(id = "terminal_model_provider", long = "model-provider", value_name = "ID")]
     model_provider: Option<String>,
-    /// The access of commands
+    /// The sandbox mode of commands
     #[arg(id = "terminal_sandbox", short = 's', long = "sandbox", value_name = "MODE")]
     sandbox: Option<Sandbox>,
     #[command(flatten)]
     connect: ConnectArguments,
 }
 
-/// The access of commands.
+/// The sandbox mode of commands.
 #[derive(Clone, Copy, ValueEnum)]
 enum Sandbox {
     /// Read files
@@ -124,13 +124,14 @@ async fn open(
     mut environment: Environment,
 ) -> anyhow::Result<ExitCode> {
     if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
-        let message = "this needs a terminal; for scripts and programs there are `agentd exec` and \
-                       `agentd app-server`, and `agentd --help` lists the rest";
+        let message = "this needs a terminal; scripts use `agentd exec`, programs use `agentd \
+            app-server`, and `agentd --help` lists the rest";
         return Err(Invalid::new(message).into());
     }
     if environment.variable("TERM").is_some_and(|term| term == "dumb") {
-        let message = "TERM is `dumb`: such a terminal moves no cursor, which this program needs. Set TERM to what \
-                       the terminal is, such as xterm-256color, or use `agentd exec`, which only writes lines";
+        let message = "TERM is `dumb`: such a terminal cannot move the cursor, which this program \
+            needs. Set TERM to the type of your terminal, such as xterm-256color, or use `agentd \
+            exec`, which only prints lines";
         return Err(Invalid::new(message).into());
     }
     if let Some(folder) = &options.cd {

@@ -141,7 +141,7 @@ fn null_removes_a_key_and_a_text_that_looks_like_another_value_is_quoted() {
         let output = env.run(&["config", "set", "model", typed]);
         assert_eq!(output.status.code(), if hint { Some(2) } else { Some(0) }, "{typed}");
         let said = stderr(&output);
-        let quoted = format!("for a text, quote it: agentd config set model '\"{typed}\"'");
+        let quoted = format!("to set text, quote it: agentd config set model '\"{typed}\"'");
         assert_eq!(said.contains(&quoted), hint, "{typed}: {said}");
     }
     // Where no text is meant, there is no such hint.

@@ -312,7 +312,7 @@ fn invalid_arguments_of_exec_are_one_error_event_before_a_thread() {
     check(&["-o", "none/last", "hello"], "none");
     check(&["review", ""], "`target.instructions`");
     check(&["review", "--base", " "], "`target.branch`");
-    check(&["review", "--uncommitted"], "is in no git repository");
+    check(&["review", "--uncommitted"], "is not in a git repository");
     // Refused by the parser.
     check(&["--zork", "hello"], "--zork");
     check(&["-s", "zork", "hello"], "zork");

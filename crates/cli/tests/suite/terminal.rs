@@ -319,7 +319,7 @@ fn without_a_terminal_there_is_a_hint() {
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(error.contains("this needs a terminal") && error.contains("agentd exec"), "{error}");
     let output = env.agentd(&["exce"]).stdin(Stdio::null()).output().unwrap();
-    assert!(String::from_utf8_lossy(&output.stderr).contains("is it `agentd exec`?"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("did you mean `agentd exec`?"));
 }
 
 #[test]

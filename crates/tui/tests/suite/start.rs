@@ -299,7 +299,7 @@ fn logins_that_an_administrator_forbids_are_not_offered() {
 #[test]
 fn logging_out_asks_and_says_what_happened() {
     for (after, expected) in
-        [(Value::Null, "Logged out"), (json!({ "type": "apiKey" }), "API key of the environment")]
+        [(Value::Null, "Logged out"), (json!({ "type": "apiKey" }), "API key in the environment")]
     {
         let mut bench = Bench::open(80, 24);
         bench.send("/logout");

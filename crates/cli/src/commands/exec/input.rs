@@ -26,7 +26,8 @@ pub(super) fn check_repository(cwd: &Path) -> anyhow::Result<()> {
         return Ok(());
     }
     bail!(
-        "Not inside a trusted directory: {} is in no git repository. Run in one, or give --skip-git-repo-check",
+        "Not inside a trusted directory: {} is not in a git repository. Run in one, or use \
+         --skip-git-repo-check",
         cwd.display()
     )
 }
