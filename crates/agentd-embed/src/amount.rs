@@ -32,7 +32,7 @@ impl FromStr for Amount {
             |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
         if !are_digits(whole) || !are_digits(fraction) {
             return Err(Error::InvalidArgument(format!(
-                "`{text}` is no amount of 0 or more, such as `0.50`"
+                "`{text}` is not an amount of 0 or more, such as `0.50`"
             )));
         }
         Ok(Self {

@@ -210,7 +210,9 @@ fn refusal(provider: &Provider, endpoint: &Endpoint, head: &Parts, text: &[u8]) 
         }
         None => {
             failure.kind = FailureKind::ResponseStreamConnectionFailed;
-            failure.message.push_str("; this is no event stream, check the provider's `base_url`");
+            failure
+                .message
+                .push_str("; this is not an event stream; check the provider's `base_url`");
         }
     }
     failure

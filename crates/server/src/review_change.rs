@@ -161,7 +161,7 @@ pub(crate) async fn locate(
 /// The error of a folder without a change.
 pub(crate) fn no_repository(cwd: &Path) -> String {
     format!(
-        "{} is in no git repository, so there is no change to review; review with `custom` \
+        "{} is not in a git repository, so there is no change to review; review with `custom` \
          instructions, or in a thread that works in a repository",
         cwd.display()
     )

@@ -545,7 +545,7 @@ fn spool(folder: PathBuf) -> Arc<Spool> {
     Spool::new(folder, SPOOL_BYTES, |error| {
         tracing::warn!(
             target: "server::spool",
-            "messages for slow clients cannot wait on disk: {error}"
+            "messages for slow clients cannot be stored on disk: {error}"
         );
     })
 }

@@ -169,7 +169,7 @@ function forgetOther(id) {
 function showOthers() {
   const ids = new Set(others.values());
   const rows = [...ids].map((id) =>
-    el("li", {}, el("span", { className: "grow" }, `Another thread, an agent of this one or …${id.slice(-6)}, waits for an answer.`),
+    el("li", {}, el("span", { className: "grow" }, `Another thread, an agent of this one or …${id.slice(-6)}, is waiting for an answer.`),
       button("Answer", () => openAgent(id), { className: "primary" })));
   $("other-requests").replaceChildren(...rows);
 }

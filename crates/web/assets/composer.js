@@ -81,7 +81,7 @@ export class Composer {
     $("message").disabled = !this.#view;
     $("send").disabled = !isUsable || this.#sending;
     $("send").textContent = isRunning ? "Steer" : "Send";
-    $("send").title = isRunning ? "Into the running turn (Enter)" : "Enter";
+    $("send").title = isRunning ? "Add to the running turn (Enter)" : "Enter";
     for (const id of ["interrupt", "enqueue"]) {
       $(id).hidden = !isRunning;
       $(id).disabled = !isUsable;
@@ -278,7 +278,7 @@ export class Composer {
     if (!message) return;
     const { id } = this.#view;
     if (!this.#setQueue(id, [...queueOf(id), { id: crypto.randomUUID(), ...message }])) {
-      notice("The browser has no room to keep this message. Send it when the turn has ended, or with smaller images.");
+      notice("The browser cannot store this message. Send it after the turn has ended, or use smaller images.");
       return;
     }
     this.#history.add(message.text);

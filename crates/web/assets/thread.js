@@ -205,7 +205,7 @@ export class ThreadView {
     const item = this.items.get(params.itemId);
     const card = new RequestCard(method, params, item?.item, (result) => {
       const isSent = this.#services.connection.answer(id, result);
-      if (!isSent) notice("Not connected. The server asks again after the reconnect.");
+      if (!isSent) notice("Not connected. The server asks again after reconnecting.");
       return isSent;
     });
     this.requests.set(id, card);
@@ -268,7 +268,7 @@ function isFindings(text) {
 const NOTIFICATIONS = {
   "turn/started": (view, { turn }) => {
     view.showTurn(turn);
-    announce("The agent works.");
+    announce("The agent is working.");
   },
   "turn/completed": (view, { turn }) => view.showTurn(turn),
   "item/started": (view, { turnId, item }) => view.showItem(turnId, item, false),

@@ -130,7 +130,7 @@ fn null_removes_a_key_and_a_text_that_looks_like_another_value_is_quoted() {
     let file = || std::fs::read_to_string(env.home().join("config.toml")).unwrap();
     let output = env.run(&["config", "set", "model", "null"]);
     assert!(output.status.success());
-    assert!(stderr(&output).contains("for this text write '\"null\"'"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("for the text write '\"null\"'"), "{}", stderr(&output));
     assert_eq!(file(), "# head\n");
     assert!(env.run(&["config", "set", "model", "\"null\""]).status.success());
     assert_eq!(file(), "# head\nmodel = \"null\"\n");
@@ -146,7 +146,7 @@ fn null_removes_a_key_and_a_text_that_looks_like_another_value_is_quoted() {
     }
     // Where no text is meant, there is no such hint.
     let said = stderr(&env.run(&["config", "set", "sandbox_mode", "true"]));
-    assert!(!said.contains("for a text"), "{said}");
+    assert!(!said.contains("to set text"), "{said}");
 }
 
 #[test]

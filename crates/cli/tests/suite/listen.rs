@@ -141,7 +141,7 @@ fn invalid_credential_options_are_refused() {
         (
             format!("{web} {capability} --ws-token-file {token} --metrics-token-file {token}"),
             1,
-            "it has the token of the clients",
+            "the file contains the clients' token",
         ),
         (format!("{web} --ws-token-sha256 {hash}"), 1, "--ws-token-sha256 needs `--ws-auth"),
         (format!("{web} --ws-auth none --ws-token-file {token}"), 1, "needs `--ws-auth capabil"),

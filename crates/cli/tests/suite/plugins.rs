@@ -207,8 +207,7 @@ fn plugins_that_the_list_defines_are_shown_and_installed() {
     let shown = run(&["show", "documents@team"], 0).0;
     assert!(shown.contains("documents:pdf: For pdf.") && !shown.contains("xlsx"), "{shown}");
     let shown = run(&["show", "sheets@team"], 0).0;
-    for part in
-        ["sheets:xlsx: For xlsx.", "make lint", "sheet-server", "not used here: its `commands`"]
+    for part in ["sheets:xlsx: For xlsx.", "make lint", "sheet-server", "not used: its `commands`"]
     {
         assert!(shown.contains(part), "{part} in {shown}");
     }

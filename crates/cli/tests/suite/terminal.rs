@@ -361,7 +361,7 @@ fn a_panic_leaves_the_terminal_as_it_was_and_says_where_the_log_is() {
     failing.args(["--ignored", "--exact", name, "--nocapture"]).env(FAILING, env.home());
     failing.current_dir(env.work());
     let (mut terminal, before) = Terminal::run(failing);
-    terminal.expect("connecting again");
+    terminal.expect("reconnecting");
     terminal.paste("not sent yet");
     terminal.expect("not sent yet");
     std::fs::write(env.home().join("fail"), "").unwrap();

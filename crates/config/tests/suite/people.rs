@@ -187,7 +187,7 @@ fn all_mistakes_are_named_in_the_order_of_the_lines() {
                 [agents]\nmax_total_tokens = -1\n";
     let error = parse(text).unwrap_err();
     assert!(
-        error.to_string().ends_with("(and 3 more mistakes; `agentd config check` names them all)"),
+        error.to_string().ends_with("(and 3 more mistakes; `agentd config check` lists them all)"),
         "{error}"
     );
     assert!(error.to_string().contains(":1:19: `approval_policy`"), "{error}");

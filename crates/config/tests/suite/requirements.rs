@@ -146,7 +146,7 @@ fn invalid_requirements_are_errors() {
         ),
         (
             "allowed_sandbox_mode = [\"read-only\"]",
-            "would limit nothing; did you mean `allowed_sandbox_modes`?",
+            "would have no effect; did you mean `allowed_sandbox_modes`?",
         ),
         ("allowed_sandbox_modes = [\"none\"]", "`allowed_sandbox_modes.0` must be one of"),
         ("features.shel_tool = true", "did you mean `shell_tool`?"),

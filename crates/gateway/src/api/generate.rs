@@ -327,7 +327,7 @@ fn is_by_unit(resolved: &ResolvedModel, asked: &Asked) -> bool {
     resolved.price.as_ref().is_some_and(|price| price.is_by_unit(asked.sells))
 }
 
-/// Returns whether output that has a price by the token does not show in the text of the answer: it is no text.
+/// Returns whether output that has a price by the token does not show in the text of the answer: it is not text.
 fn hides_output(resolved: &ResolvedModel, asked: &Asked) -> bool {
     let is_no_text = matches!(asked.sells, Sells::Images | Sells::Speech | Sells::Video);
     let has_tokens = resolved.price.as_ref().is_some_and(|price| price.sells_output);

@@ -108,7 +108,7 @@ impl Relayed {
         self.content_type().to_ascii_lowercase().starts_with("text/event-stream")
     }
 
-    /// The reader of the response's usage; `None` for a response that is no text.
+    /// The reader of the response's usage; `None` for a response that is not text.
     pub(super) fn reader(&self) -> Option<Reader> {
         Reader::for_content_type(self.content_type())
     }

@@ -183,7 +183,7 @@ pub(super) fn segments(path: &str) -> Vec<&str> {
 /// The value of a required string field.
 pub(super) fn text<'a>(body: &'a Value, name: &'static str) -> Result<&'a str, Refused> {
     let text = body[name].as_str();
-    text.ok_or_else(|| Refused::value(name, format!("`{name}` is missing, or is no text.")))
+    text.ok_or_else(|| Refused::value(name, format!("`{name}` is missing, or is not text.")))
 }
 
 /// The value of an optional integer field from 1 to `most`.

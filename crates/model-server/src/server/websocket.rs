@@ -117,7 +117,7 @@ fn answer(
     if request["type"] != "response.create" {
         return Err(invalid("the frame is no `response.create`"));
     }
-    let members = request.as_object_mut().ok_or_else(|| invalid("the frame is no object"))?;
+    let members = request.as_object_mut().ok_or_else(|| invalid("the frame is not an object"))?;
     members.shift_remove("type");
     let mut items = Vec::new();
     let previous = members.shift_remove("previous_response_id").filter(|id| !id.is_null());

@@ -142,7 +142,7 @@ async fn ask(
     }
     let body = collect(body, MAX_LISTING_BYTES).await?;
     let Listing { models, left_out } = read_listing(provider, &body).map_err(|problem| {
-        failure(format!("the answer to {} is no list of models: {problem}", endpoint.label))
+        failure(format!("the answer to {} is not a list of models: {problem}", endpoint.label))
     })?;
     if left_out > 0 {
         tracing::warn!(

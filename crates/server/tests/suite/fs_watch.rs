@@ -75,7 +75,7 @@ async fn errors_say_what_to_do() {
     let long = "x".repeat(1_025);
     for (id, path, reason) in [
         ("new", "sub", "`path` must be an absolute path"),
-        ("taken", "/", "a watch named `taken` exists already"),
+        ("taken", "/", "a watch named `taken` already exists"),
         (long.as_str(), "/", "1024 at most"),
     ] {
         let params = json!({ "watchId": id, "path": path });

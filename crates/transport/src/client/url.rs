@@ -44,7 +44,7 @@ impl FromStr for WebSocketUrl {
             Some("wss") => true,
             _ => return Err(invalid("the address begins with neither `ws://` nor `wss://`")),
         };
-        let uri: Uri = text.parse().map_err(|_| invalid("this is no address of a server"))?;
+        let uri: Uri = text.parse().map_err(|_| invalid("this is not the address of a server"))?;
         let authority = uri.authority().map_or("", |authority| authority.as_str());
         if authority.contains('@') {
             return Err(invalid("a user name or a password in the address is not sent")
@@ -75,8 +75,8 @@ impl FromStr for WebSocketUrl {
                 .parse()
                 .ok()
                 .filter(|port| *port != 0)
-                .ok_or_else(|| invalid("the port is no number from 1 to 65535"))?,
-            _ => return Err(invalid("the port is no number from 1 to 65535")),
+                .ok_or_else(|| invalid("the port is not a number from 1 to 65535"))?,
+            _ => return Err(invalid("the port is not a number from 1 to 65535")),
         };
         let target = uri.path_and_query().map_or("/", |target| target.as_str());
         let slash = if target.starts_with('/') { "" } else { "/" };

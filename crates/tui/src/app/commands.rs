@@ -184,7 +184,7 @@ pub(super) fn command_list() -> Vec<Command> {
         .collect()
 }
 
-/// Runs what was typed after a slash. What is no command is not sent: a mistyped one would start a turn.
+/// Runs what was typed after a slash. What is not a command is not sent: a mistyped one would start a turn.
 pub(super) fn command(app: &mut App, name: &str, rest: &str, draft: Draft) {
     let Some(command) = COMMANDS.iter().find(|it| it.name == name) else {
         if let Some(message) = own_prompts::message(app, name, &draft) {

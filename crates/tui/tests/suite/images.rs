@@ -116,7 +116,7 @@ fn a_named_file_is_added_or_the_reason_printed() {
     assert!(bench.shown().contains("[Image #1 640×480 x.png]"), "{}", bench.shown());
     assert_eq!(bench.app.images_in_use(), [PathBuf::from("/home/u/x.png")]);
     bench.event(Event::Image(source, Err(NoImage::Missing)));
-    assert!(bench.printed.contains("There is no file /work/~/x.png"), "{}", bench.printed);
+    assert!(bench.printed.contains("There is not a file /work/~/x.png"), "{}", bench.printed);
 }
 
 #[test]

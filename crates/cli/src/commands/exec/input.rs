@@ -51,7 +51,7 @@ impl Input {
     /// Reads everything that the arguments name; relative paths start from `cwd`.
     ///
     /// # Errors
-    /// Files that cannot be read, a schema that is no JSON object, a file that is no image, an empty
+    /// Files that cannot be read, a schema that is no JSON object, a file that is not an image, an empty
     /// prompt.
     pub(super) fn read(
         arguments: &Arguments,

@@ -10,11 +10,11 @@ fn a_message_that_is_typed_into_a_question_answers_nothing() {
         assert_eq!(ask.key(c(key), 5_000 + 200 * at as u64), None, "{key}");
     }
     assert_eq!(ask.key(ENTER, 7_000), None);
-    assert!(ask.view(80, 24).text().contains("goes into your message"));
+    assert!(ask.view(80, 24).text().contains("typing your message"));
     // Also after a pause, it goes on with the message.
     assert_eq!(alone(&mut ask, c('n'), 9_500), None);
     assert_eq!(ask.key(ENTER, 12_000), None);
-    assert!(ask.view(80, 24).text().contains("goes into your message"));
+    assert!(ask.view(80, 24).text().contains("typing your message"));
     assert_eq!(ask.key(DOWN, 13_000), None);
     assert_eq!(reply(alone(&mut ask, c('n'), 14_000)), json!({ "decision": "decline" }));
     assert_eq!(ask.take_words(), "/goal yan");

@@ -44,7 +44,7 @@ fn messages_go_into_a_running_turn_or_wait_for_its_end_and_a_process_outlives_it
     let site = Site::new(&json!([
         runs("echo begun; while :; do sleep 0.1; printf 'tick <b>\\033[31mred\\033[0m\\n'; done"),
         {"steps": [call("request_user_input", json!({"questions": [{
-            "id": "q", "header": "Go on", "question": "Go on?", "options": [
+            "id": "q", "header": "Resume", "question": "Go on?", "options": [
                 {"label": "Yes", "description": "Go on."}, {"label": "No", "description": "Stop."}],
         }]}))]},
         says("First."),
@@ -62,7 +62,7 @@ fn messages_go_into_a_running_turn_or_wait_for_its_end_and_a_process_outlives_it
     browser.click("#settings .primary");
     send(&mut browser, "Begin.");
     browser.wait_for(".commandExecution pre", "tick <b>red\n");
-    browser.wait_for(".request legend", "Go on");
+    browser.wait_for(".request legend", "Resume");
     // Into the turn; and into the queue, of which one message is edited and another removed.
     send(&mut browser, "Steered.");
     browser.wait("message.value === '' && !send.disabled");
@@ -246,7 +246,7 @@ fn agents_are_looked_at_and_threads_are_found_renamed_and_archived() {
     browser.open(&site.url);
     start_thread(&mut browser, &site.env.work());
     send(&mut browser, "Begin.");
-    browser.wait_for("#other-requests li", "waits for an answer");
+    browser.wait_for("#other-requests li", "is waiting for an answer");
     browser.click("#panel-toggle");
     browser.click("#tab-agents");
     browser.wait_for("#pane-agents .hint", "working");
@@ -257,7 +257,7 @@ fn agents_are_looked_at_and_threads_are_found_renamed_and_archived() {
     // Without an answer, it is still asked beside the thread that has started it.
     browser.click("#back");
     browser.wait_for("#title", "Begin.");
-    browser.wait_for("#other-requests li", "waits for an answer");
+    browser.wait_for("#other-requests li", "is waiting for an answer");
     browser.click("#other-requests button");
     browser.wait_for(".request .subject", "touch by-agent");
     answer(&mut browser, ".request .primary");
