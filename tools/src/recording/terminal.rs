@@ -45,11 +45,10 @@ const RUN: &str = "python3 -B test.py";
 /// The answer after a refused command.
 const REFUSED: &str = "The branch was not published.";
 const PUSH: &str = "git push origin main";
-/// Messages of the other threads, which the list of threads shows, and the answers.
-const OTHERS: [(&str, &str); 2] = [
-    ("Explain how the tests are run.", "`python3 test.py` runs them, without a framework."),
-    ("Which Python versions does this need?", "Python 3.0 or later."),
-];
+/// Messages of the other threads, which the list of threads shows. The offline model repeats them.
+const OTHERS: [&str; 2] =
+    ["Explain how the tests are run.", "Which Python versions does this need?"];
+const ECHO: &str = "--model-provider offline --model echo";
 
 /// Draws the pictures.
 pub(super) fn draw(agentd: &Path) -> Result<Vec<Picture>> {
@@ -71,7 +70,7 @@ fn first_start(agentd: &Path) -> Result<Picture> {
     // What the agent may do here is another question.
     let access = format!("[projects.\"{}\"]\naccess = \"ask\"\n", project.display());
     fs::write(home.join("config.toml"), access)?;
-    let tmux = Tmux::start(agentd, &place, &project)?;
+    let tmux = Tmux::start(agentd, &place, &project, "")?;
     let screen = tmux.wait("Choose a model provider")?;
     tmux.run(&["kill-server"])?;
     Ok(still(
@@ -99,15 +98,14 @@ fn at_work(agentd: &Path) -> Result<Vec<Picture>> {
     fs::write(home.join("script.json"), script().to_string())?;
     let model = ModelServer::start(agentd, &home.join("script.json"))?;
     prepare(&project, &home, &model.address)?;
-    for (message, answer) in OTHERS {
-        let tmux = Tmux::start(agentd, &place, &project)?;
+    for message in OTHERS {
+        let tmux = Tmux::start(agentd, &place, &project, ECHO)?;
         tmux.wait("›")?;
         tmux.send(message)?;
-        tmux.wait(&answer.replace('`', ""))?;
         tmux.wait("Worked for")?;
         tmux.run(&["kill-server"])?;
     }
-    let tmux = Tmux::start(agentd, &place, &project)?;
+    let tmux = Tmux::start(agentd, &place, &project, "")?;
     tmux.wait("›")?;
     let written = tmux.write(TASK)?;
     tmux.run(&["send-keys", "Enter"])?;
@@ -213,8 +211,6 @@ fn script() -> serde_json::Value {
     let says =
         |text: &str| json!({ "steps": [{ "message": { "text": text, "phase": "final_answer" } }] });
     json!({ "responses": [
-        says(OTHERS[0].1),
-        says(OTHERS[1].1),
         { "steps": [
             { "message": { "text": "I run the tests first.", "phase": "commentary" } },
             plan(["in_progress", "pending", "pending"]),
@@ -244,11 +240,11 @@ struct Tmux {
 
 impl Tmux {
     /// Starts the terminal in a project. The agent's home is `agent` in `place`, which is the user's home.
-    fn start(agentd: &Path, place: &Path, project: &Path) -> Result<Self> {
+    fn start(agentd: &Path, place: &Path, project: &Path, options: &str) -> Result<Self> {
         let tmux = Self { socket: place.join("tmux"), place: place.display().to_string() };
         let home = place.join("agent");
         let program = format!(
-            "env -u OPENAI_API_KEY -u AGENT_API_KEY HOME={} AGENT_HOME={} NO_COLOR= COLORTERM= {}",
+            "env -u OPENAI_API_KEY -u AGENT_API_KEY HOME={} AGENT_HOME={} NO_COLOR= COLORTERM= {} {options}",
             place.display(),
             home.display(),
             agentd.display()
