@@ -72,13 +72,15 @@ fn messages_go_into_a_running_turn_or_wait_for_its_end_and_a_process_outlives_it
         browser.press("Alt+Enter");
         assert_eq!(focused(&mut browser), "message");
     }
+    browser.wait("queue.children.length === 4");
     assert_eq!(texts(&mut browser, "#queue .grow"), json!(["One.", "Two.", "Three.", "Four."]));
     browser.click("#queue [aria-label='Edit: Two.']");
-    assert_eq!(browser.evaluate("message.value"), "Two.");
+    browser.wait("message.value === 'Two.'");
     browser.evaluate("message.select()");
     browser.type_text("");
     browser.press("Enter");
     browser.click("#queue [aria-label='Remove: Three.']");
+    browser.wait("queue.children.length === 2");
     assert_eq!(texts(&mut browser, "#queue .grow"), json!(["One.", "Four."]));
     browser.evaluate("message.value = ''");
     answer(&mut browser, ".request label");
@@ -88,16 +90,17 @@ fn messages_go_into_a_running_turn_or_wait_for_its_end_and_a_process_outlives_it
     let said = texts(&mut browser, ".userMessage");
     assert_eq!(said, json!(["You: Begin.", "You: Steered.", "You: One.", "You: Four."]));
 
-    // An interruption gives back what waited. The process goes on.
+    // After an interruption the queue waits. The process goes on.
     browser.click("#message");
     browser.type_text("Left over.");
     browser.press("Alt+Enter");
-    browser.wait("!interrupt.hidden && !interrupt.disabled");
+    browser.wait("!interrupt.hidden && !interrupt.disabled && queue.children.length === 1");
     browser.click("#interrupt");
     browser.wait_for(".turn[data-status=interrupted]", "Interrupted.");
+    browser.wait_for("#queue-title", "The queue waits: the turn was interrupted.");
+    browser.click("#queue [aria-label='Edit: Left over.']");
     browser.wait("message.value === 'Left over.' && queue.children.length === 0");
     assert_eq!(focused(&mut browser), "message");
-    browser.click("#notice-close");
     browser.click("#panel-toggle");
     browser.click("#tab-processes");
     browser.wait_for("#pane-processes .hint", "in the background");
