@@ -120,6 +120,16 @@ class ListOptions(TypedDict, total=False):
     useStateDbOnly: bool
 
 
+class SearchOptions(TypedDict, total=False):
+    """Filters of `thread/search`."""
+
+    sortKey: Optional[ThreadSortKey]
+    sortDirection: Optional[SortDirection]
+    sourceKinds: Optional[Sequence[ThreadSourceKind]]
+    archived: Optional[bool]
+    cwd: Union[Path, Sequence[str], None]
+
+
 def checked(options: type[Any], given: Mapping[str, Any], call: str) -> dict[str, Any]:
     """The parameters as they are sent. Raises :class:`TypeError` that names the one that is unknown or has a wrong type."""
     known: dict[str, Any] = options.__annotations__
