@@ -5,6 +5,7 @@
 //! account, and the user's own. Each can only narrow what the ones before it allow.
 
 mod hooks;
+mod limits;
 mod plugins;
 mod servers;
 
@@ -27,6 +28,7 @@ use crate::table::{
     SandboxMode, WebSearch,
 };
 use crate::value::{Node, Table, Value, merge};
+use limits::Ceilings;
 use plugins::AllowedSources;
 pub use plugins::MarketplaceSource;
 use servers::AllowedServers;
@@ -52,6 +54,7 @@ pub struct Requirements {
     marketplaces: Vec<AllowedSources>,
     rules: Vec<RequiredRule>,
     hooks: Vec<FileHooks>,
+    ceilings: Ceilings,
 }
 
 /// The values that a key may have.
@@ -161,6 +164,7 @@ impl Requirements {
             let origin = layer.origin(&["plugins", "allowed_marketplaces"]);
             self.marketplaces.push(AllowedSources { listed: listed.clone(), origin });
         }
+        self.ceilings.narrow(layer);
         for (index, rule) in file.rules.prefix_rules.iter().enumerate() {
             self.rules.push(RequiredRule { rule: rule.clone(), origin: layer.rule_origin(index) });
         }
@@ -228,6 +232,11 @@ impl Requirements {
     pub fn restricting_marketplaces(&self) -> Option<String> {
         let first = self.marketplaces.first()?;
         Some(described("plugins.allowed_marketplaces", &first.origin))
+    }
+
+    /// The highest value of a limit of commands, by its key, as `command_limits.memory_mib`.
+    pub fn ceiling(&self, key: &str) -> Option<u64> {
+        self.ceilings.of(key)
     }
 
     /// Required command rules, which apply in addition to those of `.rules` files.
@@ -344,6 +353,7 @@ impl Requirements {
             warnings.extend(replace(root, &["features", name], &json, &requirement, origin));
         }
         warnings.extend(self.constrain_reviewer(root, cx)?);
+        warnings.extend(self.ceilings.constrain(root));
         self.constrain_servers(root, &mut warnings)?;
         self.refuse_programs_of_clients(root)?;
         Ok(warnings)

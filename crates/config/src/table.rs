@@ -28,13 +28,13 @@ pub use otel::{
 };
 pub use requirements::{
     AllowedApproval, AllowedMarketplace, AllowedServer, Identity, PrefixRule, RequiredDecision,
-    RequirementsFile, Token,
+    RequiredCommandLimits, RequiredThreadLimits, RequirementsFile, Token,
 };
 pub use root::{DEPRECATED, Deprecated, Keys};
 pub use sandbox::{
-    Access, ApprovalPolicy, ApprovalsReviewer, EnvironmentInherit, FileAccess, Granular,
-    GranularApproval, NetworkMode, NetworkPermissions, Permissions, SandboxMode,
-    ShellEnvironmentPolicy, WorkspaceWrite,
+    Access, ApprovalPolicy, ApprovalsReviewer, CommandLimits, CpuSeconds, EnvironmentInherit,
+    FileAccess, Granular, GranularApproval, Mebibytes, NetworkMode, NetworkPermissions,
+    Permissions, Processes, SandboxMode, ShellEnvironmentPolicy, ThreadLimits, WorkspaceWrite,
 };
 pub use tools::{
     AgentRole, Agents, App, ContextSize, HookState, Hooks, Location, McpServer, PluginSwitch, Port,

@@ -21,6 +21,20 @@ pub struct Config {
     /// Folders that no confined command may change, even where they lie in a writable root, are one, or
     /// do not exist yet: the agent's home, whose files start programs outside of the sandbox.
     pub kept: Vec<PathBuf>,
+    pub limits_by: LimitsBy,
+}
+
+/// The way in which the limits of commands are enforced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LimitsBy {
+    /// Control groups of version 2 where the server may make some that limit memory and processes, else the
+    /// supervisors of the commands alone.
+    #[default]
+    Auto,
+    /// The supervisors alone.
+    Supervisors,
+    /// Control groups wherever the server may make some, even if they limit nothing.
+    ControlGroups,
 }
 
 /// Which layer confines commands.
@@ -65,6 +79,8 @@ pub struct Spawn {
     pub outputs: Outputs,
     /// The only way to the network, whatever `policy` allows. Needs a policy that confines.
     pub egress: Option<std::sync::Arc<crate::egress::Egress>>,
+    /// What the command may use.
+    pub limits: crate::limits::Limits,
 }
 
 /// Standard input of a command without a terminal.
@@ -91,7 +107,7 @@ pub enum Outputs {
 /// The state of one layer on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayerStatus {
-    /// `namespaces`, `landlock`, `seccomp`.
+    /// `namespaces`, `landlock`, `seccomp`, `control groups`.
     pub layer: &'static str,
     pub usable: bool,
     /// The parts that work, or the reason why the layer does not, with advice.

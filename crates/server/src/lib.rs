@@ -24,6 +24,7 @@ pub use handlers::check_review;
 pub use sandboxed::{ChosenPolicy, sandboxed};
 pub use server::{CLOSE_GRACE, Server};
 pub use services::accounts::{account_settings, accounts, uses_environment_key};
+pub use services::command_limits::reason as limit_reason;
 pub use services::bounds::{LINE_BYTES, connection_limits};
 pub use services::config_check::{ClientChecks, Finding, check_configuration};
 pub use services::config_source::{check_configuration_text, configuration, configuration_here};

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use jsonrpc::{Connection, Limits};
 use logging::{LogFile, Logging};
-use sandbox::{Layer, Sandbox, THIS_PROGRAM};
+use sandbox::{Layer, LimitsBy, Sandbox, THIS_PROGRAM};
 use serde_json::{Value, json};
 use server::{Options, Server};
 use tempfile::TempDir;
@@ -185,6 +185,7 @@ impl TestEnvironment {
             layer: if self.has_sandbox { Layer::Auto } else { Layer::None },
             descriptors: None,
             kept: vec![self.home.clone()],
+            limits_by: LimitsBy::Auto,
         });
         let server = Server::start(options, sandbox).expect("the home can be used");
         let shown = |path: &Path| path.display().to_string();

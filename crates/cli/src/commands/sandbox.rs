@@ -120,6 +120,9 @@ pub(crate) async fn run(
         eprint(format_args!("agentd: {error}"));
         return Ok(ExitCode::from(NOT_EXECUTABLE));
     }
+    if let Some(reason) = server::limit_reason(&exit) {
+        eprint(format_args!("agentd: ended at a limit: {reason}"));
+    }
     if exit.sandbox_failed {
         return Ok(ExitCode::from(UNAVAILABLE));
     }

@@ -9,7 +9,7 @@ use super::sandbox::{ApprovalsReviewer, SandboxMode};
 use super::tools::WebSearch;
 use crate::error::Error;
 use crate::kind::scope::ANY;
-use crate::kind::{Effect, Kind, ReadContext, Setting, unexpected_value};
+use crate::kind::{Effect, Kind, ReadContext, Setting, Whole, unexpected_value};
 use crate::options::{choices, options};
 use crate::value::Node;
 
@@ -39,6 +39,8 @@ options! {
         allowed_sandbox_modes: Option<Vec<SandboxMode>>, ANY, Effect::Active;
         /// The values that `web_search` may have; `disabled` is always allowed.
         allowed_web_search_modes: Option<Vec<WebSearch>>, ANY, Effect::Active;
+        /// The highest limits that a command may have.
+        command_limits: RequiredCommandLimits, ANY, Effect::Group;
         /// Features that must be on (`true`) or off (`false`), by their names in `[features]`.
         features: BTreeMap<String, bool>, ANY, Effect::Active;
         /// Hooks of the administrator, by event, in the form of `hooks.json`. They run without a sandbox,
@@ -50,6 +52,40 @@ options! {
         plugins: AllowedPlugins, ANY, Effect::Group;
         /// Command rules that apply in addition to those of `.rules` files.
         rules: Rules, ANY, Effect::Group;
+        /// The highest limits that the commands of a thread may have together.
+        thread_limits: RequiredThreadLimits, ANY, Effect::Group;
+    }
+}
+/// The highest value of a limit.
+pub type Ceiling = Whole<1, { 1 << 40 }>;
+options! {
+    /// `command_limits`: the highest values of the keys of the same names.
+    pub struct RequiredCommandLimits {
+        /// Of `command_limits.memory_mib`.
+        memory_mib: Option<Ceiling>, ANY, Effect::Active;
+        /// Of `command_limits.processes`.
+        processes: Option<Ceiling>, ANY, Effect::Active;
+        /// Of `command_limits.cpu_seconds`.
+        cpu_seconds: Option<Ceiling>, ANY, Effect::Active;
+        /// Of `command_limits.disk_written_mib`.
+        disk_written_mib: Option<Ceiling>, ANY, Effect::Active;
+        /// Of `command_limits.file_mib`.
+        file_mib: Option<Ceiling>, ANY, Effect::Active;
+        /// Of `command_limits.output_mib`.
+        output_mib: Option<Ceiling>, ANY, Effect::Active;
+    }
+}
+options! {
+    /// `thread_limits`: the highest values of the keys of the same names.
+    pub struct RequiredThreadLimits {
+        /// Of `thread_limits.memory_mib`.
+        memory_mib: Option<Ceiling>, ANY, Effect::Active;
+        /// Of `thread_limits.processes`.
+        processes: Option<Ceiling>, ANY, Effect::Active;
+        /// Of `thread_limits.cpu_seconds`.
+        cpu_seconds: Option<Ceiling>, ANY, Effect::Active;
+        /// Of `thread_limits.disk_written_mib`.
+        disk_written_mib: Option<Ceiling>, ANY, Effect::Active;
     }
 }
 options! {

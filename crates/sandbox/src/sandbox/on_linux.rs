@@ -18,6 +18,7 @@ use super::launch::Launcher;
 use super::pipes::Pipes;
 use super::{Config, Layer, LayerStatus, Outputs, Spawn, Stdin};
 use crate::error::{Error, ErrorKind};
+use crate::limits::{Exceeded, GroupLimits, Limits, Member, Scope};
 use crate::linux::detect::{self, Detected};
 use crate::linux::landlock::Ruleset;
 use crate::linux::seccomp::{self, Files, Network};
@@ -31,6 +32,7 @@ use crate::resolved::Resolved;
 use crate::supervise::broker::places::Places;
 use crate::supervise::handover;
 use crate::supervise::request::{Confinement, Narrowing, REPORT_BYTES, Report, Request, Stage};
+use crate::supervise::request_limits::RequestedLimits;
 
 /// Starts commands under permission policies. A server has one. Creating it does no work: the first
 /// command, or [`Sandbox::report`], finds out which layers work on the machine.
@@ -49,6 +51,9 @@ const MAX_CONCURRENT_STARTS: usize = 32;
 /// Time for a supervisor to start a command. One that takes longer waits for a file system.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// The name of the control groups among the layers.
+const CONTROL_GROUPS: &str = "control groups";
+
 /// Confinement, and the placeholders to hold until the command has ended.
 type Confined = (Confinement, Vec<Placeholder>);
 
@@ -65,10 +70,11 @@ impl Sandbox {
 
     /// Starts a command. Must be called in a tokio runtime with I/O and time enabled.
     pub async fn spawn(&self, spawn: Spawn) -> Result<Process, Error> {
-        let found = match spawn.policy.is_unconfined() {
+        let detected = match spawn.policy.is_unconfined() && !spawn.limits.are_watched() {
             true => None,
             false => Some(Arc::clone(self.detected().await)),
         };
+        let found = detected.clone().filter(|_| !spawn.policy.is_unconfined());
         let (layer, place) = (self.config.layer, spawn.cwd.clone());
         let kept = self.config.kept.clone();
         let prepared = self.files.run(&place, move || {
@@ -77,7 +83,8 @@ impl Sandbox {
         });
         let (prepared, spawn) = prepared.await.map_err(unanswered)??;
         let Prepared { program, confinement, placeholders, lapsed } = prepared;
-        let mut process = self.start(&program, &spawn, confinement, placeholders).await?;
+        let mut process =
+            self.start(&program, &spawn, confinement, placeholders, detected.as_deref()).await?;
         process.lapsed = lapsed;
         Ok(process)
     }
@@ -120,9 +127,17 @@ impl Sandbox {
             Ok(actions) => (true, format!("actions: {}", actions.trim())),
             Err(_) => (false, "the kernel was built without CONFIG_SECCOMP_FILTER".to_owned()),
         };
-        [("namespaces", namespaces), ("landlock", landlock), ("seccomp", seccomp)]
-            .map(|(layer, (usable, detail))| LayerStatus { layer, usable, detail })
-            .into()
+        let groups = match &found.control_groups {
+            Ok(groups) => (true, groups.describe()),
+            Err(why) => (false, why.clone()),
+        };
+        let layers = [
+            ("namespaces", namespaces),
+            ("landlock", landlock),
+            ("seccomp", seccomp),
+            (CONTROL_GROUPS, groups),
+        ];
+        layers.map(|(layer, (usable, detail))| LayerStatus { layer, usable, detail }).into()
     }
 
     /// Says in words which parts of the sandbox do not work on this machine, and the remedy; `None` when all
@@ -162,8 +177,12 @@ impl Sandbox {
     }
 
     async fn detect(&self) -> Detected {
-        let namespaces = self.probe().await;
-        Detected { namespaces, landlock: detect::landlock(), broker: detect::broker() }
+        Detected {
+            namespaces: self.probe().await,
+            landlock: detect::landlock(),
+            broker: detect::broker(),
+            control_groups: detect::control_groups(self.config.limits_by),
+        }
     }
 
     /// Makes the confinement of a command, and starts none.
@@ -180,11 +199,13 @@ impl Sandbox {
             stdin: Stdin::Null,
             outputs: Outputs::Separate,
             egress: None,
+            limits: Limits::default(),
         };
         let resolved = Resolved::new(&spawn.policy, None);
         let (confinement, placeholders) = wrap(false, &resolved, &Protection::default(), &spawn)
             .map_err(io_error("preparing the sandbox"))?;
-        let mut process = self.start(Path::new(""), &spawn, confinement, placeholders).await?;
+        let mut process =
+            self.start(Path::new(""), &spawn, confinement, placeholders, None).await?;
         let mut printed = OutputBuffer::new(2048);
         let exit = process.collect(&mut OutputBuffer::new(2048), &mut printed).await;
         if exit.success() { Ok(()) } else { Err(detect::explain(&printed.text())) }
@@ -196,9 +217,11 @@ impl Sandbox {
         spawn: &Spawn,
         confinement: Confinement,
         placeholders: Vec<Placeholder>,
+        found: Option<&Detected>,
     ) -> Result<Process, Error> {
         let own_network = matches!(confinement, Confinement::Namespaces { .. });
-        let request = request(program, spawn, confinement, &placeholders)?;
+        let (limits, member) = limits(&spawn.limits, found)?;
+        let request = request(program, spawn, confinement, &placeholders, limits)?;
         let mut pipes = Pipes::open(spawn).map_err(io_error("opening pipes for the command"))?;
         let mut proxied = None;
         if let Some(egress) = &spawn.egress {
@@ -206,6 +229,10 @@ impl Sandbox {
             let (ours, theirs) = pair.map_err(io_error("opening a socket for the proxy"))?;
             pipes.theirs.egress = Some(theirs.into());
             proxied = Some((Arc::clone(egress), OwnedFd::from(ours)));
+        }
+        if let Some(member) = &member {
+            let table = member.table().try_clone_to_owned();
+            pipes.theirs.table = Some(table.map_err(io_error("sharing the table of limits"))?);
         }
         let permit = self.starts.acquire().await.expect("the semaphore is never closed");
         let supervisor = self
@@ -228,6 +255,7 @@ impl Sandbox {
             pid,
             supervisor,
             input: pipes.input,
+            member,
             ended: when_ended,
             finished: when_finished,
         });
@@ -241,6 +269,7 @@ impl Sandbox {
             placeholders,
             files: self.files.clone(),
             place: spawn.cwd.clone(),
+            output_limit: spawn.limits.output,
         };
         if let Some((egress, socket)) = proxied {
             let mut ended = shared.ended.clone();
@@ -250,6 +279,33 @@ impl Sandbox {
         tokio::spawn(pump.run());
         Ok(Process { output: receiver, lapsed: Vec::new(), control: Control { shared } })
     }
+}
+
+/// The limits as the supervisor gets them, and the command as a member of its group.
+fn limits(
+    limits: &Limits,
+    found: Option<&Detected>,
+) -> Result<(RequestedLimits, Option<Member>), Error> {
+    let groups = found.and_then(|found| found.control_groups.as_ref().ok());
+    let mut requested = RequestedLimits {
+        command: limits.command.maxima(),
+        file_size: limits.file_size,
+        nice: limits.nice,
+        control_groups: groups.map(|groups| groups.folder().to_owned()),
+        ..RequestedLimits::default()
+    };
+    let Some(GroupLimits { group, together }) = &limits.group else {
+        return Ok((requested, None));
+    };
+    requested.together = together.maxima();
+    requested.group = group.number();
+    if let Some((resource, limit, reached)) = group.used_up(&requested.together) {
+        let used_up = Exceeded { resource, scope: Scope::Group, limit, reached };
+        return Err(Error::limit(used_up));
+    }
+    let member = group.join().map_err(io_error("making a table of limits"))?;
+    requested.row = member.row();
+    Ok((requested, Some(member)))
 }
 
 /// A command that is ready to start.
@@ -489,6 +545,7 @@ fn request(
     spawn: &Spawn,
     confinement: Confinement,
     placeholders: &[Placeholder],
+    limits: RequestedLimits,
 ) -> Result<Vec<u8>, Error> {
     let variable =
         |(name, value): &(OsString, OsString)| [name.as_bytes(), b"=", value.as_bytes()].concat();
@@ -507,6 +564,7 @@ fn request(
         ports: spawn.egress.as_deref().map(handover::ports),
         placeholders: placeholders.iter().map(|held| bytes(held.path())).collect(),
         confinement,
+        limits,
     };
     let mut strings = request.argv.iter().chain(&request.env).chain([&request.cwd]);
     if strings.any(|string| string.contains(&0)) {

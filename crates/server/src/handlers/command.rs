@@ -22,6 +22,7 @@ use session::SandboxPolicy;
 
 use crate::client_processes::{self, MethodFamily, ProcessOrder, ProcessRequest, StdinChunk};
 use crate::server::Server;
+use services::command_limits::command_limits;
 use services::allowed::Allowed;
 use services::command_checks::check_rules;
 use services::command_environment::{command_environment, command_tmpdir};
@@ -174,6 +175,7 @@ impl Server {
             stdin: if params.stream_stdin { Stdin::Pipe } else { Stdin::Null },
             outputs: Outputs::Separate,
             egress: managed_network(&policy, &config, options, None)?,
+            limits: command_limits(&config, None),
             cwd,
             cwd_is_real: false,
         };

@@ -11,6 +11,7 @@ use sandbox::rules::Invocation;
 use crate::client_processes::{self, MethodFamily, ProcessOrder, ProcessRequest};
 use crate::handlers::command;
 use crate::server::Server;
+use services::command_limits::command_limits;
 use services::command_checks::check_full_access;
 use services::command_environment::command_environment;
 use services::command_runner::CommandLine;
@@ -148,6 +149,7 @@ impl Server {
                 Some(true) => Stdin::Pipe,
                 _ => Stdin::Null,
             },
+            limits: command_limits(&config, None),
             ..CommandLine::new(argv, cwd, env, policy)
         };
         let timeout = command::timeout(params.timeout_ms)?;

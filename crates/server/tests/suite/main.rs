@@ -16,6 +16,7 @@ mod bad_provider;
 mod bad_websocket;
 mod budgets;
 mod client_processes;
+mod command_limits;
 mod commands;
 mod compaction;
 mod config_effects;
