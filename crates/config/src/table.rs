@@ -27,8 +27,8 @@ pub use otel::{
     MetricsExporterName, Otel, OtlpProtocol, OtlpTransport,
 };
 pub use requirements::{
-    AllowedApproval, AllowedMarketplace, AllowedServer, Identity, PrefixRule, RequiredDecision,
-    RequiredCommandLimits, RequiredThreadLimits, RequirementsFile, Token,
+    AllowedApproval, AllowedMarketplace, AllowedServer, Identity, PrefixRule,
+    RequiredCommandLimits, RequiredDecision, RequiredThreadLimits, RequirementsFile, Token,
 };
 pub use root::{DEPRECATED, Deprecated, Keys};
 pub use sandbox::{

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use policy::{ReadAccess, RootedPolicy, SandboxPolicy};
-use sandbox::{Config, Layer, Limits, LimitsBy, OutputBuffer, Outputs, Sandbox, Spawn, Stdin, UsageLimits};
+use sandbox::{
+    Config, Layer, Limits, LimitsBy, OutputBuffer, Outputs, Sandbox, Spawn, Stdin, UsageLimits,
+};
 
 const RUNS: usize = 300;
 
@@ -55,7 +57,10 @@ async fn main() {
         }
         times.sort();
         let median = times[RUNS / 2];
-        println!("{name}, {limited}: median {median:.2?}, fastest {:.2?}, first {first:.2?}", times[0]);
+        println!(
+            "{name}, {limited}: median {median:.2?}, fastest {:.2?}, first {first:.2?}",
+            times[0]
+        );
     }
 }
 

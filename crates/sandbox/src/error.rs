@@ -80,7 +80,10 @@ impl Error {
     }
 
     pub(crate) fn limit(exceeded: Exceeded) -> Self {
-        Self::new(ErrorKind::LimitReached(exceeded), format!("no further command can run: {exceeded}"))
+        Self::new(
+            ErrorKind::LimitReached(exceeded),
+            format!("no further command can run: {exceeded}"),
+        )
     }
 
     /// Adds what the reader can do about it.

@@ -141,10 +141,16 @@ impl fmt::Display for Exceeded {
             Scope::Command => "the command",
             Scope::Group => "the commands of this thread together",
         };
-        let seconds = |milliseconds: u64| format!("{}.{} s", milliseconds / 1000, milliseconds % 1000 / 100);
+        let seconds =
+            |milliseconds: u64| format!("{}.{} s", milliseconds / 1000, milliseconds % 1000 / 100);
         match resource {
             Resource::Memory => {
-                write!(f, "{by} used {} of memory, and the limit is {}", bytes(reached), bytes(limit))
+                write!(
+                    f,
+                    "{by} used {} of memory, and the limit is {}",
+                    bytes(reached),
+                    bytes(limit)
+                )
             }
             Resource::Processes => {
                 write!(f, "{by} had {reached} processes and threads, and the limit is {limit}")
@@ -156,7 +162,12 @@ impl fmt::Display for Exceeded {
                 seconds(limit)
             ),
             Resource::DiskWritten => {
-                write!(f, "{by} wrote {} to disk, and the limit is {}", bytes(reached), bytes(limit))
+                write!(
+                    f,
+                    "{by} wrote {} to disk, and the limit is {}",
+                    bytes(reached),
+                    bytes(limit)
+                )
             }
             Resource::FileSize => {
                 write!(f, "{by} wrote to a file beyond the limit of {}", bytes(limit))

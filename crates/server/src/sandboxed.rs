@@ -6,8 +6,8 @@ use config::{Config, table::SandboxMode};
 use sandbox::{Outputs, Size, Spawn, Stdin};
 
 use services::allowed::Allowed;
-use services::command_limits::command_limits;
 use services::command_environment::{command_environment, command_tmpdir};
+use services::command_limits::command_limits;
 use services::command_runner::CommandLine;
 use services::convert::policies::{configured_sandbox, mode_policy, profile_policy};
 use services::error::Error;

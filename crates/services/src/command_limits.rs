@@ -1,6 +1,6 @@
 //! The limits of commands by the configuration, and the reason of a command's end for people and the model.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use config::Config;
@@ -10,11 +10,14 @@ use sandbox::{
 
 const MIB: u64 = 1 << 20;
 
+/// Read once: it is asked for with each command.
+static MACHINE_MEMORY: LazyLock<Option<u64>> = LazyLock::new(machine_memory);
+
 /// The limits of a command: of one of a thread's with its `group`.
 pub fn command_limits(config: &Config, group: Option<&Arc<Group>>) -> Limits {
     let (command, thread) = (&config.command_limits, &config.thread_limits);
     let memory = |table: &str, written: Option<u64>| {
-        let by_machine = machine_memory().map(|bytes| bytes / 4 * 3 / MIB);
+        let by_machine = MACHINE_MEMORY.map(|bytes| bytes / 4 * 3 / MIB);
         let wanted = written.or(by_machine).filter(|limit| *limit > 0);
         let ceiling = config.requirements.ceiling(&format!("{table}.memory_mib"));
         mebibytes([wanted, ceiling].into_iter().flatten().min().unwrap_or(0))
@@ -86,7 +89,11 @@ mod tests {
         check(Resource::Memory, Scope::Command, "(`command_limits.memory_mib` in config.toml)");
         check(Resource::Processes, Scope::Group, "(`thread_limits.processes` in config.toml)");
         check(Resource::CpuTime, Scope::Group, "(`thread_limits.cpu_seconds` in config.toml)");
-        check(Resource::DiskWritten, Scope::Command, "(`command_limits.disk_written_mib` in config.toml)");
+        check(
+            Resource::DiskWritten,
+            Scope::Command,
+            "(`command_limits.disk_written_mib` in config.toml)",
+        );
         check(Resource::FileSize, Scope::Command, "(`command_limits.file_mib` in config.toml)");
         check(Resource::Output, Scope::Command, "(`command_limits.output_mib` in config.toml)");
     }

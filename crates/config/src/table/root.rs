@@ -17,8 +17,8 @@ use super::model::{
 use super::otel::Otel;
 use super::parts::WINDOWS;
 use super::sandbox::{
-    ApprovalPolicy, ApprovalsReviewer, Permissions, SandboxMode, ShellEnvironmentPolicy, Windows,
-    WorkspaceWrite,
+    ApprovalPolicy, ApprovalsReviewer, CommandLimits, Permissions, SandboxMode,
+    ShellEnvironmentPolicy, ThreadLimits, Windows, WorkspaceWrite,
 };
 use super::tools::{
     Agents, Apps, Hooks, McpServer, PluginSwitch, Port, Project, Skills, Tools, WebSearch,

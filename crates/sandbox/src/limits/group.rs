@@ -267,10 +267,7 @@ mod tests {
         drop((second, third));
         let limits = |cpu_time, written| [None, None, cpu_time, written];
         assert_eq!(group.used_up(&limits(Some(153), None)), None);
-        assert_eq!(
-            group.used_up(&limits(Some(151), None)),
-            Some((Resource::CpuTime, 151, 151)),
-        );
+        assert_eq!(group.used_up(&limits(Some(151), None)), Some((Resource::CpuTime, 151, 151)),);
         assert_eq!(
             group.used_up(&limits(None, Some(1000))),
             Some((Resource::DiskWritten, 1000, 1001)),

@@ -45,8 +45,9 @@ impl CommandGroups {
         let own = own_folder()?;
         remove_left(&own);
         let folder = own.join(own_name().map_err(|error| error.to_string())?);
-        fs::create_dir(&folder)
-            .map_err(|error| format!("{} is not delegated to the server ({error})", own.display()))?;
+        fs::create_dir(&folder).map_err(|error| {
+            format!("{} is not delegated to the server ({error})", own.display())
+        })?;
         let mut made = Self { folder, controllers: Vec::new() };
         made.controllers = enable(&own);
         enable(&made.folder);
@@ -229,7 +230,9 @@ fn move_server(folder: &Path) -> bool {
         if found.is_empty() {
             return true;
         }
-        if !found.iter().all(|pid| is_ours(*pid)) || !(server.is_dir() || fs::create_dir(&server).is_ok()) {
+        if !found.iter().all(|pid| is_ours(*pid))
+            || !(server.is_dir() || fs::create_dir(&server).is_ok())
+        {
             return false;
         }
         for pid in found {
@@ -250,9 +253,7 @@ fn is_delegated(folder: &Path) -> bool {
     });
     // tidy: open a file of the kernel.
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    marked
-        || !rustix::process::geteuid().is_root()
-        || groups.lines().any(|line| line == "0::/")
+    marked || !rustix::process::geteuid().is_root() || groups.lines().any(|line| line == "0::/")
 }
 
 fn processes_in(folder: &Path) -> io::Result<Vec<u32>> {
@@ -271,7 +272,8 @@ fn is_ours(pid: u32) -> bool {
         }
         // tidy: open a file of the kernel.
         let stat = fs::read_to_string(format!("/proc/{at}/stat")).unwrap_or_default();
-        let parent = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1)?.parse().ok());
+        let parent =
+            stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1)?.parse().ok());
         match parent {
             Some(parent) if parent > 1 => at = parent,
             _ => return false,
@@ -342,7 +344,8 @@ impl CommandGroup {
         if !self.counts || number_of(&self.folder, "memory.events", "oom_kill")? == 0 {
             return None;
         }
-        let reached = |folder: &Path| number_of(folder, "memory.events.local", "oom").unwrap_or(0) > 0;
+        let reached =
+            |folder: &Path| number_of(folder, "memory.events.local", "oom").unwrap_or(0) > 0;
         match reached(&self.folder) {
             true => Some(Scope::Command),
             // Else the memory of the machine was at its end.
@@ -379,7 +382,8 @@ fn make_in(above: &Path, folder: &Path) -> io::Result<()> {
 
 /// Sets the limits that the kernel enforces.
 fn limit(folder: &Path, [memory, processes, ..]: &Maxima) -> io::Result<()> {
-    let text = |limit: Option<u64>| limit.map_or_else(|| "max".to_owned(), |limit| limit.to_string());
+    let text =
+        |limit: Option<u64>| limit.map_or_else(|| "max".to_owned(), |limit| limit.to_string());
     write(folder, "memory.max", &text(*memory))?;
     // Swapping would only delay the end; kernels without swap have no such file.
     let swap = if memory.is_some() { "0" } else { "max" };

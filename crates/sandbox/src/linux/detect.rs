@@ -48,7 +48,10 @@ pub(crate) fn control_groups(wanted: LimitsBy) -> Result<CommandGroups, String> 
     let made = CommandGroups::make()?;
     match made.limits() || wanted == LimitsBy::ControlGroups {
         true => Ok(made),
-        false => Err(format!("the controllers `memory` and `pids` are not available ({})", made.describe())),
+        false => Err(format!(
+            "the controllers `memory` and `pids` are not available ({})",
+            made.describe()
+        )),
     }
 }
 

@@ -128,8 +128,12 @@ impl Sandbox {
             Err(_) => (false, "the kernel was built without CONFIG_SECCOMP_FILTER".to_owned()),
         };
         let groups = match &found.control_groups {
-            Ok(groups) => (true, groups.describe()),
-            Err(why) => (false, why.clone()),
+            Ok(groups) => {
+                (true, format!("the kernel enforces limits of commands: {}", groups.describe()))
+            }
+            Err(why) => {
+                (false, format!("limits of commands are enforced by their supervisors: {why}"))
+            }
         };
         let layers = [
             ("namespaces", namespaces),

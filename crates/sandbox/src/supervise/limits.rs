@@ -13,9 +13,9 @@ use rustix::process::Pid;
 use super::request::Ended;
 use super::request_limits::RequestedLimits;
 use super::usage::{self, Measured};
+use crate::limits::{Amounts, Exceeded, Maxima, Resource, Scope, Sheet, Spent};
 use crate::linux::cgroup::CommandGroup;
 use crate::linux::limit_calls;
-use crate::limits::{Amounts, Exceeded, Maxima, Resource, Scope, Sheet, Spent};
 
 /// Before the first look.
 const FIRST: Duration = Duration::from_millis(100);
@@ -152,6 +152,7 @@ impl Watch {
         let over = |resource: Resource, limit: u64, reached: u64| {
             Some(Exceeded { resource, scope: Scope::Group, limit, reached })
         };
+        // A table that cannot be written, for want of memory, is tried again at the next look.
         let sheet = self.sheet.as_ref()?;
         let mut all = sheet.exchange(used, exact.unwrap_or(0)).ok()?;
         if let (Some(limit), false) = (self.limits.together[0], self.counted_by_kernel())

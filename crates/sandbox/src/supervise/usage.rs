@@ -134,7 +134,8 @@ mod tests {
 
     #[test]
     fn files_of_the_kernel_are_read() {
-        let status = "Name:\tsh\nVmSwap:\t  3 kB\nRssAnon:\t  10 kB\nRssShmem:\t 4 kB\nThreads:\t7\n";
+        let status =
+            "Name:\tsh\nVmSwap:\t  3 kB\nRssAnon:\t  10 kB\nRssShmem:\t 4 kB\nThreads:\t7\n";
         assert_eq!(memory_in(status), 17 * 1024);
         assert_eq!(own_memory_in(status), 13 * 1024);
         assert_eq!(number_after(status, "Threads:"), Some(7));

@@ -403,7 +403,7 @@ async fn a_program_hidden_by_the_sandbox_is_distinguished_from_a_failing_command
 async fn the_report_names_every_layer() {
     let report = sandbox(Layer::Auto).report().await;
     let names: Vec<_> = report.iter().map(|status| status.layer).collect();
-    assert_eq!(names, ["namespaces", "landlock", "seccomp"]);
+    assert_eq!(names, ["namespaces", "landlock", "seccomp", "control groups"]);
     assert!(report.iter().all(|status| status.usable || layers().len() == 1), "{report:?}");
 }
 

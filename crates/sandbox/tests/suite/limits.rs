@@ -54,7 +54,8 @@ async fn check_end(name: &str, sandbox: &Sandbox, spawn: Spawn, resource: Resour
 }
 
 /// Starts 2^11 processes as fast as the shell can, which wait then.
-const BOMB: &str = "f() { if [ $1 -gt 0 ]; then f $(($1 - 1)) & f $(($1 - 1)) & fi; sleep 60; }; f 10";
+const BOMB: &str =
+    "f() { if [ $1 -gt 0 ]; then f $(($1 - 1)) & f $(($1 - 1)) & fi; sleep 60; }; f 10";
 
 #[tokio::test]
 async fn a_fork_bomb_is_ended() {
@@ -71,7 +72,8 @@ async fn a_fork_bomb_is_ended() {
 async fn processes_that_replace_each_other_are_ended() {
     // There is always one, which starts the next before it ends.
     let script = "f() { [ $1 -gt 0 ] && (f $(($1 - 1)) &) }; f 20000; sleep 60";
-    let limits = UsageLimits { cpu_time: Some(Duration::from_millis(300)), ..UsageLimits::default() };
+    let limits =
+        UsageLimits { cpu_time: Some(Duration::from_millis(300)), ..UsageLimits::default() };
     for (name, sandbox) in sandboxes().await {
         let spawn = limited(shell(script, RootedPolicy::READ_ONLY), limits);
         check_end(&name, &sandbox, spawn, Resource::CpuTime).await;
@@ -127,8 +129,10 @@ async fn too_much_written_ends_a_command() {
 #[tokio::test]
 async fn too_much_processor_time_ends_a_command() {
     let alone = "while :; do :; done";
-    let by_children = "while :; do sh -c 'i=0; while [ $i -lt 20000 ]; do i=$((i + 1)); done'; done";
-    let limits = UsageLimits { cpu_time: Some(Duration::from_millis(300)), ..UsageLimits::default() };
+    let by_children =
+        "while :; do sh -c 'i=0; while [ $i -lt 20000 ]; do i=$((i + 1)); done'; done";
+    let limits =
+        UsageLimits { cpu_time: Some(Duration::from_millis(300)), ..UsageLimits::default() };
     for (name, sandbox) in sandboxes().await {
         for script in [alone, by_children] {
             let spawn = limited(shell(script, RootedPolicy::READ_ONLY), limits);
@@ -207,7 +211,8 @@ async fn commands_do_not_count_for_each_other() {
             spawn.limits = every_limit();
             spawn
         };
-        let all = tokio::join!(run(&sandbox, spawn()), run(&sandbox, spawn()), run(&sandbox, spawn()));
+        let all =
+            tokio::join!(run(&sandbox, spawn()), run(&sandbox, spawn()), run(&sandbox, spawn()));
         [all.0, all.1, all.2].iter().for_each(|ran| check_untouched(&name, ran));
     }
 }
@@ -302,7 +307,8 @@ async fn groups_of_ended_commands_and_servers_are_removed() {
 async fn a_used_up_limit_of_a_group_is_an_error() {
     use sandbox::{Group, GroupLimits};
     let sandbox = limited_sandbox(Layer::Auto, LimitsBy::Supervisors);
-    let together = UsageLimits { cpu_time: Some(Duration::from_millis(200)), ..UsageLimits::default() };
+    let together =
+        UsageLimits { cpu_time: Some(Duration::from_millis(200)), ..UsageLimits::default() };
     let group = Group::new();
     let spawn = |script: &str| {
         let mut spawn = shell(script, RootedPolicy::READ_ONLY);

@@ -31,7 +31,11 @@ async fn of_two_commands_the_one_that_uses_more_is_ended() {
         let small = ready(&sandbox, member(&group, together, 30)).await;
         let large = run(&sandbox, member(&group, together, 80)).await;
         let exceeded = large.exit.limit.unwrap_or_else(|| panic!("{name}: {large:?}"));
-        assert_eq!((exceeded.resource, exceeded.scope), (Resource::Processes, Scope::Group), "{name}");
+        assert_eq!(
+            (exceeded.resource, exceeded.scope),
+            (Resource::Processes, Scope::Group),
+            "{name}"
+        );
         assert!(exceeded.reached > 100, "{name}: {exceeded:?}");
         // The other one still runs, and so do further ones.
         let further = ready(&sandbox, member(&group, together, 30)).await;
@@ -63,7 +67,8 @@ async fn commands_of_other_groups_do_not_count() {
 async fn memory_counts_together() {
     let together = UsageLimits { memory: Some(400 << 20), ..UsageLimits::default() };
     // Holds so many bytes in memory.
-    let holding = |bytes: u64| format!("head -c {bytes} /dev/zero | tail -c {bytes} | (sleep 60; cat)");
+    let holding =
+        |bytes: u64| format!("head -c {bytes} /dev/zero | tail -c {bytes} | (sleep 60; cat)");
     for (name, sandbox) in sandboxes().await {
         let group = Group::new();
         let spawn = |bytes: u64| {

@@ -22,10 +22,10 @@ use session::SandboxPolicy;
 
 use crate::client_processes::{self, MethodFamily, ProcessOrder, ProcessRequest, StdinChunk};
 use crate::server::Server;
-use services::command_limits::command_limits;
 use services::allowed::Allowed;
 use services::command_checks::check_rules;
 use services::command_environment::{command_environment, command_tmpdir};
+use services::command_limits::command_limits;
 use services::command_runner::CommandLine;
 use services::convert::settings::client_sandbox;
 use services::error::Error;

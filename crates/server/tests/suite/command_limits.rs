@@ -8,9 +8,8 @@ use crate::{runs, says, tool_outputs};
 /// Runs a command in a turn with these settings. Returns what the model gets and the item that clients get.
 async fn run(script: &str, overrides: &[String]) -> (String, Value) {
     let mut env = TestEnvironment::with_responses(json!([runs(script), says("Done.")])).await;
-    env.config_overrides.extend(
-        ["sandbox_mode=workspace-write", "approval_policy=never"].map(str::to_owned),
-    );
+    env.config_overrides
+        .extend(["sandbox_mode=workspace-write", "approval_policy=never"].map(str::to_owned));
     env.config_overrides.extend(overrides.iter().cloned());
     let server = env.start();
     let mut peer = server.connect().await;
