@@ -7,6 +7,8 @@ use std::path::PathBuf;
 
 use policy::RootedPolicy;
 
+use crate::error::Error;
+use crate::process::Process;
 use crate::pty::Size;
 
 /// Configuration of a [`Sandbox`], which reads nothing from the environment.
@@ -114,21 +116,83 @@ pub struct LayerStatus {
     pub detail: String,
 }
 
+/// What a platform implements, and all that depends on it here: how commands are started and confined. Everything else of
+/// this crate works with policies and paths. `docs/platforms.md` describes what macOS and Windows would need.
+pub(crate) trait Platform: Sized + Send + Sync {
+    /// Does no work.
+    fn new(config: Config) -> Self;
+
+    /// Starts a command under its policy, or refuses it: never with less confinement than the policy demands. What the
+    /// returned process does is described at [`Process`].
+    fn spawn(&self, spawn: Spawn) -> impl Future<Output = Result<Process, Error>> + Send;
+
+    /// Finds out what works on this machine, once.
+    fn prepare(&self) -> impl Future<Output = ()> + Send;
+
+    /// See [`Sandbox::degradation`].
+    fn degradation(&self) -> impl Future<Output = Option<String>> + Send;
+
+    /// See [`Sandbox::is_known_whole`].
+    fn is_known_whole(&self) -> bool;
+
+    /// See [`Sandbox::report`].
+    fn report(&self) -> impl Future<Output = Vec<LayerStatus>> + Send;
+}
+
+/// Starts commands under permission policies. A server has one. Creating it does no work: the first
+/// command, or [`Sandbox::report`], finds out which layers work on the machine.
+#[derive(Debug)]
+pub struct Sandbox {
+    platform: ThisPlatform,
+}
+
+impl Sandbox {
+    pub fn new(config: Config) -> Self {
+        Self { platform: ThisPlatform::new(config) }
+    }
+
+    /// Starts a command. Must be called in a tokio runtime with I/O and time enabled.
+    pub async fn spawn(&self, spawn: Spawn) -> Result<Process, Error> {
+        self.platform.spawn(spawn).await
+    }
+
+    /// Detects the layers now, so that the first command need not wait for it.
+    pub async fn prepare(&self) {
+        self.platform.prepare().await;
+    }
+
+    /// Which layers work on this machine, and why the others do not. The first call tries them.
+    pub async fn report(&self) -> Vec<LayerStatus> {
+        self.platform.report().await
+    }
+
+    /// Says in words which parts of the sandbox do not work on this machine, and the remedy; `None` when all
+    /// do. The first call tries them.
+    pub async fn degradation(&self) -> Option<String> {
+        self.platform.degradation().await
+    }
+
+    /// Returns whether all parts of the sandbox are known to work, which a first look finds out.
+    pub fn is_known_whole(&self) -> bool {
+        self.platform.is_known_whole()
+    }
+}
+
 #[cfg(target_os = "linux")]
 mod launch;
 #[cfg(target_os = "linux")]
 mod pipes;
 
 #[cfg(target_os = "linux")]
-pub use on_linux::Sandbox;
+use on_linux::Linux as ThisPlatform;
 
 #[cfg(target_os = "linux")]
 #[path = "sandbox/on_linux.rs"]
 mod on_linux;
 
 #[cfg(not(target_os = "linux"))]
-pub use elsewhere::Sandbox;
+use elsewhere::Elsewhere as ThisPlatform;
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(any(not(target_os = "linux"), test))]
 #[path = "sandbox/elsewhere.rs"]
 mod elsewhere;

@@ -41,17 +41,10 @@ const BIND_AND_CONNECT_TCP: u64 = 3;
 const ABSTRACT_SOCKETS_AND_SIGNALS: u64 = 3;
 
 /// Devices that every command can use.
-const DEVICES: [&str; 9] = [
-    "/dev/null",
-    "/dev/zero",
-    "/dev/full",
-    "/dev/random",
-    "/dev/urandom",
-    "/dev/tty",
-    "/dev/ptmx",
-    "/dev/pts",
-    "/dev/console",
-];
+const DEVICES: [&str; 7] =
+    ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx"];
+/// Holds the machine's terminals, memory that processes share, and devices, none of which a command in namespaces sees.
+const DEVICE_FOLDER: &str = "/dev";
 
 /// A set of rules that can be sent to another process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -75,7 +68,7 @@ impl Ruleset {
         let mut ruleset = Ruleset { abi, network, rules: Vec::new() };
         let rules = resolved.real_rules();
         match &resolved.read {
-            ReadAccess::Full => ruleset.allow(Path::new("/"), READ),
+            ReadAccess::Full => ruleset.allow_machine()?,
             ReadAccess::Restricted { platform_defaults, .. } => {
                 match &resolved.rules {
                     None => {
@@ -84,8 +77,13 @@ impl Ruleset {
                         }
                     }
                     Some(_) => {
+                        let is_named = |path: &Path| rules.iter().any(|(rule, _)| rule == path);
                         for path in protect::readable_paths(&rules)? {
-                            ruleset.allow(&path, READ | REAL_PATH);
+                            match path.to_str() {
+                                Some("/") => ruleset.allow_machine()?,
+                                Some(DEVICE_FOLDER) if !is_named(&path) => {}
+                                _ => ruleset.allow(&path, READ | REAL_PATH),
+                            }
                         }
                     }
                 }
@@ -111,8 +109,21 @@ impl Ruleset {
         Ok(ruleset)
     }
 
-    /// Confines this process permanently. Needs no-new-privileges.
-    pub(crate) fn apply(&self) -> io::Result<()> {
+    /// Lets all files be read but those in `/dev`.
+    fn allow_machine(&mut self) -> io::Result<()> {
+        self.allow(Path::new("/"), READ_DIR);
+        for entry in std::fs::read_dir("/")? {
+            let entry = entry?;
+            let path = entry.path();
+            if path != Path::new(DEVICE_FOLDER) && !entry.file_type()?.is_symlink() {
+                self.allow(&path, READ);
+            }
+        }
+        Ok(())
+    }
+
+    /// Confines this process permanently, and lets it use its terminal. Needs no-new-privileges.
+    pub(crate) fn apply(&self, terminal: Option<BorrowedFd<'_>>) -> io::Result<()> {
         let handled = if self.abi >= 5 { ALL_ABI_3 | IOCTL_DEV } else { ALL_ABI_3 };
         let attr = sys::RulesetAttr {
             handled_access_fs: handled,
@@ -122,6 +133,10 @@ impl Ruleset {
         let ruleset = sys::landlock_create(&attr, attr_size(self.abi))?;
         for (path, access) in &self.rules {
             allow_path(&ruleset, path, *access, handled)?;
+        }
+        if let Some(terminal) = terminal {
+            let access = READ | WRITE_FILE | TRUNCATE | IOCTL_DEV;
+            allow_open(&ruleset, terminal, access & handled)?;
         }
         sys::landlock_restrict(ruleset.as_fd())
     }

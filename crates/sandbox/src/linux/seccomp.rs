@@ -131,6 +131,32 @@ const METADATA: &[libc::c_long] = &[
     libc::SYS_futimesat,
 ];
 
+/// Objects of the machine that have a number or a name instead of a path, so that Landlock does not control them. In
+/// namespaces, a command has its own.
+const SHARED: &[libc::c_long] = &[
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_semget,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_semctl,
+    libc::SYS_msgget,
+    libc::SYS_msgsnd,
+    libc::SYS_msgrcv,
+    libc::SYS_msgctl,
+    libc::SYS_mq_open,
+    libc::SYS_mq_unlink,
+];
+
+/// Change how the process or thread with the number in the first argument is scheduled. Zero is the caller.
+const SCHEDULING: &[libc::c_long] = &[
+    libc::SYS_sched_setaffinity,
+    libc::SYS_sched_setscheduler,
+    libc::SYS_sched_setparam,
+    libc::SYS_sched_setattr,
+];
+
 // Newer than the constants of the libc crate. The numbers are the same on all architectures.
 const SETXATTRAT: libc::c_long = 463;
 const REMOVEXATTRAT: libc::c_long = 466;
@@ -180,9 +206,16 @@ const NEWER: &[libc::c_long] =
 /// Types into the terminal that a command reads.
 const TIOCSTI: u32 = 0x5412;
 const TIOCLINUX: u32 = 0x541c;
-/// Change attributes of a file that is not open for writing.
 const FS_IOC_SETFLAGS: u32 = 0x4008_6602;
-const FS_IOC_FSSETXATTR: u32 = 0x401c_5820;
+/// Change attributes of a file that is not open for writing, which Landlock does not control: flags, versions,
+/// verity, encryption, and the attributes of FAT.
+const CHANGES_BY_REQUEST: [u32; 7] =
+    [FS_IOC_SETFLAGS, 0x401c_5820, 0x4008_6604, 0x4008_7602, 0x4080_6685, 0x800c_6613, 0x4004_7211];
+/// The requests of Btrfs. Some of them make, replace and remove entries of a folder that is open for reading.
+const BTRFS: u32 = 0x9400;
+const REQUEST_KIND: u32 = 0xff00;
+/// Requests of that kind that all file systems have, for files that are open for writing.
+const CLONES: [u32; 3] = [0x4004_9409, 0x4020_940d, 0xc018_9436];
 
 /// Who decides about changes of files beyond what Landlock allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -230,8 +263,12 @@ pub(crate) fn filter(network: Network, files: Files) -> Vec<Instruction> {
     each(REFUSED, refused);
     match files {
         Files::Mounts => {}
-        Files::Landlock => each(METADATA, refused),
+        Files::Landlock => {
+            each(SHARED, refused);
+            each(METADATA, refused);
+        }
         Files::Supervisor { reads } => {
+            each(SHARED, refused);
             each(NEWER, ERRNO | libc::ENOSYS.unsigned_abs());
             each(METADATA, ASK);
             each(BY_PATH, ASK);
@@ -244,6 +281,9 @@ pub(crate) fn filter(network: Network, files: Files) -> Vec<Instruction> {
     program.extend([jump_if_equal(nr(libc::SYS_clone3), 0, 1), refuse(libc::ENOSYS)]);
     when(&mut program, libc::SYS_clone, &clone_rules());
     when(&mut program, libc::SYS_ioctl, &ioctl_rules(files == Files::Mounts));
+    if files != Files::Mounts {
+        refuse_processes_of_others(&mut program);
+    }
     when(&mut program, libc::SYS_socketpair, &socketpair_rules());
     when(&mut program, libc::SYS_socket, &socket_rules(network));
     if network == Network::Supervisor {
@@ -251,6 +291,7 @@ pub(crate) fn filter(network: Network, files: Files) -> Vec<Instruction> {
         for number in [libc::SYS_bind, libc::SYS_listen] {
             program.extend([jump_if_equal(nr(number), 0, 1), refuse(libc::EPERM)]);
         }
+        when(&mut program, libc::SYS_setsockopt, &option_rules());
         for (number, flags) in SENDS.iter().zip([OFFSET_ARG3, OFFSET_ARG2, OFFSET_ARG3]) {
             when(&mut program, *number, &send_rules(flags));
         }
@@ -288,12 +329,53 @@ fn clone_rules() -> Vec<Instruction> {
 
 fn ioctl_rules(metadata: bool) -> Vec<Instruction> {
     let mut rules = vec![load(OFFSET_ARG1)];
-    let attributes: &[u32] = if metadata { &[] } else { &[FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR] };
+    let attributes: &[u32] = if metadata { &[] } else { &CHANGES_BY_REQUEST };
     for request in [TIOCSTI, TIOCLINUX].iter().chain(attributes) {
         rules.extend([jump_if_equal(*request, 0, 1), refuse(libc::EPERM)]);
     }
+    if !metadata {
+        for request in CLONES {
+            rules.extend([jump_if_equal(request, 0, 1), ret(ALLOW)]);
+        }
+        rules.push(Instruction { code: ALU_AND, jump_true: 0, jump_false: 0, value: REQUEST_KIND });
+        rules.extend([jump_if_equal(BTRFS, 0, 1), refuse(libc::EPERM)]);
+    }
     rules.push(ret(ALLOW));
     rules
+}
+
+/// Lets limits and times of the calling process change, and not those of the machine's other processes. Landlock does
+/// not control them, and without namespaces they have numbers.
+fn refuse_processes_of_others(program: &mut Vec<Instruction>) {
+    for number in SCHEDULING {
+        let itself = [load(OFFSET_ARG0), jump_if_equal(0, 1, 0), refuse(libc::EPERM), ret(ALLOW)];
+        when(program, *number, &itself);
+    }
+    let limits = [
+        load(OFFSET_ARG0),
+        jump_if_equal(0, 5, 0),
+        // The address of new limits: without, they are only read.
+        load(OFFSET_ARG2),
+        jump_if_equal(0, 0, 2),
+        load(OFFSET_ARG2 + 4),
+        jump_if_equal(0, 1, 0),
+        refuse(libc::EPERM),
+        ret(ALLOW),
+    ];
+    when(program, libc::SYS_prlimit64, &limits);
+    for (number, user) in [(libc::SYS_setpriority, 2), (libc::SYS_ioprio_set, 3)] {
+        // The caller or its group, and not all processes of its user.
+        let own = [
+            load(OFFSET_ARG1),
+            jump_if_equal(0, 1, 0),
+            refuse(libc::EPERM),
+            load(OFFSET_ARG0),
+            jump_if_equal(user, 0, 1),
+            refuse(libc::EPERM),
+            ret(ALLOW),
+        ];
+        when(program, number, &own);
+    }
 }
 
 /// Asks about what can change a file, or create one. The flags are not in memory, so that they stay as they are.
@@ -324,6 +406,28 @@ fn socketpair_rules() -> Vec<Instruction> {
 /// The calls that can connect a socket while they send.
 const SENDS: [libc::c_long; 3] = [libc::SYS_sendto, libc::SYS_sendmsg, libc::SYS_sendmmsg];
 
+/// Refuses options that lead a connection elsewhere than the supervisor has connected it: one that the kernel makes
+/// later, a route or a device of the caller's choice.
+fn option_rules() -> Vec<Instruction> {
+    const REFUSED: [(i32, &[u32]); 4] = [
+        (libc::SOL_SOCKET, &[25, 62]),
+        (libc::IPPROTO_IP, &[4]),
+        (libc::IPPROTO_TCP, &[30]),
+        (libc::IPPROTO_IPV6, &[5, 6, 54, 55, 57, 59]),
+    ];
+    let mut rules = Vec::new();
+    for (level, options) in REFUSED {
+        let skip = u8::try_from(options.len() * 2 + 1).unwrap_or(u8::MAX);
+        rules.extend([load(OFFSET_ARG1), jump_if_equal(level.unsigned_abs(), 0, skip)]);
+        rules.push(load(OFFSET_ARG2));
+        for option in options {
+            rules.extend([jump_if_equal(*option, 0, 1), refuse(libc::EPERM)]);
+        }
+    }
+    rules.push(ret(ALLOW));
+    rules
+}
+
 /// Refuses to connect by sending.
 fn send_rules(flags: u32) -> Vec<Instruction> {
     let connects = libc::MSG_FASTOPEN.unsigned_abs();
@@ -353,7 +457,7 @@ fn socket_rules(network: Network) -> Vec<Instruction> {
 
 /// Runs `rules`, which must return, for a system call.
 fn when(program: &mut Vec<Instruction>, number: libc::c_long, rules: &[Instruction]) {
-    let skip = u8::try_from(rules.len()).expect("the rules of one call are a dozen at most");
+    let skip = u8::try_from(rules.len()).expect("the rules of one call are a few dozen at most");
     program.push(jump_if_equal(nr(number), 0, skip));
     program.extend_from_slice(rules);
 }
@@ -390,140 +494,4 @@ fn refuse(errno: i32) -> Instruction {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Interprets the filter like the kernel.
-    fn run(filter: &[Instruction], arch: u32, number: libc::c_long, args: [u32; 3]) -> u32 {
-        let (mut at, mut a) = (0, 0u32);
-        loop {
-            let i = filter[at];
-            at += 1;
-            let branch = |yes: bool| usize::from(if yes { i.jump_true } else { i.jump_false });
-            match i.code {
-                LD_W_ABS => {
-                    a = match i.value {
-                        OFFSET_NUMBER => number as u32,
-                        OFFSET_ARCH => arch,
-                        OFFSET_ARG0 => args[0],
-                        OFFSET_ARG1 => args[1],
-                        OFFSET_ARG2 => args[2],
-                        OFFSET_ARG3 => 0,
-                        other => panic!("load of {other}"),
-                    }
-                }
-                JEQ => at += branch(a == i.value),
-                JGE => at += branch(a >= i.value),
-                JSET => at += branch(a & i.value != 0),
-                ALU_AND => a &= i.value,
-                RET => return i.value,
-                other => panic!("code {other}"),
-            }
-        }
-    }
-
-    #[test]
-    fn decisions() {
-        let eperm = ERRNO | 1;
-        let check = |network, metadata, number: libc::c_long, args: [i32; 3], expect: u32| {
-            let files = if metadata { Files::Mounts } else { Files::Landlock };
-            let network = if network { Network::Open } else { Network::None };
-            let args = args.map(|arg| arg as u32);
-            let got = run(&filter(network, files), AUDIT_ARCH, number, args);
-            assert_eq!(got, expect, "{number} {args:?} network {network:?} metadata {metadata}");
-        };
-        for network in [false, true] {
-            check(network, true, libc::SYS_read, [0; 3], ALLOW);
-            check(network, true, libc::SYS_ptrace, [0; 3], eperm);
-            check(network, true, libc::SYS_io_uring_setup, [0; 3], eperm);
-            check(network, true, libc::SYS_clone, [libc::SIGCHLD, 0, 0], ALLOW);
-            check(network, true, libc::SYS_clone, [libc::CLONE_NEWUSER, 0, 0], eperm);
-            check(network, true, libc::SYS_clone3, [0; 3], ERRNO | libc::ENOSYS as u32);
-            check(network, true, libc::SYS_ioctl, [0, 0x5412, 0], eperm);
-            check(network, true, libc::SYS_ioctl, [0, 0x5413, 0], ALLOW);
-            check(network, true, libc::SYS_socket, [libc::AF_UNIX, 1, 0], eperm);
-            check(network, true, libc::SYS_socket, [libc::AF_VSOCK, 1, 0], eperm);
-            check(network, true, libc::SYS_socket, [libc::AF_PACKET, 1, 0], eperm);
-            check(network, true, libc::SYS_socketpair, [1, libc::SOCK_STREAM, 0], ALLOW);
-            let stream = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-            check(network, true, libc::SYS_socketpair, [1, stream, 0], ALLOW);
-            check(network, true, libc::SYS_socketpair, [1, libc::SOCK_SEQPACKET, 0], ALLOW);
-            check(network, true, libc::SYS_socketpair, [1, libc::SOCK_DGRAM, 0], eperm);
-            check(network, true, libc::SYS_socketpair, [2, libc::SOCK_STREAM, 0], eperm);
-        }
-        check(false, true, libc::SYS_socket, [libc::AF_INET, 1, 0], eperm);
-        check(true, true, libc::SYS_socket, [libc::AF_INET, 1, 0], ALLOW);
-        check(true, true, libc::SYS_socket, [libc::AF_INET6, 1, 0], ALLOW);
-        check(true, true, libc::SYS_socket, [libc::AF_NETLINK, 3, 0], ALLOW);
-        check(true, true, libc::SYS_socket, [libc::AF_NETLINK, 3, 9], eperm);
-        check(true, true, libc::SYS_fchmod, [0; 3], ALLOW);
-        check(true, false, libc::SYS_fchmod, [0; 3], eperm);
-        check(true, false, libc::SYS_ioctl, [0, FS_IOC_SETFLAGS as i32, 0], eperm);
-    }
-
-    #[test]
-    fn the_supervisor_is_asked_about_changes() {
-        let check = |reads, number: libc::c_long, args: [i32; 3], expect: u32| {
-            let args = args.map(|arg| arg as u32);
-            let filter = filter(Network::None, Files::Supervisor { reads });
-            assert_eq!(run(&filter, AUDIT_ARCH, number, args), expect, "{number} {args:?} {reads}");
-        };
-        let no_such_call = ERRNO | libc::ENOSYS as u32;
-        for reads in [false, true] {
-            check(reads, libc::SYS_mkdirat, [0; 3], ASK);
-            check(reads, libc::SYS_fchmod, [0; 3], ASK);
-            check(reads, libc::SYS_utimensat, [0; 3], ASK);
-            check(reads, libc::SYS_openat2, [0; 3], no_such_call);
-            check(reads, FILE_SETATTR, [0; 3], no_such_call);
-            check(reads, libc::SYS_openat, [0, 0, libc::O_WRONLY], ASK);
-            check(reads, libc::SYS_openat, [0, 0, libc::O_CREAT], ASK);
-            check(reads, libc::SYS_openat, [0, 0, libc::O_TRUNC], ASK);
-            check(reads, libc::SYS_read, [0; 3], ALLOW);
-            let closed = libc::O_CLOEXEC | libc::O_DIRECTORY;
-            check(reads, libc::SYS_openat, [0, 0, closed], if reads { ASK } else { ALLOW });
-        }
-    }
-
-    #[test]
-    fn the_supervisor_connects() {
-        let check = |number: libc::c_long, args: [i32; 3], expect: u32| {
-            let filter = filter(Network::Supervisor, Files::Supervisor { reads: false });
-            let args = args.map(|arg| arg as u32);
-            assert_eq!(run(&filter, AUDIT_ARCH, number, args), expect, "{number} {args:?}");
-        };
-        let refused = ERRNO | 1;
-        check(libc::SYS_socket, [libc::AF_INET, libc::SOCK_STREAM, 0], ASK);
-        check(libc::SYS_socket, [libc::AF_INET6, libc::SOCK_DGRAM, 0], ASK);
-        check(libc::SYS_socket, [libc::AF_UNIX, libc::SOCK_STREAM, 0], refused);
-        check(libc::SYS_connect, [0; 3], ASK);
-        check(libc::SYS_bind, [0; 3], refused);
-        check(libc::SYS_listen, [0; 3], refused);
-        check(libc::SYS_sendmsg, [0, 0, libc::MSG_FASTOPEN], refused);
-        check(libc::SYS_sendmsg, [0, 0, libc::MSG_NOSIGNAL], ALLOW);
-        check(libc::SYS_write, [0; 3], ALLOW);
-    }
-
-    #[test]
-    fn foreign_system_calls_are_refused() {
-        let i386 = 0x4000_0003;
-        assert_eq!(
-            run(&filter(Network::Open, Files::Mounts), i386, libc::SYS_read, [0; 3]),
-            KILL_PROCESS
-        );
-        #[cfg(target_arch = "x86_64")]
-        {
-            let x32_ptrace = libc::SYS_ptrace | libc::c_long::from(X32_BIT);
-            let enosys = ERRNO | libc::ENOSYS as u32;
-            assert_eq!(
-                run(&filter(Network::Open, Files::Mounts), AUDIT_ARCH, x32_ptrace, [0; 3]),
-                enosys
-            );
-        }
-    }
-
-    #[test]
-    fn bytes_round_trip() {
-        let filter = filter(Network::Open, Files::Landlock);
-        assert_eq!(from_bytes(&to_bytes(&filter)), filter);
-    }
-}
+mod tests;

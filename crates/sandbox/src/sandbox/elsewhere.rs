@@ -1,39 +1,73 @@
 //! Systems on which no layer of ours works: everything is refused, nothing runs unconfined.
 
-use super::{Config, LayerStatus, Spawn};
+use super::{Config, LayerStatus, Platform, Spawn};
 use crate::error::{Error, ErrorKind};
 use crate::process::Process;
 
 /// Refuses to start commands.
 #[derive(Debug)]
-pub struct Sandbox;
+pub(crate) struct Elsewhere;
 
 const WHY: &str = "commands can be run on Linux only; run the server there or in a Linux container";
 
-impl Sandbox {
-    pub fn new(_config: Config) -> Self {
-        Sandbox
+impl Platform for Elsewhere {
+    fn new(_: Config) -> Self {
+        Self
     }
 
-    #[allow(clippy::unused_async, reason = "as on Linux")]
-    pub async fn spawn(&self, _spawn: Spawn) -> Result<Process, Error> {
+    async fn spawn(&self, _: Spawn) -> Result<Process, Error> {
         Err(Error::new(ErrorKind::Unavailable, WHY))
     }
 
-    #[allow(clippy::unused_async, reason = "as on Linux")]
-    pub async fn prepare(&self) {}
+    async fn prepare(&self) {}
 
-    #[allow(clippy::unused_async, reason = "as on Linux")]
-    pub async fn degradation(&self) -> Option<String> {
+    async fn degradation(&self) -> Option<String> {
         Some(WHY.to_owned())
     }
 
-    pub fn is_known_whole(&self) -> bool {
+    fn is_known_whole(&self) -> bool {
         false
     }
 
-    #[allow(clippy::unused_async, reason = "as on Linux")]
-    pub async fn report(&self) -> Vec<LayerStatus> {
+    async fn report(&self) -> Vec<LayerStatus> {
         vec![LayerStatus { layer: "namespaces", usable: false, detail: WHY.to_owned() }]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Layer, Outputs, Stdin};
+
+    /// Also without confinement: there is nothing that would end the processes of a command.
+    #[tokio::test]
+    async fn a_system_without_layers_runs_nothing() {
+        let config = Config {
+            supervisor: crate::THIS_PROGRAM.into(),
+            layer: Layer::Auto,
+            descriptors: None,
+            kept: Vec::new(),
+        };
+        let platform = Elsewhere::new(config);
+        for policy in [policy::RootedPolicy::READ_ONLY, policy::RootedPolicy::FULL_ACCESS] {
+            let spawn = Spawn {
+                argv: vec!["true".into()],
+                cwd: "/".into(),
+                cwd_is_real: false,
+                env: Vec::new(),
+                policy,
+                guarded: Vec::new(),
+                granted: Vec::new(),
+                tty: None,
+                stdin: Stdin::Null,
+                outputs: Outputs::Separate,
+                egress: None,
+            };
+            let error = platform.spawn(spawn).await.expect_err("refused");
+            assert_eq!(error.kind(), ErrorKind::Unavailable);
+        }
+        assert!(platform.degradation().await.is_some() && !platform.is_known_whole());
+        platform.prepare().await;
+        assert!(platform.report().await.iter().all(|status| !status.usable));
     }
 }

@@ -16,7 +16,7 @@ use tokio::sync::{OnceCell, Semaphore, mpsc, watch};
 
 use super::launch::Launcher;
 use super::pipes::Pipes;
-use super::{Config, Layer, LayerStatus, Outputs, Spawn, Stdin};
+use super::{Config, Layer, LayerStatus, Outputs, Platform, Spawn, Stdin};
 use crate::error::{Error, ErrorKind};
 use crate::limits::{Exceeded, GroupLimits, Limits, Member, Scope};
 use crate::linux::detect::{self, Detected};
@@ -34,10 +34,9 @@ use crate::supervise::handover;
 use crate::supervise::request::{Confinement, Narrowing, REPORT_BYTES, Report, Request, Stage};
 use crate::supervise::request_limits::RequestedLimits;
 
-/// Starts commands under permission policies. A server has one. Creating it does no work: the first
-/// command, or [`Sandbox::report`], finds out which layers work on the machine.
+/// Starts commands through the launcher, under the layers that work here.
 #[derive(Debug)]
-pub struct Sandbox {
+pub(crate) struct Linux {
     config: Config,
     launcher: Launcher,
     detected: OnceCell<Arc<Detected>>,
@@ -57,9 +56,9 @@ const CONTROL_GROUPS: &str = "control groups";
 /// Confinement, and the placeholders to hold until the command has ended.
 type Confined = (Confinement, Vec<Placeholder>);
 
-impl Sandbox {
-    pub fn new(config: Config) -> Self {
-        Sandbox {
+impl Platform for Linux {
+    fn new(config: Config) -> Self {
+        Self {
             launcher: Launcher::new(config.supervisor.clone(), config.descriptors),
             config,
             detected: OnceCell::new(),
@@ -68,8 +67,7 @@ impl Sandbox {
         }
     }
 
-    /// Starts a command. Must be called in a tokio runtime with I/O and time enabled.
-    pub async fn spawn(&self, spawn: Spawn) -> Result<Process, Error> {
+    async fn spawn(&self, spawn: Spawn) -> Result<Process, Error> {
         let detected = match spawn.policy.is_unconfined() && !spawn.limits.are_watched() {
             true => None,
             false => Some(Arc::clone(self.detected().await)),
@@ -89,14 +87,11 @@ impl Sandbox {
         Ok(process)
     }
 
-    /// Detects the layers now, so that the first command need not wait for it.
-    pub async fn prepare(&self) {
+    async fn prepare(&self) {
         self.detected().await;
     }
 
-    /// Which layers work on this machine, and why the others do not. The first call makes
-    /// namespaces.
-    pub async fn report(&self) -> Vec<LayerStatus> {
+    async fn report(&self) -> Vec<LayerStatus> {
         let found = self.detected().await;
         let namespaces = match &found.namespaces {
             Ok(()) => (
@@ -144,9 +139,7 @@ impl Sandbox {
         layers.map(|(layer, (usable, detail))| LayerStatus { layer, usable, detail }).into()
     }
 
-    /// Says in words which parts of the sandbox do not work on this machine, and the remedy; `None` when all
-    /// do. The first call makes namespaces.
-    pub async fn degradation(&self) -> Option<String> {
+    async fn degradation(&self) -> Option<String> {
         let found = self.detected().await;
         let (namespaces, landlock) = layers(self.config.layer, found);
         let no_namespaces = namespaces.err()?;
@@ -170,12 +163,13 @@ impl Sandbox {
         })
     }
 
-    /// Returns whether all parts of the sandbox are known to work, which a first look finds out.
-    pub fn is_known_whole(&self) -> bool {
+    fn is_known_whole(&self) -> bool {
         let detected = self.detected.get();
         detected.is_some_and(|detected| layers(self.config.layer, detected).0.is_ok())
     }
+}
 
+impl Linux {
     async fn detected(&self) -> &Arc<Detected> {
         self.detected.get_or_init(|| async { Arc::new(self.detect().await) }).await
     }

@@ -13,6 +13,7 @@ mod changes;
 mod entry;
 mod network;
 pub(crate) mod places;
+mod terminals;
 
 use std::cell::RefCell;
 use std::os::fd::{AsFd, OwnedFd};
@@ -106,10 +107,11 @@ impl Broker {
     }
 
     fn answer(&self, call: &Call) {
-        let outcome = match Caller::new(call.thread) {
-            Ok(caller) if self.listener.is_waiting(call) => self.perform(&caller, call),
+        let is_waiting = || self.listener.is_waiting(call);
+        let outcome = match Caller::new(call.thread, is_waiting) {
+            Ok(Some(caller)) => self.perform(&caller, call),
             // Another thread has this number now.
-            Ok(_) => return,
+            Ok(None) => return,
             // A process that lets nobody read its memory.
             Err(_) if is_landlocked(call) => Ok(Outcome::Continue),
             Err(error) => Err(error),
@@ -261,7 +263,12 @@ impl Broker {
 
     /// What a folder, a path and flags name: with an empty path, the folder itself.
     fn named(&self, caller: &Caller, folder: u64, path: u64, flags: u64) -> Result<Target, Errno> {
+        let flags = flags & 0xffff_ffff;
         let has = |flag: i32| flags & u64::from(flag.unsigned_abs()) != 0;
+        let known = libc::AT_EMPTY_PATH | libc::AT_SYMLINK_NOFOLLOW;
+        if flags & !u64::from(known.unsigned_abs()) != 0 {
+            return Err(Errno::INVAL);
+        }
         if has(libc::AT_EMPTY_PATH) && caller.string(path)?.is_empty() {
             return Ok(Target::Open(int(folder)));
         }

@@ -225,7 +225,8 @@ impl Prepared {
             return Ok(());
         };
         rustix::thread::set_no_new_privs(true)?;
-        ruleset.apply()?;
+        let terminal = rustix::stdio::stdin();
+        ruleset.apply(self.terminal.then_some(terminal))?;
         drop_capabilities()?;
         let filter = seccomp::from_bytes(filter);
         match &self.asking {

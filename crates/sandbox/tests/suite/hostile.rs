@@ -1,7 +1,6 @@
 //! Hostile commands, one for each row of `hostile.txt`: each does its harm when it is not confined,
 //! which shows that its row can fail; each requires an approval; and none does its harm under any
 //! layer of the sandbox, nor when any layer is missing, as root or as an ordinary user.
-#![allow(unsafe_code)]
 
 use std::fs;
 use std::io::Write;
@@ -17,6 +16,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::common;
+use crate::common::again::{FailingCall, MISSING, NAMESPACE_CALLS, again, without};
 use crate::common::{PATH, command, namespaces, sandbox};
 use policy::{Access, ReadAccess, RootedPolicy, SandboxPolicy};
 use sandbox::egress::{Egress, EgressPolicy, Outside, Pattern};
@@ -472,28 +472,6 @@ async fn everything_is_refused() {
     }
 }
 
-/// Set when a layer is missing.
-const MISSING: &str = "AGENTD_TEST_LAYER_MISSING";
-
-/// Runs tests of this program in a process that `prepare` has modified.
-fn again(tests: &[&str], prepare: impl Fn(&mut Command)) {
-    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
-    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    let program = folder.path().join("hostile");
-    // Copied by another process: a descriptor of this one that writes to the file could be
-    // inherited by a process that another test starts, and the file would be busy.
-    let copied = Command::new("cp").arg(std::env::current_exe().unwrap()).arg(&program).status();
-    assert!(copied.unwrap().success());
-    for test in tests {
-        let mut command = Command::new(&program);
-        command.args(["--exact", &format!("hostile::{test}"), "--nocapture"]).current_dir("/");
-        prepare(&mut command);
-        let ran = command.output().unwrap();
-        let text = String::from_utf8_lossy(&ran.stdout).into_owned();
-        assert!(ran.status.success() && text.contains("1 passed"), "{test}: {ran:?}");
-    }
-}
-
 #[test]
 fn an_ordinary_user_is_confined() {
     const NOBODY: u32 = 65534;
@@ -502,9 +480,9 @@ fn an_ordinary_user_is_confined() {
         return;
     }
     let tests = [
-        "every_attack_succeeds_without_a_sandbox",
-        "namespaces_stop_every_attack",
-        "landlock_alone_stops_every_attack",
+        "hostile::every_attack_succeeds_without_a_sandbox",
+        "hostile::namespaces_stop_every_attack",
+        "hostile::landlock_alone_stops_every_attack",
     ];
     again(&tests, |command| {
         command.uid(NOBODY).gid(NOBODY).env("HOME", "/nonexistent");
@@ -514,103 +492,28 @@ fn an_ordinary_user_is_confined() {
 #[test]
 fn namespaces_suffice_without_landlock() {
     let missing = [FailingCall::call(libc::SYS_landlock_create_ruleset, libc::ENOSYS)];
-    without(&missing, "the_remaining_layers_hold");
+    without(&missing, "hostile::the_remaining_layers_hold");
 }
 
 #[test]
 fn landlock_suffices_without_namespaces() {
-    let missing = [
-        FailingCall::call(libc::SYS_unshare, libc::EPERM),
-        FailingCall::call(libc::SYS_clone3, libc::ENOSYS),
-        FailingCall { bits: Some(NAMESPACES), ..FailingCall::call(libc::SYS_clone, libc::EPERM) },
-    ];
-    without(&missing, "the_remaining_layers_hold");
+    without(&NAMESPACE_CALLS, "hostile::the_remaining_layers_hold");
 }
 
 #[test]
 fn without_seccomp_nothing_runs() {
     let missing = [
         FailingCall::call(libc::SYS_seccomp, libc::ENOSYS),
-        FailingCall { equals: Some(22), ..FailingCall::call(libc::SYS_prctl, libc::EINVAL) },
+        FailingCall::with(libc::SYS_prctl, 22, libc::EINVAL),
     ];
-    without(&missing, "everything_is_refused");
+    without(&missing, "hostile::everything_is_refused");
 }
 
 #[test]
 fn without_landlock_and_namespaces_nothing_runs() {
-    let missing = [
-        FailingCall::call(libc::SYS_landlock_create_ruleset, libc::ENOSYS),
-        FailingCall::call(libc::SYS_unshare, libc::EPERM),
-        FailingCall::call(libc::SYS_clone3, libc::ENOSYS),
-        FailingCall { bits: Some(NAMESPACES), ..FailingCall::call(libc::SYS_clone, libc::EPERM) },
-    ];
-    without(&missing, "everything_is_refused");
-}
-
-const NAMESPACES: u32 = (libc::CLONE_NEWNS | libc::CLONE_NEWUSER).cast_unsigned();
-
-/// A system call that fails, always or only with the given first argument.
-#[derive(Clone, Copy)]
-struct FailingCall {
-    call: u32,
-    error: u32,
-    bits: Option<u32>,
-    equals: Option<u32>,
-}
-
-impl FailingCall {
-    fn call(call: i64, error: i32) -> Self {
-        let call = u32::try_from(call).unwrap();
-        Self { call, error: error.cast_unsigned(), bits: None, equals: None }
-    }
-}
-
-/// Runs `test` in a process where those calls fail.
-fn without(missing: &[FailingCall], test: &str) {
-    let filter = filter(missing);
-    again(&[test], |command| {
-        command.env(MISSING, "1");
-        let filter = filter.clone();
-        // SAFETY: between fork and exec the closure makes only two system calls.
-        unsafe {
-            command.pre_exec(move || {
-                let program = libc::sock_fprog {
-                    len: u16::try_from(filter.len()).unwrap_or(0),
-                    filter: filter.as_ptr().cast_mut(),
-                };
-                let set = libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
-                    && libc::prctl(libc::PR_SET_SECCOMP, 2, &raw const program) == 0;
-                if set { Ok(()) } else { Err(std::io::Error::last_os_error()) }
-            });
-        }
-    });
-}
-
-/// A seccomp filter that makes those calls fail.
-fn filter(missing: &[FailingCall]) -> Vec<libc::sock_filter> {
-    const LOAD: u16 = 0x20;
-    const EQUAL: u16 = 0x15;
-    const ANY_BIT: u16 = 0x45;
-    const RETURN: u16 = 0x06;
-    const ALLOW: u32 = 0x7fff_0000;
-    const ERROR: u32 = 0x0005_0000;
-    let step = |code, k, jt, jf| libc::sock_filter { code, jt, jf, k };
-    let mut filter = Vec::new();
-    for call in missing {
-        filter.push(step(LOAD, 0, 0, 0));
-        match (call.bits, call.equals) {
-            (None, None) => filter.push(step(EQUAL, call.call, 0, 1)),
-            (bits, equals) => {
-                filter.push(step(EQUAL, call.call, 0, 3));
-                filter.push(step(LOAD, 16, 0, 0));
-                let code = if bits.is_some() { ANY_BIT } else { EQUAL };
-                filter.push(step(code, bits.or(equals).unwrap(), 0, 1));
-            }
-        }
-        filter.push(step(RETURN, ERROR | call.error, 0, 0));
-    }
-    filter.push(step(RETURN, ALLOW, 0, 0));
-    filter
+    let mut missing = vec![FailingCall::call(libc::SYS_landlock_create_ruleset, libc::ENOSYS)];
+    missing.extend(NAMESPACE_CALLS);
+    without(&missing, "hostile::everything_is_refused");
 }
 
 /// The converse: a script that runs without an approval, however odd, changes nothing even when it

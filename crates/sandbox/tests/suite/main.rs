@@ -1,6 +1,7 @@
 //! Tests of confinement, with real processes in the real sandbox.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
+mod attacks;
 mod broker;
 mod common;
 mod confinement;

@@ -3,10 +3,11 @@
 
 use std::ffi::CString;
 use std::fs::File;
+use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 
-use rustix::fs::{CWD, Mode, OFlags};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 /// The longest path of the kernel, with its NUL.
@@ -15,19 +16,28 @@ const MAX_PATH: usize = 4096;
 /// The thread that makes a call.
 #[derive(Debug)]
 pub(super) struct Caller {
-    /// `/proc/THREAD`.
-    files: String,
+    /// `/proc/THREAD`, open: what it has is that of this thread, and not of a later one with the same number.
+    files: OwnedFd,
     memory: File,
 }
 
 impl Caller {
+    /// `None`: the thread that has made the call has ended, as `is_waiting` says.
+    ///
     /// # Errors
-    /// The thread has ended, or does not let itself be read.
-    pub(super) fn new(thread: u32) -> Result<Self, Errno> {
-        let files = format!("/proc/{thread}");
+    /// The thread does not let itself be read.
+    pub(super) fn new(
+        thread: u32,
+        is_waiting: impl FnOnce() -> bool,
+    ) -> Result<Option<Self>, Errno> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let files = rustix::fs::open(format!("/proc/{thread}"), flags, Mode::empty())?;
+        if !is_waiting() {
+            return Ok(None);
+        }
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let memory = rustix::fs::open(format!("{files}/mem"), flags, Mode::empty())?;
-        Ok(Self { files, memory: memory.into() })
+        let memory = rustix::fs::openat(&files, "mem", flags, Mode::empty())?;
+        Ok(Some(Self { files, memory: memory.into() }))
     }
 
     /// The string at an address.
@@ -70,11 +80,11 @@ impl Caller {
     /// An open file of the caller, or with `AT_FDCWD` its folder, as a file that cannot be read or written.
     pub(super) fn file(&self, descriptor: i32) -> Result<OwnedFd, Errno> {
         let path = match descriptor {
-            libc::AT_FDCWD => format!("{}/cwd", self.files),
-            _ => format!("{}/fd/{descriptor}", self.files),
+            libc::AT_FDCWD => "cwd".to_owned(),
+            _ => format!("fd/{descriptor}"),
         };
         let flags = OFlags::PATH | OFlags::CLOEXEC;
-        rustix::fs::openat(CWD, path, flags, Mode::empty()).map_err(|error| match error {
+        rustix::fs::openat(&self.files, path, flags, Mode::empty()).map_err(|error| match error {
             Errno::NOENT => Errno::BADF,
             other => other,
         })
@@ -82,9 +92,10 @@ impl Caller {
 
     /// The mode bits that new files do not get.
     pub(super) fn umask(&self) -> Result<Mode, Errno> {
-        // tidy: open a file of the kernel.
-        let status = std::fs::read_to_string(format!("{}/status", self.files));
-        let status = status.map_err(|_| Errno::PERM)?;
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&self.files, "status", flags, Mode::empty())?;
+        let mut status = String::new();
+        File::from(file).read_to_string(&mut status).map_err(|_| Errno::PERM)?;
         let mask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
         let mask = mask.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok());
         mask.map(Mode::from_bits_retain).ok_or(Errno::PERM)

@@ -11,6 +11,7 @@ use super::Outcome;
 use super::caller::Caller;
 use super::entry::{Entry, descriptor, real_path, through_proc};
 use super::places::Places;
+use super::terminals;
 
 /// Changes of files, each relative to a folder of the caller.
 pub(super) struct Changes<'a> {
@@ -59,6 +60,16 @@ impl Changes<'_> {
         let close_on_exec = flags.contains(OFlags::CLOEXEC);
         let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY;
         match kind {
+            Some(FileType::CharacterDevice) if terminals::is_of_command(&entry.path) => {
+                let found = entry.open()?;
+                // Its other end may have been closed meanwhile, and the name be that of another terminal.
+                if !terminals::is_of_command(&entry.path) {
+                    return Ok(Outcome::Continue);
+                }
+                let flags = flags & !(OFlags::CREATE | OFlags::NOFOLLOW);
+                let file = rustix::fs::openat(CWD, through_proc(&found), flags, Mode::empty())?;
+                Ok(Outcome::Open { file, close_on_exec })
+            }
             _ if !may_open || (entry.is_folder && kind != Some(FileType::Directory)) => {
                 Ok(Outcome::Continue)
             }
@@ -151,7 +162,11 @@ impl Changes<'_> {
     }
 
     pub(super) fn link(&self, from: At, to: At, flags: u64) -> Made {
-        let follow = flags & libc::AT_SYMLINK_FOLLOW.unsigned_abs() as u64 != 0;
+        let follows = u64::from(libc::AT_SYMLINK_FOLLOW.unsigned_abs());
+        let follow = flags & follows != 0;
+        if flags & !follows != 0 {
+            return Ok(Outcome::Continue);
+        }
         let (Ok(old), Ok(new)) = (self.entry(from, follow), self.entry(to, false)) else {
             return Ok(Outcome::Continue);
         };

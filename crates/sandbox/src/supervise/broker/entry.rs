@@ -54,6 +54,9 @@ impl Entry {
     }
 
     fn find_once(base: &OwnedFd, path: &[u8]) -> Result<Self, Errno> {
+        if path.is_empty() {
+            return Err(Errno::NOENT);
+        }
         let end = path.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);
         let (trimmed, slashes) = path.split_at(end);
         let start = trimmed.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);

@@ -60,10 +60,18 @@ impl Places {
             })
     }
 
-    /// Returns whether a file may be read.
+    /// Returns whether a file may be read. Names that differ from a hidden path in letter case alone could be that path.
     pub(crate) fn may_read(&self, path: &Path) -> bool {
+        let devices = Path::new("/dev");
         let decided = self.readable.iter().rfind(|(rule, _)| path.starts_with(rule));
-        decided.is_some_and(|(_, access)| *access != Access::None)
+        // Only a rule about them grants the machine's devices, and memory that others share.
+        let may_read = |(rule, access): &(PathBuf, Access)| {
+            *access != Access::None && (rule.starts_with(devices) || !path.starts_with(devices))
+        };
+        let is_hidden = |(rule, access): &(PathBuf, Access)| {
+            *access == Access::None && is_at_or_below(path, rule) && !path.starts_with(rule)
+        };
+        decided.is_some_and(may_read) && !self.readable.iter().any(is_hidden)
     }
 }
 
@@ -134,6 +142,9 @@ mod tests {
             ("/w/secret", false),
             ("/w/secret/x", false),
             ("/w/secret/open/x", true),
+            ("/w/SECRET/x", false),
+            ("/dev/shm/x", false),
+            ("/device", true),
         ] {
             assert_eq!(places().may_read(Path::new(path)), expect, "{path}");
         }

@@ -1,5 +1,7 @@
 //! Shared parts of the tests that run commands.
 
+pub(crate) mod again;
+
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
