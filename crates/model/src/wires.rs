@@ -15,6 +15,9 @@ use wire::{
 
 use crate::{Endpoint, Failure, FailureKind, Provider, Retry};
 
+/// The beginning of reasoning that another wire's envelope holds, as the history has it.
+const FOREIGN_REASONING: &[u8] = b"\"encrypted_content\":\"wire:";
+
 /// A request in the provider's wire.
 pub(crate) struct Outgoing {
     pub(crate) body: Bytes,
@@ -30,7 +33,9 @@ impl Outgoing {
     /// # Errors
     /// It has what the provider's wire cannot carry.
     pub(crate) fn new(provider: &Provider, body: &Bytes) -> Result<Self, Failure> {
-        if provider.wire == Wire::Responses {
+        // Reasoning of another wire, which a Responses server refuses, is left out below.
+        let has_foreign = memchr::memmem::find(body, FOREIGN_REASONING).is_some();
+        if provider.wire == Wire::Responses && !has_foreign {
             let path = "/responses".to_owned();
             return Ok(Self { body: body.clone(), path, headers: Vec::new(), answer: None });
         }
@@ -64,7 +69,7 @@ impl Outgoing {
             body: encoded.body.into(),
             path: encoded.path,
             headers: encoded.headers,
-            answer: Some((context, encode)),
+            answer: (provider.wire != Wire::Responses).then_some((context, encode)),
         })
     }
 

@@ -179,6 +179,8 @@ impl Sandbox {
 }
 
 #[cfg(target_os = "linux")]
+mod confinement;
+#[cfg(target_os = "linux")]
 mod launch;
 #[cfg(target_os = "linux")]
 mod pipes;
