@@ -57,7 +57,7 @@ options! {
     }
 }
 /// The highest value of a limit.
-pub type Ceiling = Whole<1, { 1 << 40 }>;
+type Ceiling = Whole<1, { 1 << 40 }>;
 options! {
     /// `command_limits`: the highest values of the keys of the same names.
     pub struct RequiredCommandLimits {
