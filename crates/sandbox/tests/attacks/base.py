@@ -135,7 +135,7 @@ def build(base):
 
 def outside():
     """What the attacks aim at: files, processes and objects outside of the sandbox. Prints where they are."""
-    base, count = sys.argv[2], len(CASES)
+    base, count = sys.argv[2], len(CASES) if sys.argv[3] == "files" else 0
     build(base)
     os.chdir(base + "/out")
     os.environ["PLUM"] = "plum in the environment"

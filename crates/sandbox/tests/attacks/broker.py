@@ -8,7 +8,7 @@ def works(name="sub/works"):
 @steady()
 def callers_that_end_at_once():
     """Calls of threads that are dead by the time of the answer."""
-    for _ in range(25):
+    for _ in range(12):
         pid = os.fork()
         if pid == 0:
             for number in range(3):
@@ -240,7 +240,7 @@ def a_call_goes_on_after_signals():
     signal.signal(signal.SIGALRM, lambda *_: None)
     signal.siginterrupt(signal.SIGALRM, False)
     signal.setitimer(signal.ITIMER_REAL, 0.002, 0.002)
-    for number in range(100):
+    for number in range(40):
         works(f"sub/{number}-signalled")
     signal.setitimer(signal.ITIMER_REAL, 0)
     return True

@@ -12,7 +12,7 @@ def changed():
         found = quietly(os.lstat, path)
         # While a command runs, an empty folder can stand for a protected name.
         return found is not None and found.st_mode != 0o41755
-    made = any(is_made(WORK + name) for name in ("/.agent", "/.AGENT", "/.git/made", "/../out/made"))
+    made = any(is_made(WORK + name) for name in ("/.agent", "/.git/made", "/../out/made"))
     return made or not is_whole(WORK + "/" + CONFIG) or not is_whole(OUT + "/file")
 
 
@@ -141,7 +141,7 @@ def the_working_folder_is_moved():
 
 @attack()
 def protected_names_are_spelled_otherwise():
-    names = [".agent", ".agent/", "./.agent", ".//.agent", "sub/../.agent", "sub/./../.agent/", ".AGENT", WORK + "/.agent"]
+    names = [".agent", ".agent/", "./.agent", ".//.agent", "sub/../.agent", "sub/./../.agent/", WORK + "/.agent"]
     makers = [os.mkdir, os.mkfifo, lambda name: os.symlink("sub", name), lambda name: os.rename("sub/inner", name),
               lambda name: os.link("file", name), write, lambda name: call("mknodat", AT_FDCWD, name, stat.S_IFREG | 0o644, 0)]
     return tries(*[lambda m=m, n=n: m(n) for n in names for m in makers])

@@ -52,7 +52,8 @@ struct Targets {
 }
 
 impl Targets {
-    fn new() -> Self {
+    /// For the cases of a group.
+    fn new(group: &str) -> Self {
         let folder = tempfile::tempdir_in("/var/tmp").unwrap();
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let base = folder.path().canonicalize().unwrap();
@@ -62,6 +63,7 @@ impl Targets {
             .arg(&program)
             .arg("outside")
             .arg(&base)
+            .arg(group)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -162,7 +164,7 @@ impl Drop for Targets {
 async fn held(layer: Layer) {
     let mut through = Vec::new();
     for group in GROUPS {
-        let targets = Targets::new();
+        let targets = Targets::new(group);
         for (kind, name, result) in targets.results(Some(layer), group).await {
             let is_right = (kind == "steady") == (result == "did");
             if !is_right {
@@ -178,7 +180,7 @@ async fn each_attack_succeeds_where_nothing_confines_it() {
     let mut otherwise = Vec::new();
     let mut count = 0;
     for group in GROUPS {
-        let targets = Targets::new();
+        let targets = Targets::new(group);
         for (kind, name, result) in targets.results(None, group).await {
             count += 1;
             match result.strip_prefix("skipped: ") {
@@ -222,7 +224,6 @@ fn no_attack_of_an_ordinary_user_succeeds() {
         return;
     }
     let tests = [
-        "attacks::each_attack_succeeds_where_nothing_confines_it",
         "attacks::no_attack_succeeds_with_all_layers",
         "attacks::no_attack_succeeds_without_namespaces",
     ];
