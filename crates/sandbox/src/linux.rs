@@ -1,5 +1,6 @@
 //! The Linux-specific part: the layers that confine a command, and their system calls.
 
+pub(crate) mod capabilities;
 pub(crate) mod cgroup;
 pub(crate) mod detect;
 pub(crate) mod landlock;

@@ -15,6 +15,7 @@ pub(crate) mod child;
 mod first_process;
 pub(crate) mod handover;
 mod limits;
+pub(crate) mod places;
 mod ready;
 pub(crate) mod request;
 pub(crate) mod request_limits;

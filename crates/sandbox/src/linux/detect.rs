@@ -14,13 +14,13 @@ pub(crate) struct Detected {
     pub(crate) namespaces: Result<(), Error>,
     /// The version of Landlock.
     pub(crate) landlock: Result<u32, Error>,
-    /// Whether a supervisor can make changes that Landlock forbids.
+    /// The supervisor as the one who makes changes that Landlock forbids.
     pub(crate) broker: Result<(), Error>,
     /// The folder of control groups for commands.
     pub(crate) control_groups: Result<CommandGroups, String>,
 }
 
-/// Whether a supervisor can answer calls of its command.
+/// Finds out if a supervisor can answer calls of its command.
 pub(crate) fn broker() -> Result<(), Error> {
     // tidy: open a file of the kernel.
     let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
@@ -72,7 +72,7 @@ pub(crate) fn landlock() -> Result<u32, Error> {
     }
 }
 
-/// What to consider where a container around the server may be the boundary; empty elsewhere.
+/// Advice for where a container around the server may be the boundary; empty elsewhere.
 pub(crate) fn advice_in_container() -> &'static str {
     let marks = ["/.dockerenv", "/run/.containerenv", "/var/run/secrets/kubernetes.io"];
     match marks.iter().any(|mark| std::path::Path::new(mark).exists()) {

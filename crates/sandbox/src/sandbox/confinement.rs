@@ -5,8 +5,8 @@ use std::path::Path;
 
 use policy::{Access, ReadAccess};
 
+use super::interface::{Layer, Spawn};
 use super::on_linux::{bad_cwd, bytes, io_error, unavailable};
-use super::{Layer, Spawn};
 use crate::error::Error;
 use crate::linux::detect::Detected;
 use crate::linux::landlock::Ruleset;
@@ -14,7 +14,7 @@ use crate::linux::seccomp::{self, Files, Network};
 use crate::linux::view::View;
 use crate::protect::{Placeholder, Protection};
 use crate::resolved::Resolved;
-use crate::supervise::broker::places::Places;
+use crate::supervise::places::Places;
 use crate::supervise::request::{Confinement, Narrowing};
 
 /// Confinement, and the placeholders to hold until the command has ended.

@@ -1,6 +1,6 @@
 //! Systems on which no layer of ours works: everything is refused, nothing runs unconfined.
 
-use super::{Config, LayerStatus, Platform, Spawn};
+use super::interface::{Config, LayerStatus, Platform, Spawn};
 use crate::error::{Error, ErrorKind};
 use crate::process::Process;
 

@@ -15,9 +15,9 @@ use tokio::net::UnixStream;
 use tokio::sync::{OnceCell, Semaphore, mpsc, watch};
 
 use super::confinement::{confine, layers, wrap};
+use super::interface::{Config, Layer, LayerStatus, Outputs, Platform, Spawn, Stdin};
 use super::launch::Launcher;
 use super::pipes::Pipes;
-use super::{Config, Layer, LayerStatus, Outputs, Platform, Spawn, Stdin};
 use crate::error::{Error, ErrorKind};
 use crate::limits::{Exceeded, GroupLimits, Limits, Member, Scope};
 use crate::linux::detect::{self, Detected};

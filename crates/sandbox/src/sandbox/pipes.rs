@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rustix::pipe::PipeFlags;
 use tokio::io::unix::AsyncFd;
 
-use super::{Outputs, Spawn, Stdin};
+use super::interface::{Outputs, Spawn, Stdin};
 use crate::linux::sys;
 use crate::process::Input;
 use crate::pty;

@@ -12,7 +12,7 @@ mod caller;
 mod changes;
 mod entry;
 mod network;
-pub(crate) mod places;
+mod outcome;
 mod terminals;
 
 use std::cell::RefCell;
@@ -24,34 +24,19 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 
 use crate::linux::notify::{Call, Listener};
-use crate::linux::seccomp;
+use crate::linux::{capabilities, seccomp};
+use crate::supervise::places::Places;
 use crate::supervise::request::Ports;
 use attributes::{Attributes, Target};
 use caller::Caller;
 use changes::{At, Changes};
 use network::Network;
-use places::Places;
+use outcome::{Outcome, int};
 
 /// Named pipes that wait for their other end at the same time.
 const MAX_WAITING: usize = 64;
 const THREAD_STACK_BYTES: usize = 128 * 1024;
 const AT_FDCWD: i32 = libc::AT_FDCWD;
-
-/// The end of a call.
-enum Outcome {
-    /// The kernel goes on with it, under Landlock.
-    Continue,
-    Value(i64),
-    Open {
-        file: OwnedFd,
-        close_on_exec: bool,
-    },
-    /// Opening it waits for another process.
-    OpenLater {
-        open: Box<dyn FnOnce() -> Result<OwnedFd, Errno> + Send>,
-        close_on_exec: bool,
-    },
-}
 
 /// Answers the calls of a command until its last process has ended.
 pub(crate) struct Broker {
@@ -84,7 +69,7 @@ impl Broker {
 
     fn run(self) {
         // The supervisor may have more rights than the command, which this thread must not lend it.
-        if super::child::drop_capabilities().is_err() {
+        if capabilities::drop_all().is_err() {
             return;
         }
         loop {
@@ -112,7 +97,7 @@ impl Broker {
             Ok(Some(caller)) => self.perform(&caller, call),
             // Another thread has this number now.
             Ok(None) => return,
-            // A process that lets nobody read its memory.
+            // A process whose memory cannot be read.
             Err(_) if is_landlocked(call) => Ok(Outcome::Continue),
             Err(error) => Err(error),
         };
@@ -261,7 +246,7 @@ impl Broker {
         }
     }
 
-    /// What a folder, a path and flags name: with an empty path, the folder itself.
+    /// The file that a folder, a path and flags name: with an empty path, the folder itself.
     fn named(&self, caller: &Caller, folder: u64, path: u64, flags: u64) -> Result<Target, Errno> {
         let flags = flags & 0xffff_ffff;
         let has = |flag: i32| flags & u64::from(flag.unsigned_abs()) != 0;
@@ -281,11 +266,6 @@ impl Broker {
 fn is_landlocked(call: &Call) -> bool {
     let number = libc::c_long::from(call.number);
     seccomp::OPEN.contains(&number) || seccomp::BY_PATH.contains(&number)
-}
-
-/// The lower half of a register, as the kernel reads a descriptor.
-fn int(register: u64) -> i32 {
-    u32::try_from(register & 0xffff_ffff).unwrap_or(0).cast_signed()
 }
 
 fn spawn(run: impl FnOnce() + Send + 'static) -> std::io::Result<()> {

@@ -13,7 +13,7 @@ use super::broker::Broker;
 use super::handover;
 use super::request::{Confinement, Narrowing, Ports, Request, Stage};
 use crate::linux::view::View;
-use crate::linux::{landlock, limit_calls, notify, seccomp, sys};
+use crate::linux::{capabilities, landlock, limit_calls, notify, seccomp, sys};
 
 /// The standard streams of a command.
 pub(crate) struct Streams {
@@ -227,7 +227,7 @@ impl Prepared {
         rustix::thread::set_no_new_privs(true)?;
         let terminal = rustix::stdio::stdin();
         ruleset.apply(self.terminal.then_some(terminal))?;
-        drop_capabilities()?;
+        capabilities::drop_all()?;
         let filter = seccomp::from_bytes(filter);
         match &self.asking {
             None => sys::install_filter(&filter),
@@ -271,25 +271,6 @@ fn open_roots(narrowing: &Narrowing) -> io::Result<Narrowed> {
         Ok((path.clone(), landlock::open_real(path)?.ok_or_else(changed)?))
     };
     narrowing.roots.iter().map(open).collect()
-}
-
-/// Drops all capabilities. Root without them is an ordinary user who owns the system's files; the
-/// bounding set prevents `exec` from restoring them.
-pub(super) fn drop_capabilities() -> io::Result<()> {
-    use rustix::thread::{CapabilitySet, CapabilitySets};
-    let _ = rustix::thread::clear_ambient_capability_set();
-    for bit in 0..64 {
-        let one = CapabilitySet::from_bits_retain(1 << bit);
-        match rustix::thread::remove_capability_from_bounding_set(one) {
-            // Not permitted without capabilities, which then cannot be gained either.
-            Ok(()) | Err(rustix::io::Errno::PERM) => {}
-            Err(rustix::io::Errno::INVAL) => break,
-            Err(e) => return Err(e.into()),
-        }
-    }
-    let none = CapabilitySet::empty();
-    let none = CapabilitySets { effective: none, permitted: none, inheritable: none };
-    Ok(rustix::thread::set_capabilities(None, none)?)
 }
 
 fn path(bytes: Vec<u8>) -> PathBuf {

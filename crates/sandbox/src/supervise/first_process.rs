@@ -12,7 +12,7 @@ use rustix::process::{DumpableBehavior, Pid, Signal, WaitOptions, WaitStatus};
 use super::child::{Inside, Network, Prepared, Streams};
 use super::ready::{self, Fact, Kept, Key, Ready, Stale};
 use super::request::{Ended, REPORT_BYTES, Report, Stage};
-use crate::linux::{limit_calls, mount_calls, mounts, seccomp, sys};
+use crate::linux::{capabilities, limit_calls, mount_calls, mounts, seccomp, sys};
 
 /// Starts the process, in namespaces of an earlier command if some of `kept` are as they have to be. Returns its id, and
 /// the pipe from which [`read_end`] learns how the command ended.
@@ -244,7 +244,7 @@ impl First<'_> {
 
     fn give_up_rights(&self) -> Result<(), String> {
         rustix::thread::set_no_new_privs(true).map_err(at("no new privileges"))?;
-        super::child::drop_capabilities().map_err(at("dropping capabilities"))?;
+        capabilities::drop_all().map_err(at("dropping capabilities"))?;
         // The command can neither read the memory of this process nor what it has open.
         rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
             .map_err(at("protecting its first process"))?;

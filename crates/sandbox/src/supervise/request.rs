@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use policy::Access;
 
-use super::broker::places::Places;
+use super::places::Places;
 use super::request_limits::RequestedLimits;
 use crate::limits::{Exceeded, Resource, Scope};
 use crate::linux::landlock::Ruleset;
@@ -75,7 +75,7 @@ pub(crate) enum Confinement {
     Landlock {
         ruleset: Ruleset,
         filter: Vec<u8>,
-        /// What the supervisor may change for the command, whose filter then asks it.
+        /// The places that the supervisor may change for the command, whose filter then asks it.
         places: Option<Places>,
     },
 }

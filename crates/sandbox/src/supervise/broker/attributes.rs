@@ -6,11 +6,11 @@ use std::os::fd::OwnedFd;
 use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, Timespec, Timestamps, Uid, XattrFlags};
 use rustix::io::Errno;
 
-use super::Outcome;
 use super::caller::Caller;
 use super::changes::At;
 use super::entry::{Entry, descriptor, real_path, through_proc};
-use super::places::Places;
+use super::outcome::Outcome;
+use crate::supervise::places::Places;
 
 /// The largest value of the kernel.
 const MAX_VALUE: u64 = 64 << 10;
@@ -20,7 +20,7 @@ const NANOSECONDS: i64 = 1_000;
 #[derive(Clone, Copy)]
 pub(super) enum Target {
     Open(i32),
-    /// What a path names, or the link itself.
+    /// The file that a path names, or the link itself.
     Path {
         at: At,
         follow: bool,

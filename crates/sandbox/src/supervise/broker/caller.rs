@@ -44,7 +44,7 @@ impl Caller {
     pub(super) fn string(&self, address: u64) -> Result<CString, Errno> {
         let mut bytes = vec![0; MAX_PATH];
         let mut length = 0;
-        // A read ends where memory ends, perhaps behind the string.
+        // A read ends where memory ends, perhaps after the string.
         while let Some(rest) = bytes.get_mut(length..).filter(|rest| !rest.is_empty()) {
             let at = address.checked_add(length as u64).ok_or(Errno::FAULT)?;
             let count = self.memory.read_at(rest, at).map_err(|_| Errno::FAULT)?;

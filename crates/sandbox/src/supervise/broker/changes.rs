@@ -7,11 +7,11 @@ use std::path::Path;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, ResolveFlags};
 use rustix::io::Errno;
 
-use super::Outcome;
 use super::caller::Caller;
 use super::entry::{Entry, descriptor, real_path, through_proc};
-use super::places::Places;
+use super::outcome::Outcome;
 use super::terminals;
+use crate::supervise::places::Places;
 
 /// Changes of files, each relative to a folder of the caller.
 pub(super) struct Changes<'a> {

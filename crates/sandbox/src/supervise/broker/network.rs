@@ -11,8 +11,8 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
-use super::Outcome;
 use super::caller::Caller;
+use super::outcome::{Outcome, int};
 use crate::egress::Proxy;
 use crate::supervise::handover;
 use crate::supervise::request::Ports;
@@ -74,7 +74,7 @@ impl Network {
         caller: &Caller,
         [socket, address, length]: [u64; 3],
     ) -> Result<Outcome, Errno> {
-        let found = rustix::fs::fstat(caller.file(super::int(socket))?)?;
+        let found = rustix::fs::fstat(caller.file(int(socket))?)?;
         let length = usize::try_from(length.min(MAX_ADDRESS)).map_err(|_| Errno::INVAL)?;
         let address = address_of(&caller.bytes(address, length)?).ok_or(Errno::AFNOSUPPORT)?;
         if !address.ip().is_loopback() {
@@ -97,7 +97,7 @@ impl Network {
 }
 
 /// Connects a socket to one of this process's own, and returns that with the result of the connection, which is
-/// `EINPROGRESS` if the socket does not wait. Nobody else can connect.
+/// `EINPROGRESS` if the socket does not wait. No other process can connect.
 fn connect_pair(socket: &OwnedFd, is_ipv6: bool) -> Result<(TcpStream, Result<(), Errno>), Errno> {
     let number = |error: io::Error| Errno::from_io_error(&error).unwrap_or(Errno::CONNREFUSED);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(number)?;

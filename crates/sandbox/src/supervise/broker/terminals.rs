@@ -25,7 +25,7 @@ pub(super) fn is_of_command(path: &Path) -> bool {
 
 fn has_master(pid: Pid, number: u32) -> bool {
     let folder = format!("/proc/{}", pid.as_raw_nonzero());
-    // A process that lets nobody look at it has none.
+    // A process that cannot be looked at has none.
     let Ok(open) = fs::read_dir(format!("{folder}/fd")) else { return false };
     open.flatten().any(|entry| {
         let is_master = fs::metadata(entry.path())
