@@ -5,6 +5,7 @@ mod calls;
 mod decode;
 mod details;
 mod encode;
+mod parameters;
 mod read;
 mod write;
 
