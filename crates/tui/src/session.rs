@@ -7,6 +7,7 @@ use protocol::{CollabAgentState, ReasoningEffort, ThreadTokenUsage, TurnPlanStep
 
 use crate::cells::{Explored, Running};
 use crate::context::MAX_CHANGE_ROWS;
+use crate::server_queue::ServerQueue;
 
 /// The thread on the screen.
 #[derive(Debug, Default)]
@@ -62,6 +63,8 @@ pub(crate) struct Session {
     pub(crate) has_proposed: bool,
     /// All changes of the turn, as a unified diff.
     pub(crate) diff: String,
+    /// The messages that wait on the server.
+    pub(crate) queue: ServerQueue,
     /// By the id of their thread.
     pub(crate) agents: BTreeMap<String, CollabAgentState>,
 }
@@ -80,6 +83,20 @@ pub(crate) struct ActiveTurn {
     /// True if the last item was a whole message of the agent.
     pub(crate) has_message: bool,
     pub(crate) is_interrupting: bool,
+}
+
+impl ActiveTurn {
+    /// A turn that was asked for; the server names it later.
+    pub(crate) fn starting(now_ms: u64) -> Self {
+        Self {
+            id: None,
+            started_ms: now_ms,
+            before_ms: 0,
+            retry: None,
+            has_message: false,
+            is_interrupting: false,
+        }
+    }
 }
 
 /// A wait of the server before it asks the model again.

@@ -146,6 +146,7 @@ async fn open(
     let kept = Kept::new(&environment.home, &cwd);
     let mut terminal = TerminalEnvironment::from_variables(|name| environment.variable(name));
     terminal.started_at = jiff::Timestamp::now().as_second();
+    terminal.process_id = std::process::id();
     let start = Start { thread, prompt, overrides: overrides(&options, &environment) };
     let (connector, serving, log, finds) = match options.connect.remote()? {
         Some(remote) => (To::Remote(remote), None, None, None),

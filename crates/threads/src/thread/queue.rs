@@ -33,7 +33,7 @@ pub struct ThreadQueue {
 impl ThreadQueue {
     pub fn new(messages: Vec<QueuedSubmission>, pause: Option<&ThreadQueuePause>) -> Self {
         let mut queue = Self { messages, ..Self::default() };
-        // Clients that load the thread list the queue.
+        // A client that loads the thread is sent the state when it subscribes.
         queue.shown = Some((queue.len(), pause.filter(|_| !queue.is_empty()).cloned()));
         queue
     }

@@ -11,8 +11,8 @@ use crate::app::filling::What;
 use crate::app::program::{App, word};
 use crate::app::{
     access, account, appearance, completion, earlier, feedback, images, lists, login, mcp, memory,
-    messages, models, opening, own_prompts, plan, reading, removing, status_report, taking,
-    terminals, vi,
+    messages, models, opening, own_prompts, plan, queueing, reading, removing, status_report,
+    taking, terminals, vi,
 };
 use crate::composer::{Command, Draft};
 use crate::picker::{Picker, Row};
@@ -128,7 +128,13 @@ const COMMANDS: &[Entry] = &[
         plan::plan,
     ),
     entry("ps", "", "list running commands, with their output", true, terminals::show_terminals),
-    entry("queue", "", "list, edit and remove queued messages", true, messages::show_queue),
+    entry(
+        "queue",
+        "",
+        "list, edit, move, start and remove queued messages",
+        true,
+        queueing::show_queue,
+    ),
     entry("quit", "", "quit", true, |app, _| app.quit()),
     entry("raw", "", "show messages with or without formatting", true, appearance::toggle_raw),
     entry("rename", "NAME", "name this thread", true, rename),
@@ -139,6 +145,13 @@ const COMMANDS: &[Entry] = &[
         "review uncommitted changes, or what the text describes",
         false,
         review,
+    ),
+    entry(
+        "search",
+        "[WORDS]",
+        "find a thread by what was said in it, in all folders",
+        false,
+        lists::search_threads,
     ),
     entry("skills", "", "list the skills", true, show_skills),
     entry(
@@ -244,6 +257,7 @@ fn choose_agent(app: &mut App, _: &str) {
         id: thread.clone(),
         title: format!("{:?}", state.status),
         detail: state.message.clone().unwrap_or_default(),
+        has_hit: false,
         columns: vec![thread.clone()],
     };
     let rows = app.session.agents.iter().map(row).collect();
@@ -378,9 +392,10 @@ fn start_new(app: &mut App, _: &str) {
     opening::start_thread(app, &ThreadStartParams { cwd, ..ThreadStartParams::default() });
 }
 
-/// Sends what waits, up to the first message that begins a turn.
+/// Sends what waits here, up to the first message that begins a turn. The queue of the thread comes before.
 pub(super) fn next_queued(app: &mut App) {
     while app.session.turn.is_none()
+        && !app.session.queue.goes_on()
         && !app.login.holds()
         && let Some(draft) = app.outbox.queue_mut().pop_front()
     {

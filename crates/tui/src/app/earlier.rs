@@ -65,6 +65,7 @@ fn messages_listed(app: &mut App, page: &ThreadTurnsListResponse) {
         id: at.to_string(),
         title: message.text.clone(),
         detail: String::new(),
+        has_hit: false,
         columns: vec![match message.turns {
             1 => "latest".to_owned(),
             turns => format!("{turns} turns back"),

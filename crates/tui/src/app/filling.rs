@@ -1,5 +1,6 @@
 //! The content that fills the screen: a list to choose from, or a text.
 
+use crate::app::thread_rows::Cursors;
 use crate::here::AskedServer;
 use crate::pager::Pager;
 use crate::picker::Picker;
@@ -57,8 +58,8 @@ impl Filling {
 pub(super) struct Choosing {
     pub(super) picker: Picker,
     pub(super) what: What,
-    /// Where each page begins, as far as that is known, for the search with this token.
-    pub(super) cursors: (u64, Vec<Option<String>>),
+    /// Where each page begins, as far as that is known.
+    pub(super) cursors: Cursors,
     /// The thread whose preview was asked for.
     pub(super) previewed: Option<String>,
     /// When rows that a search still waits for are late, in milliseconds.

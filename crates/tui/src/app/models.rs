@@ -35,6 +35,7 @@ fn models_listed(app: &mut App, list: ModelListResponse) {
         id: model.model,
         title: model.display_name,
         detail: model.description,
+        has_hit: false,
         columns: Vec::new(),
     };
     let rows = list.data.into_iter().filter(|model| !model.hidden).map(row).collect();

@@ -14,6 +14,7 @@ use crate::app::status::check_status_item;
 use crate::app::{access, completion, first_question, joining, lists, login, notices, trust};
 use crate::highlight;
 use crate::palette::Palette;
+use crate::server_queue::ServerQueue;
 use crate::session::Session;
 use crate::text::{Line, Style};
 
@@ -150,6 +151,7 @@ fn find_latest(
 pub(super) fn lost(app: &mut App, why: &str, can_return: bool) -> bool {
     app.server.drop_calls();
     app.outbox.sent_mut().connection_lost();
+    app.session.queue.drop_calls();
     app.asks.dialogs_mut().close_all();
     app.login.reset();
     app.trust.reset();
@@ -243,6 +245,8 @@ fn opened(app: &mut App, response: ThreadStartResponse, has_turns: bool) {
         greet(app, &model, &cwd, &thread, has_turns);
     }
     let session = &mut app.session;
+    // The server says so if anything is in its queue.
+    session.queue = ServerQueue::default();
     session.id = Some(thread.id);
     session.name = thread.name;
     session.model = model;

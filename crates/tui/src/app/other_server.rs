@@ -163,6 +163,7 @@ fn choose_model(app: &mut App, around: Around, server: AskedServer, mut models: 
         id: model.clone(),
         title: model,
         detail: String::new(),
+        has_hit: false,
         columns: Vec::new(),
     };
     let title = format!("Choose a model of {}", server.address);

@@ -2,8 +2,8 @@
 
 use protocol::{CollaborationMode, CollaborationSettings, Empty, ModeKind};
 
-use crate::app::messages;
 use crate::app::program::App;
+use crate::app::{messages, queueing};
 use crate::ask::{Ask, Offer};
 use crate::cells;
 use crate::composer::Draft;
@@ -81,7 +81,7 @@ fn plan_mode_on(app: &mut App, message: Option<Draft>) {
 /// After a turn in plan mode that proposed a plan: asks whether the agent carries it out. A message that
 /// waits is the user's answer.
 pub(super) fn offer_to_implement(app: &mut App) {
-    if !app.session.plans || !app.session.has_proposed || !app.outbox.queue().is_empty() {
+    if !app.session.plans || !app.session.has_proposed || queueing::has_queued(app) {
         return;
     }
     let facts = vec![Line::plain(format!(

@@ -66,6 +66,7 @@ fn choose_code(app: &mut App, blocks: Vec<(String, String)>) {
         id: at.to_string(),
         title: text.lines().next().unwrap_or_default().to_owned(),
         detail: language.clone(),
+        has_hit: false,
         columns: vec![format!("{} lines", text.lines().count())],
     };
     let rows = blocks.iter().enumerate().map(row).collect();

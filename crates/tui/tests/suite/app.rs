@@ -86,17 +86,17 @@ fn what_is_written_during_a_turn_goes_into_it_or_waits() {
         (&params["expectedTurnId"], &params["input"][0]["text"]),
         (&json!("t1"), &json!("also this"))
     );
-    bench.type_text("and then that");
-    bench.key(Key::plain(Code::Tab));
+    bench.queue("and then that");
     assert!(bench.shown().contains("↳ and then that"), "{}", bench.shown());
     assert!(bench.calls.is_empty());
     // The last one can be edited.
     bench.key(Key::plain(Code::Up));
+    bench.answer("thread/queue/delete", json!({ "deleted": true }));
     assert!(bench.shown().contains("› and then that"), "{}", bench.shown());
-    bench.key(Key::plain(Code::Tab));
+    bench.queue("!");
+    // The server starts it.
     bench.turn("turn/completed", "completed", Value::Null);
-    let (_, params) = bench.call("turn/start");
-    assert_eq!(params["input"][0]["text"], "and then that");
+    assert!(bench.calls.is_empty(), "{:?}", bench.calls);
 }
 
 #[test]
@@ -345,6 +345,13 @@ fn a_thread_is_chosen_from_a_list_that_is_read_page_by_page() {
     bench.answer("thread/list", listed(7..8, Value::Null));
     assert!(!is_quiet(&mut bench));
     assert!(bench.shown().contains("thread number 7") && !bench.shown().contains("number 8"));
+    // The threads in which it was said follow.
+    bench.calls.retain(|call| call.1 == "thread/search");
+    let (_, params) = bench.call("thread/search");
+    assert_eq!(
+        (&params["searchTerm"], &params["limit"], &params["cwd"]),
+        (&json!("fix"), &json!(49), &json!("/work"))
+    );
     bench.calls.clear();
     bench.key(Key::plain(Code::Enter));
     assert_eq!(bench.call("thread/resume").1["threadId"], "id-7");
