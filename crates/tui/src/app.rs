@@ -17,6 +17,7 @@ mod commands;
 mod completion;
 mod configuration;
 mod credentials;
+mod cursors;
 mod dialogs;
 mod earlier;
 mod elapsed;

@@ -1,6 +1,6 @@
 //! The content that fills the screen: a list to choose from, or a text.
 
-use crate::app::thread_rows::Cursors;
+use crate::app::cursors::Cursors;
 use crate::here::AskedServer;
 use crate::pager::Pager;
 use crate::picker::Picker;

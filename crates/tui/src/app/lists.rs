@@ -2,9 +2,10 @@
 
 use protocol::{SortDirection, ThreadTurnsListParams, ThreadTurnsListResponse, TurnItemsView};
 
+use crate::app::cursors::Cursors;
 use crate::app::filling::{Choosing, What};
 use crate::app::program::App;
-use crate::app::thread_rows::{self, Cursors};
+use crate::app::thread_rows;
 use crate::cells;
 use crate::picker::Picker;
 

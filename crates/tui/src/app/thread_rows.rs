@@ -6,6 +6,7 @@ use protocol::{
     ThreadSearchParams, ThreadSearchResponse, ThreadSortKey,
 };
 
+use crate::app::cursors::{Begin, Cursors};
 use crate::app::lists;
 use crate::app::program::App;
 use crate::cells;
@@ -15,22 +16,6 @@ use crate::picker::{Need, PAGE, Row};
 /// Time for which the rows of the search before stay as they are, in milliseconds: those of the next usually come
 /// within a few.
 const LATE: u64 = 150;
-
-/// Where each page begins, as far as that is known, for the search with this token.
-#[derive(Debug, Default)]
-pub(super) struct Cursors {
-    token: u64,
-    pages: Vec<Begin>,
-}
-
-/// A place among the rows of both sources.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Begin {
-    /// Threads by name and first message, from the cursor on.
-    Listed(Option<String>),
-    /// Threads by what was said in them, from the cursor on.
-    Said(Option<String>),
-}
 
 /// A page that is being filled.
 #[derive(Debug)]
