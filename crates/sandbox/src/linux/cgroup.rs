@@ -90,7 +90,11 @@ fn own_folder() -> Result<PathBuf, String> {
     let path = groups.lines().find_map(|line| line.strip_prefix("0::")).ok_or_else(no_version_2)?;
     // tidy: open a file of the kernel.
     let mounts = fs::read_to_string("/proc/self/mountinfo").map_err(|error| error.to_string())?;
-    mounts.lines().find_map(|line| folder_in(line, Path::new(path))).ok_or_else(no_version_2)
+    let found = mounts.lines().find_map(|line| folder_in(line, Path::new(path)));
+    let own = found.ok_or_else(no_version_2)?;
+    // Moved by this program before: what it may divide is the folder above.
+    let above = own.parent().filter(|_| own.file_name().is_some_and(|name| name == SERVER));
+    Ok(above.map(Path::to_owned).unwrap_or(own))
 }
 
 fn no_version_2() -> String {
