@@ -35,6 +35,7 @@ pub(crate) mod threads;
 mod transcript;
 mod watchdog;
 pub(crate) mod web;
+pub(crate) mod worktree;
 
 use std::fmt;
 use std::io::{IsTerminal, Write};

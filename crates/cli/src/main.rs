@@ -19,7 +19,7 @@ use crate::commands::{
     gateway as gateway_command, hooks as hooks_command, import as import_command, login,
     mcp as mcp_command, mcp_server, model_server, output, plugins as plugins_command, review,
     rules, sandbox as sandbox_command, skills as skills_command, terminal, threads,
-    web as web_command,
+    web as web_command, worktree,
 };
 use crate::environment::Environment;
 
@@ -144,6 +144,8 @@ enum Command {
     Threads(threads::Arguments),
     /// Serve the agent as a page for the browsers of this machine
     Web(web_command::Arguments),
+    /// List, merge and remove git worktrees of threads
+    Worktree(worktree::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -282,6 +284,7 @@ fn run(arguments: Arguments, given: InheritedSockets) -> anyhow::Result<ExitCode
         }
         Command::Threads(arguments) => runtime.block_on(threads::run(arguments, environment()?)),
         Command::Web(arguments) => runtime.block_on(web_command::run(arguments, environment()?)),
+        Command::Worktree(arguments) => runtime.block_on(worktree::run(arguments, environment()?)),
     };
     // Remaining background tasks have no one to report to.
     runtime.shutdown_background();

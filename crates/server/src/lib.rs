@@ -7,6 +7,7 @@ mod client_processes;
 mod client_watches;
 mod feedback;
 mod file_searches;
+mod git_command;
 mod handlers;
 mod imported_sessions;
 mod imports;
@@ -19,6 +20,7 @@ mod review_change;
 mod sandboxed;
 mod serve;
 mod server;
+mod worktrees;
 
 pub use handlers::check_review;
 pub use sandboxed::{ChosenPolicy, sandboxed};

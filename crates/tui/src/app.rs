@@ -65,6 +65,7 @@ mod transcript;
 mod trust;
 mod undo_switch;
 mod vi;
+mod worktrees;
 mod writing;
 
 pub use status::check_status_item;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
-use protocol::{CollabAgentState, ReasoningEffort, ThreadTokenUsage, TurnPlanStep};
+use protocol::{CollabAgentState, ReasoningEffort, ThreadTokenUsage, ThreadWorktree, TurnPlanStep};
 
 use crate::cells::{Explored, Running};
 use crate::context::MAX_CHANGE_ROWS;
@@ -29,6 +29,8 @@ pub(crate) struct Session {
     pub(crate) sandbox: &'static str,
     pub(crate) cwd: Option<PathBuf>,
     pub(crate) branch: Option<String>,
+    /// Its worktree, if it has one of its own.
+    pub(crate) worktree: Option<ThreadWorktree>,
     pub(crate) usage: Option<ThreadTokenUsage>,
     /// True if there are turns to resume.
     pub(crate) has_turns: bool,

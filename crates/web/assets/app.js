@@ -301,7 +301,8 @@ function showHead() {
     return;
   }
   showTitle();
-  $("folder").textContent = visible(view.folder);
+  const branch = view.thread.worktree?.branch;
+  $("folder").textContent = visible(branch ? `${branch} · ${view.folder}` : view.folder);
   $("back").hidden = !trail.length;
   $("older").hidden = true;
 }

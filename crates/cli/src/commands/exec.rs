@@ -89,7 +89,7 @@ pub(crate) async fn run(
     let mut report = Report::new(progress);
     let cwd = environment.cwd.clone();
     let mut local = tokio::select! {
-        local = LocalServer::start(environment, "exec") => local?,
+        local = start(&arguments, environment) => local?,
         code = signals.next() => return Ok(ExitCode::from(code)),
     };
     let has_servers = config.mcp_servers.values().any(|server| server.enabled);
@@ -117,6 +117,14 @@ pub(crate) async fn run(
     local.close().await;
     let conversation = outcome?;
     conclude(&arguments, output.as_ref(), &conversation, &mut report)
+}
+
+/// Only worktrees need the experimental part of the protocol.
+async fn start(arguments: &Arguments, environment: Environment) -> anyhow::Result<LocalServer> {
+    match arguments.worktree {
+        Some(_) => LocalServer::start_experimental(environment, "exec").await,
+        None => LocalServer::start(environment, "exec").await,
+    }
 }
 
 /// Resolves the folders of the arguments, and reads the configuration.
@@ -301,10 +309,20 @@ async fn open(
         sandbox: arguments.sandbox.map(Into::into),
         ephemeral: arguments.ephemeral.then_some(true),
         thread_source: arguments.thread_source(),
+        worktree: arguments.worktree(),
         ..ThreadStartParams::default()
     };
     let id = match thread {
-        Thread::New => return local.call::<protocol::ThreadStart>(&params, report).await,
+        Thread::New => {
+            let started = local.call::<protocol::ThreadStart>(&params, report).await?;
+            if let Some(worktree) = &started.thread.worktree
+                && !arguments.prints_events()
+            {
+                let (branch, path) = (&worktree.branch, &worktree.path);
+                eprint(format_args!("agentd: works on the branch {branch}, in {path}"));
+            }
+            return Ok(started);
+        }
         Thread::Stored(id) => id.to_owned(),
         Thread::Last => last_thread(cwd, local, report).await?,
     };

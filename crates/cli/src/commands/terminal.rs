@@ -8,7 +8,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use clap::ValueEnum;
 use jsonrpc::Connection;
-use protocol::{OpeningOverrides, SandboxMode};
+use protocol::{OpeningOverrides, SandboxMode, ThreadWorktreeParams};
 use tokio::runtime::Handle;
 use tui::Kept;
 use tui::app::{Environment as TerminalEnvironment, Start, StartThread};
@@ -28,6 +28,18 @@ pub(crate) struct Arguments {
     /// Continue the latest thread of this folder
     #[arg(long = "continue")]
     is_continued: bool,
+    /// Work in a new git worktree, on a branch of this name; without NAME, the first words of the prompt
+    /// name it
+    #[arg(
+        id = "terminal_worktree",
+        long = "worktree",
+        value_name = "NAME",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "",
+        conflicts_with = "is_continued"
+    )]
+    worktree: Option<String>,
     #[command(flatten)]
     options: Options,
 }
@@ -78,10 +90,11 @@ enum Sandbox {
 impl Arguments {
     /// Returns whether anything was given, which a subcommand does not take.
     pub(crate) fn are_given(&self) -> bool {
-        let Self { prompt, is_continued, options } = self;
+        let Self { prompt, is_continued, worktree, options } = self;
         let Options { cd, model, model_provider, sandbox, connect } = options;
         let options = cd.is_some() || connect.are_given() || sandbox.is_some();
-        prompt.is_some() || *is_continued || options || model.is_some() || model_provider.is_some()
+        let options = options || model.is_some() || model_provider.is_some();
+        prompt.is_some() || *is_continued || worktree.is_some() || options
     }
 
     /// The one word that was given as a message, which is perhaps a subcommand with a mistake.
@@ -96,7 +109,11 @@ pub(crate) async fn run(
     environment: Environment,
 ) -> anyhow::Result<ExitCode> {
     let thread = if arguments.is_continued { StartThread::Latest } else { StartThread::New };
-    open(thread, arguments.prompt, arguments.options, environment).await
+    let prompt = arguments.prompt;
+    let named = |name: String| ThreadWorktreeParams::named(Some(&name), prompt.as_deref());
+    let worktree = arguments.worktree.map(named);
+    let start = Start { thread, prompt, worktree, ..Start::default() };
+    open(start, arguments.options, environment).await
 }
 
 /// `agentd resume`.
@@ -105,7 +122,8 @@ pub(crate) async fn resume(
     environment: Environment,
 ) -> anyhow::Result<ExitCode> {
     let thread = arguments.thread_id.map_or(StartThread::Choose, StartThread::Resume);
-    open(thread, arguments.prompt, arguments.options, environment).await
+    let start = Start { thread, prompt: arguments.prompt, ..Start::default() };
+    open(start, arguments.options, environment).await
 }
 
 /// `agentd fork`.
@@ -114,12 +132,12 @@ pub(crate) async fn fork(
     environment: Environment,
 ) -> anyhow::Result<ExitCode> {
     let thread = arguments.thread_id.map_or(StartThread::ForkLatest, StartThread::Fork);
-    open(thread, arguments.prompt, arguments.options, environment).await
+    let start = Start { thread, prompt: arguments.prompt, ..Start::default() };
+    open(start, arguments.options, environment).await
 }
 
 async fn open(
-    thread: StartThread,
-    prompt: Option<String>,
+    start: Start,
     options: Options,
     mut environment: Environment,
 ) -> anyhow::Result<ExitCode> {
@@ -147,7 +165,7 @@ async fn open(
     let mut terminal = TerminalEnvironment::from_variables(|name| environment.variable(name));
     terminal.started_at = jiff::Timestamp::now().as_second();
     terminal.process_id = std::process::id();
-    let start = Start { thread, prompt, overrides: overrides(&options, &environment) };
+    let start = Start { overrides: overrides(&options, &environment), ..start };
     let (connector, serving, log, finds) = match options.connect.remote()? {
         Some(remote) => (To::Remote(remote), None, None, None),
         None => {

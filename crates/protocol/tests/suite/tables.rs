@@ -124,6 +124,9 @@ const OWN_METHODS: &[&str] = &[
     "thread/queue/update",
     "thread/search",
     "thread/searchOccurrences",
+    "worktree/list",
+    "worktree/merge",
+    "worktree/remove",
 ];
 
 const DOCUMENTED_SERVER_REQUESTS: &[&str] = &[
@@ -257,6 +260,7 @@ const EXPERIMENTAL: &[&str] = &[
     "thread/rolledBack",
     "thread/search",
     "thread/settings/updated",
+    "worktree/",
 ];
 
 #[test]

@@ -6,7 +6,7 @@ use crate::app::filling::{Choosing, What};
 use crate::app::program::App;
 use crate::app::{
     appearance, earlier, lists, login, models, opening, other_server, queueing, reading, taking,
-    terminals,
+    terminals, worktrees,
 };
 use crate::picker::{Outcome, Row};
 use crate::terminal::input::{Code, Key};
@@ -95,6 +95,11 @@ fn chosen(app: &mut App, what: What, row: Row) {
         What::Code(texts) => {
             if let Some(text) = row.id.parse::<usize>().ok().and_then(|at| texts.get(at)) {
                 taking::copy_text(app, text);
+            }
+        }
+        What::Worktrees(worktrees) => {
+            if let Some(found) = worktrees.into_iter().find(|it| it.path == row.id) {
+                worktrees::chosen(app, found);
             }
         }
     }

@@ -12,7 +12,7 @@ use crate::app::program::{App, word};
 use crate::app::{
     access, account, appearance, completion, earlier, feedback, images, lists, login, mcp, memory,
     messages, models, opening, own_prompts, plan, queueing, reading, removing, status_report,
-    taking, terminals, vi,
+    taking, terminals, vi, worktrees,
 };
 use crate::composer::{Command, Draft};
 use crate::picker::{Picker, Row};
@@ -179,6 +179,13 @@ const COMMANDS: &[Entry] = &[
     entry("transcript", "", "read the whole thread, with a search", true, reading::read_transcript),
     entry("undo", "", "undo the latest turn and its file changes", false, earlier::undo),
     entry("vim", "", "switch between Vi and Emacs keys", true, vi::toggle_vi),
+    entry(
+        "worktree",
+        "[new [NAME]|list|merge|remove]",
+        "work in a git worktree of the thread's own, merge it, remove it",
+        false,
+        worktrees::worktree,
+    ),
 ];
 
 const NO_HOOKS: &str = "There are no hooks. Define them in hooks.json, in the agent's home or in a \

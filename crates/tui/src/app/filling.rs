@@ -1,5 +1,7 @@
 //! The content that fills the screen: a list to choose from, or a text.
 
+use protocol::Worktree;
+
 use crate::app::cursors::Cursors;
 use crate::here::AskedServer;
 use crate::pager::Pager;
@@ -84,6 +86,8 @@ pub(super) enum What {
     Messages(Vec<Message>),
     /// A block of code, to be copied.
     Code(Vec<String>),
+    /// A worktree of a thread.
+    Worktrees(Vec<Worktree>),
 }
 
 /// An earlier message, and what it takes to go back to it.

@@ -58,7 +58,13 @@ fn begin(app: &mut App) {
 /// Opens the thread of the start.
 fn open_first(app: &mut App, thread: StartThread, overrides: OpeningOverrides) {
     match thread {
-        StartThread::New => start_thread(app, &ThreadStartParams::from(overrides)),
+        StartThread::New => {
+            let worktree = app.beginning.worktree();
+            start_thread(
+                app,
+                &ThreadStartParams { worktree, ..ThreadStartParams::from(overrides) },
+            );
+        }
         StartThread::Resume(id) => resume_thread(app, id, overrides),
         StartThread::Fork(id) => fork_thread(app, id, overrides),
         StartThread::Choose => lists::choose_thread(app),
@@ -254,6 +260,7 @@ fn opened(app: &mut App, response: ThreadStartResponse, has_turns: bool) {
     session.instructions = instruction_sources;
     session.cwd = Some(cwd.into());
     session.branch = thread.git_info.and_then(|git| git.branch);
+    session.worktree = thread.worktree;
     session.effort = reasoning_effort;
     access::show(app, &approval_policy, &sandbox);
     let session = &mut app.session;

@@ -9,7 +9,7 @@ use crate::harness::{
 };
 use crate::start::{asks_for_trust, chooser};
 use crate::terminals::{output, started};
-use crate::{access, attempts, dialogs, notices, other_server, quiet, reading};
+use crate::{access, attempts, dialogs, notices, other_server, quiet, reading, worktrees};
 
 /// Draws a state in a number of columns and rows.
 pub(crate) type State = fn(usize, usize) -> Bench;
@@ -102,6 +102,9 @@ pub(crate) const STATES: &[(&str, State)] = &[
     ("undo-off", reading::undo_off),
     ("waits-for-limit", attempts::waits),
     ("words-of-all-scripts", words_of_all_scripts),
+    ("worktree-merge", worktrees::merge),
+    ("worktree-remove", worktrees::remove),
+    ("worktrees", worktrees::listed),
 ];
 
 fn with_turn(columns: usize, rows: usize) -> Bench {

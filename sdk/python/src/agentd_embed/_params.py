@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         ThreadSource,
         ThreadSourceKind,
         ThreadStartSource,
+        ThreadWorktreeParams,
         TurnEnvironmentParams,
     )
 
@@ -62,6 +63,7 @@ class ThreadOptions(CommonOptions, total=False):
     mockExperimentalField: Optional[str]
     sessionStartSource: Optional[ThreadStartSource]
     threadSource: Optional[ThreadSource]
+    worktree: Optional[ThreadWorktreeParams]
 
 
 class ResumeOptions(CommonOptions, total=False):

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::bail;
 use clap::{Subcommand, ValueEnum};
-use protocol::{Dialect, ReviewTarget, SandboxMode, ThreadSource};
+use protocol::{Dialect, ReviewTarget, SandboxMode, ThreadSource, ThreadWorktreeParams};
 
 use super::review_output::ReviewOutput;
 
@@ -38,6 +38,17 @@ pub(crate) struct Arguments {
     /// Do not store the thread
     #[arg(long, conflicts_with = "resume", global = true)]
     pub(super) ephemeral: bool,
+    /// Work in a new git worktree, on a branch of this name; without NAME, the first words of the prompt
+    /// name it
+    #[arg(
+        long,
+        value_name = "NAME",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "",
+        global = true
+    )]
+    pub(super) worktree: Option<String>,
     /// Continue a stored thread; the same as `exec resume THREAD_ID`
     #[arg(long, value_name = "THREAD_ID", global = true)]
     resume: Option<String>,
@@ -218,6 +229,9 @@ impl Arguments {
         if self.ephemeral && thread != Thread::New {
             bail!("--ephemeral: the continued thread is already stored");
         }
+        if self.worktree.is_some() && thread != Thread::New {
+            bail!("--worktree: the thread that is continued has its folder already");
+        }
         Ok(thread)
     }
 
@@ -251,6 +265,13 @@ impl Arguments {
             bail!("there are two prompts, before and after `resume`: use one of them");
         }
         Ok(Task::Turn(inside.or(before)))
+    }
+
+    /// The worktree of a new thread.
+    pub(super) fn worktree(&self) -> Option<ThreadWorktreeParams> {
+        let name = self.worktree.as_deref()?;
+        let prompt = self.prompt.as_deref().filter(|prompt| *prompt != "-");
+        Some(ThreadWorktreeParams::named(Some(name), prompt))
     }
 
     /// For whom the thread is started.
