@@ -224,12 +224,12 @@ impl Merge<'_> {
     }
 
     /// Moves the destination on to the commit.
-    async fn publish(&self, commit: &String) -> Result<(), Error> {
+    async fn publish(&self, commit: &str) -> Result<(), Error> {
         let Destination { branch, commit: from, is_checked_out } = self.destination;
         let root = &self.checkout.root;
         if !is_checked_out {
             let reference = format!("refs/heads/{branch}");
-            let update: [Argument<'_>; 6] = [&"-C", root, &"update-ref", &reference, commit, from];
+            let update: [Argument<'_>; 6] = [&"-C", root, &"update-ref", &reference, &commit, from];
             return self.git.text(&update).await.map(drop).map_err(failed);
         }
         self.check_checkout(commit).await?;
@@ -241,7 +241,7 @@ impl Merge<'_> {
             &"--ff-only",
             &"--no-autostash",
             &"--no-overwrite-ignore",
-            commit,
+            &commit,
         ];
         self.git.text(&forward).await.map(drop).map_err(failed)
     }
@@ -268,7 +268,7 @@ impl Merge<'_> {
         let is_protected = |name: &&String| {
             let first = Path::new(name).iter().next();
             let is = |protected: &&str| first.is_some_and(|it| it.eq_ignore_ascii_case(protected));
-            PROTECTED_NAMES.iter().any(|protected| is(protected))
+            PROTECTED_NAMES.iter().any(is)
         };
         let protected: Vec<String> = merged.names.iter().filter(is_protected).cloned().collect();
         if !protected.is_empty() {
