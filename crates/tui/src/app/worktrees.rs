@@ -79,6 +79,7 @@ fn show_list(app: &mut App, worktrees: Vec<Worktree>) {
         title: worktree.branch.clone(),
         detail: summary(worktree),
         columns: vec![app.folder(&worktree.path)],
+        has_hit: false,
     });
     let picker = Picker::fixed("Worktrees", rows.collect());
     lists::choose(app, picker, What::Worktrees(worktrees));
