@@ -23,6 +23,9 @@ use crate::resolved::Resolved;
 /// The first version that controls `truncate`; under an older one, files could be emptied.
 pub(crate) const MIN_ABI: u32 = 3;
 
+/// The first version that controls signals.
+pub(crate) const SIGNALS_ABI: u32 = 6;
+
 const EXECUTE: u64 = 1;
 const WRITE_FILE: u64 = 1 << 1;
 const READ_FILE: u64 = 1 << 2;

@@ -192,6 +192,19 @@ pub(crate) const BY_PATH: &[libc::c_long] = &[
     libc::SYS_rmdir,
 ];
 
+/// Sends a signal to the process or thread, or with `kill` the processes, of a number.
+pub(crate) const SIGNALS: &[libc::c_long] = &[
+    libc::SYS_kill,
+    libc::SYS_tkill,
+    libc::SYS_tgkill,
+    libc::SYS_rt_sigqueueinfo,
+    libc::SYS_rt_tgsigqueueinfo,
+];
+
+/// Have the kernel signal a process when something arrives.
+const OWNERS_OF_FILES: [i32; 2] = [libc::F_SETOWN, 15];
+const OWNERS_OF_SOCKETS: [u32; 2] = [0x8901, 0x8902];
+
 /// Opens a file, with flags in the third argument or, where there is a second call, in its second.
 pub(crate) const OPEN: &[libc::c_long] = &[
     libc::SYS_openat,
@@ -224,8 +237,9 @@ pub(crate) enum Files {
     Mounts,
     /// No one: owners, modes and times cannot be changed, because Landlock cannot restrict that to writable roots.
     Landlock,
-    /// The supervisor, which is asked about each change, and with `reads` also about each file that is only read.
-    Supervisor { reads: bool },
+    /// The supervisor, which is asked about each change, with `reads` also about each file that is only read, and with
+    /// `signals` about each signal.
+    Supervisor { reads: bool, signals: bool },
 }
 
 /// The network of a command.
@@ -267,7 +281,12 @@ pub(crate) fn filter(network: Network, files: Files) -> Vec<Instruction> {
             each(SHARED, refused);
             each(METADATA, refused);
         }
-        Files::Supervisor { reads } => {
+        Files::Supervisor { reads, signals } => {
+            if signals {
+                each(SIGNALS, ASK);
+                // Programs use `kill` without it. The descriptor could change while the supervisor looks at it.
+                each(&[libc::SYS_pidfd_send_signal], ERRNO | libc::ENOSYS.unsigned_abs());
+            }
             each(SHARED, refused);
             each(NEWER, ERRNO | libc::ENOSYS.unsigned_abs());
             each(METADATA, ASK);
@@ -280,6 +299,9 @@ pub(crate) fn filter(network: Network, files: Files) -> Vec<Instruction> {
     // On ENOSYS, the C library falls back to `clone`, whose flags a filter can check.
     program.extend([jump_if_equal(nr(libc::SYS_clone3), 0, 1), refuse(libc::ENOSYS)]);
     when(&mut program, libc::SYS_clone, &clone_rules());
+    if matches!(files, Files::Supervisor { signals: true, .. }) {
+        refuse_owners(&mut program);
+    }
     when(&mut program, libc::SYS_ioctl, &ioctl_rules(files == Files::Mounts));
     if files != Files::Mounts {
         refuse_processes_of_others(&mut program);
@@ -342,6 +364,23 @@ fn ioctl_rules(metadata: bool) -> Vec<Instruction> {
     }
     rules.push(ret(ALLOW));
     rules
+}
+
+/// Lets no process become the one that the kernel signals for a file or socket.
+fn refuse_owners(program: &mut Vec<Instruction>) {
+    let mut rules = vec![load(OFFSET_ARG1)];
+    for command in OWNERS_OF_FILES {
+        rules.extend([jump_if_equal(command.unsigned_abs(), 0, 1), refuse(libc::EPERM)]);
+    }
+    rules.push(ret(ALLOW));
+    when(program, libc::SYS_fcntl, &rules);
+    // Other requests are decided about later.
+    for request in OWNERS_OF_SOCKETS {
+        let number = [jump_if_equal(nr(libc::SYS_ioctl), 0, 3), load(OFFSET_ARG1)];
+        program.extend(number);
+        program.extend([jump_if_equal(request, 0, 1), refuse(libc::EPERM)]);
+        program.push(load(OFFSET_NUMBER));
+    }
 }
 
 /// Lets limits and times of the calling process change, and not those of the machine's other processes. Landlock does

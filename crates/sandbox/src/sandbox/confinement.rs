@@ -9,7 +9,7 @@ use super::interface::{Layer, Spawn};
 use super::on_linux::{bad_cwd, bytes, io_error, unavailable};
 use crate::error::Error;
 use crate::linux::detect::Detected;
-use crate::linux::landlock::Ruleset;
+use crate::linux::landlock::{self, Ruleset};
 use crate::linux::seccomp::{self, Files, Network};
 use crate::linux::view::View;
 use crate::protect::{Placeholder, Protection};
@@ -93,7 +93,7 @@ fn protection(resolved: &Resolved) -> io::Result<Protection> {
 }
 
 pub(super) fn wrap(
-    landlock: bool,
+    has_landlock: bool,
     resolved: &Resolved,
     protection: &Protection,
     spawn: &Spawn,
@@ -123,7 +123,7 @@ pub(super) fn wrap(
     // profile, its rules decide about them.
     let pins = protection.pins.iter().filter(|_| resolved.rules.is_none());
     let roots = || protection.roots.iter().chain(pins).map(bytes).collect();
-    let narrowing = (landlock && runs_inside(resolved)).then(|| Narrowing { roots: roots() });
+    let narrowing = (has_landlock && runs_inside(resolved)).then(|| Narrowing { roots: roots() });
     let network = resolved.network && !managed;
     Ok((Confinement::Namespaces { view, network, filter, narrowing }, placeholders))
 }
@@ -162,7 +162,10 @@ fn landlocked(
     }
     let places = Places::new(resolved, protection);
     let network = if is_managed { Network::Supervisor } else { of_machine(resolved.network) };
-    let files = Files::Supervisor { reads: !places.readable.is_empty() };
+    let files = Files::Supervisor {
+        reads: !places.readable.is_empty(),
+        signals: abi < landlock::SIGNALS_ABI,
+    };
     let filter = seccomp::to_bytes(&seccomp::filter(network, files));
     Ok((Confinement::Landlock { ruleset, filter, places: Some(places) }, Vec::new()))
 }

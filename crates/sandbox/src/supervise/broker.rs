@@ -13,6 +13,7 @@ mod changes;
 mod entry;
 mod network;
 mod outcome;
+mod signals;
 mod terminals;
 
 use std::cell::RefCell;
@@ -92,6 +93,9 @@ impl Broker {
     }
 
     fn answer(&self, call: &Call) {
+        if let Some(outcome) = signals::decide(call) {
+            return self.finish(call, outcome);
+        }
         let is_waiting = || self.listener.is_waiting(call);
         let outcome = match Caller::new(call.thread, is_waiting) {
             Ok(Some(caller)) => self.perform(&caller, call),
@@ -101,6 +105,10 @@ impl Broker {
             Err(_) if is_landlocked(call) => Ok(Outcome::Continue),
             Err(error) => Err(error),
         };
+        self.finish(call, outcome);
+    }
+
+    fn finish(&self, call: &Call, outcome: Result<Outcome, Errno>) {
         match outcome {
             Ok(Outcome::Continue) => self.listener.let_continue(call),
             Ok(Outcome::Value(value)) => self.listener.answer(call, Ok(value)),

@@ -73,7 +73,7 @@ fn decisions() {
 fn the_supervisor_is_asked_about_changes() {
     let check = |reads, number: libc::c_long, args: [i32; 3], expect: u32| {
         let args = args.map(|arg| arg as u32);
-        let filter = filter(Network::None, Files::Supervisor { reads });
+        let filter = filter(Network::None, Files::Supervisor { reads, signals: false });
         assert_eq!(run(&filter, AUDIT_ARCH, number, args), expect, "{number} {args:?} {reads}");
     };
     let no_such_call = ERRNO | libc::ENOSYS as u32;
@@ -98,7 +98,7 @@ fn processes_of_others_keep_their_limits_and_times() {
     for (files, shared) in [
         (Files::Mounts, ALLOW),
         (Files::Landlock, refused),
-        (Files::Supervisor { reads: false }, refused),
+        (Files::Supervisor { reads: false, signals: false }, refused),
     ] {
         let filter = filter(Network::Open, files);
         let check = |number: libc::c_long, args: [u32; 3], expect: u32| {
@@ -131,9 +131,31 @@ fn processes_of_others_keep_their_limits_and_times() {
 }
 
 #[test]
+fn the_supervisor_is_asked_about_signals_where_landlock_is_not() {
+    for signals in [false, true] {
+        let filter = filter(Network::None, Files::Supervisor { reads: false, signals });
+        let check = |number: libc::c_long, args: [u32; 3], expect: u32| {
+            let expect = if signals { expect } else { ALLOW };
+            assert_eq!(run(&filter, AUDIT_ARCH, number, args), expect, "{number} {args:?}");
+        };
+        for number in SIGNALS {
+            check(*number, [7, 9, 9], ASK);
+        }
+        check(libc::SYS_pidfd_send_signal, [7, 9, 0], ERRNO | libc::ENOSYS as u32);
+        check(libc::SYS_fcntl, [0, libc::F_SETOWN as u32, 7], ERRNO | 1);
+        check(libc::SYS_fcntl, [0, libc::F_SETFL as u32, 7], ALLOW);
+        check(libc::SYS_ioctl, [0, 0x8901, 7], ERRNO | 1);
+        check(libc::SYS_ioctl, [0, 0x8902, 7], ERRNO | 1);
+        check(libc::SYS_ioctl, [0, 0x5413, 7], ALLOW);
+        check(libc::SYS_write, [0; 3], ALLOW);
+    }
+}
+
+#[test]
 fn the_supervisor_connects() {
     let check = |number: libc::c_long, args: [i32; 3], expect: u32| {
-        let filter = filter(Network::Supervisor, Files::Supervisor { reads: false });
+        let filter =
+            filter(Network::Supervisor, Files::Supervisor { reads: false, signals: false });
         let args = args.map(|arg| arg as u32);
         assert_eq!(run(&filter, AUDIT_ARCH, number, args), expect, "{number} {args:?}");
     };
