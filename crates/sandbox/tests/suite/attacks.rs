@@ -247,7 +247,8 @@ fn in_the_root_of_a_container() {
 /// and devices, and no capabilities.
 const CONTAINER: &str = r#"
 set -e
-top=$(mktemp -d /var/tmp/container.XXXXXX)
+top=$1
+shift
 mount --make-rprivate /
 mount -t tmpfs none "$top"
 mkdir "$top/upper" "$top/helper" "$top/root"
@@ -282,8 +283,9 @@ fn no_attack_succeeds_inside_the_root_of_a_container() {
         return;
     }
     let program = std::env::current_exe().unwrap();
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     let mut command = Command::new("unshare");
-    command.args(how).args(["sh", "-c", CONTAINER, "sh"]);
+    command.args(how).args(["sh", "-c", CONTAINER, "sh"]).arg(folder.path());
     command.arg(if is_root { "" } else { ",userxattr" }).arg(program);
     command.args(["--exact", "attacks::in_the_root_of_a_container", "--nocapture"]);
     let ran = command.env(INSIDE, "1").current_dir("/").output().unwrap();
