@@ -179,7 +179,7 @@ async fn merge(
         0 => print(format_args!("{} has all of it: nothing to merge", merged.into))?,
         1 => print(format_args!("merged 1 commit into {}: {}", merged.into, merged.commit))?,
         more => {
-            print(format_args!("merged {more} commits into {}: {}", merged.into, merged.commit))?
+            print(format_args!("merged {more} commits into {}: {}", merged.into, merged.commit))?;
         }
     }
     Ok(())

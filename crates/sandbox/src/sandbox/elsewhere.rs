@@ -47,6 +47,7 @@ mod tests {
             layer: Layer::Auto,
             descriptors: None,
             kept: Vec::new(),
+            limits_by: crate::LimitsBy::default(),
         };
         let platform = Elsewhere::new(config);
         for policy in [policy::RootedPolicy::READ_ONLY, policy::RootedPolicy::FULL_ACCESS] {
@@ -62,6 +63,7 @@ mod tests {
                 stdin: Stdin::Null,
                 outputs: Outputs::Separate,
                 egress: None,
+                limits: crate::Limits::default(),
             };
             let error = platform.spawn(spawn).await.expect_err("refused");
             assert_eq!(error.kind(), ErrorKind::Unavailable);

@@ -71,7 +71,7 @@ async fn everyday_commands_work_as_with_namespaces() {
     for row in EVERYDAY.lines().filter(|line| !line.starts_with('#')) {
         let (script, needs) = row.rsplit_once('\t').unwrap_or((row, "sh"));
         if !exists(needs) {
-            println!("not tested without {needs}: {script}");
+            eprintln!("not tested without {needs}: {script}");
             continue;
         }
         ran += 1;

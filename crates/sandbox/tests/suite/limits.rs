@@ -23,10 +23,10 @@ pub(crate) async fn sandboxes() -> Vec<(String, Sandbox)> {
             let report = sandbox.report().await;
             let groups = report.iter().find(|status| status.layer == "control groups").unwrap();
             if limits_by == LimitsBy::ControlGroups && !groups.usable {
-                println!("without control groups: {}", groups.detail);
+                eprintln!("without control groups: {}", groups.detail);
                 continue;
             }
-            println!("{layer:?}, {limits_by:?}: {}", groups.detail);
+            eprintln!("{layer:?}, {limits_by:?}: {}", groups.detail);
             all.push((format!("{layer:?}, {limits_by:?}"), sandbox));
         }
     }
@@ -46,7 +46,7 @@ async fn check_end(name: &str, sandbox: &Sandbox, spawn: Spawn, resource: Resour
     let ran = run(sandbox, spawn).await;
     let took = begun.elapsed();
     let exceeded = ran.exit.limit.unwrap_or_else(|| panic!("{name}: no limit ended it: {ran:?}"));
-    println!("{name}: after {took:.2?}: {exceeded}");
+    eprintln!("{name}: after {took:.2?}: {exceeded}");
     assert_eq!((exceeded.resource, exceeded.scope), (resource, Scope::Command), "{name}");
     assert!(exceeded.reached >= exceeded.limit, "{name}: {exceeded:?}");
     assert!(!ran.exit.success() && took < WITHIN, "{name}: {took:?} {ran:?}");
@@ -267,7 +267,7 @@ async fn groups_of_ended_commands_and_servers_are_removed() {
     let report = sandbox.report().await;
     let groups = report.into_iter().find(|status| status.layer == "control groups").unwrap();
     if !groups.usable {
-        println!("skipped: {}", groups.detail);
+        eprintln!("skipped: {}", groups.detail);
         return;
     }
     let path = groups.detail.split_whitespace().find(|word| word.starts_with('/')).unwrap();

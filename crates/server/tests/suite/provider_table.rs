@@ -178,7 +178,8 @@ const PRODUCTS: [Product; 11] = [
         ),
         // It refuses members that it does not know.
         refusal: |body| {
-            let known = ["contents", "systemInstruction", "tools", "toolConfig", "generationConfig"];
+            let known =
+                ["contents", "systemInstruction", "tools", "toolConfig", "generationConfig"];
             let mut members = body.as_object().into_iter().flatten();
             members.any(|(name, _)| !known.contains(&name.as_str())).then_some("Unknown name")
         },
@@ -193,7 +194,9 @@ const PRODUCTS: [Product; 11] = [
         list: ("/models", r#"{"object":"list","data":[{"id":"deepseek-chat","object":"model"}]}"#),
         refusal: |body| {
             let mut tools = body["tools"].as_array().into_iter().flatten();
-            tools.any(|tool| tool["function"]["name"].is_null()).then_some("missing field `function`")
+            tools
+                .any(|tool| tool["function"]["name"].is_null())
+                .then_some("missing field `function`")
         },
         answer: chat,
     },
@@ -261,8 +264,11 @@ fn chat(n: usize) -> String {
     let usage = json!({ "prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110 });
     let mut end = chunk(json!({}), json!(reason));
     end["usage"] = usage;
-    data(&[chunk(json!({ "role": "assistant", "content": "" }), Value::Null), chunk(delta, Value::Null), end])
-        + "data: [DONE]\n\n"
+    data(&[
+        chunk(json!({ "role": "assistant", "content": "" }), Value::Null),
+        chunk(delta, Value::Null),
+        end,
+    ]) + "data: [DONE]\n\n"
 }
 
 fn functions_only(body: &Value) -> Option<&'static str> {
@@ -444,7 +450,8 @@ async fn each_provider_of_the_table_runs_a_turn() {
         assert_eq!(requests.len(), 2, "{name}");
         let second = &requests[1].1;
         let history = ["input", "messages", "contents"].map(|name| second[name].to_string());
-        let results = ["\"function_call_output\"", "\"tool_result\"", "\"functionResponse\"", "\"tool\""];
+        let results =
+            ["\"function_call_output\"", "\"tool_result\"", "\"functionResponse\"", "\"tool\""];
         let has_result = |text: &String| {
             text.contains(OUTPUT) && results.iter().any(|result| text.contains(result))
         };

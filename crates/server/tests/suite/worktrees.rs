@@ -61,8 +61,7 @@ fn commit(folder: &Path, message: &str) {
 }
 
 /// The reason and the files of a refusal.
-fn refusal(data: Option<&Value>) -> (String, Vec<String>) {
-    let data = data.unwrap_or_else(|| panic!("the error has no data"));
+fn refusal(data: &Value) -> (String, Vec<String>) {
     let files =
         data["files"].as_array().unwrap().iter().map(|file| file.as_str().unwrap().to_owned());
     (data["reason"].as_str().unwrap().to_owned(), files.collect())
@@ -270,7 +269,7 @@ async fn a_thread_whose_worktree_is_gone_says_how_to_go_on() {
     let mut peer = connect(&server).await;
     for method in ["thread/resume", "thread/fork"] {
         let fault = peer.refused(method, json!({ "threadId": thread })).await;
-        assert_eq!(refusal(fault.data.as_ref()).0, "missing");
+        assert_eq!(refusal(&fault.data).0, "missing");
         let next =
             format!("give `cwd`, such as {}, or restore it with `git worktree add", main.display());
         assert!(fault.message.contains(&next), "{}", fault.message);

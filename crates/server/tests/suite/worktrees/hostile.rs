@@ -47,7 +47,7 @@ async fn folders_without_a_usable_repository_are_refused() {
         let params = json!({ "cwd": cwd, "worktree": {} });
         let fault = peer.refused("thread/start", params).await;
         assert!(fault.message.contains(expected), "{}: {}", cwd.display(), fault.message);
-        assert_eq!(refusal(fault.data.as_ref()).0, "noRepository");
+        assert_eq!(refusal(&fault.data).0, "noRepository");
     }
     assert_eq!(git(&main, &["for-each-ref"]), before);
     assert_eq!(list(&mut peer).await, Vec::<Value>::new());
@@ -218,7 +218,7 @@ async fn names_are_no_options_and_no_paths() {
     git(&other, &["branch", "agentd"]);
     let params = json!({ "cwd": other, "worktree": { "name": "x" } });
     let fault = peer.refused("thread/start", params).await;
-    assert_eq!(refusal(fault.data.as_ref()).0, "git");
+    assert_eq!(refusal(&fault.data).0, "git");
     assert!(fault.message.contains("'refs/heads/agentd' exists"), "{}", fault.message);
     let listed = peer.call("worktree/list", json!({ "cwd": other })).await;
     assert_eq!(listed["data"], json!([]));
@@ -317,7 +317,7 @@ async fn without_git_or_permission_there_is_no_worktree() {
     let server = env.start();
     let mut peer = connect(&server).await;
     let fault = peer.refused("thread/start", json!({ "worktree": {} })).await;
-    assert_eq!(refusal(fault.data.as_ref()).0, "git");
+    assert_eq!(refusal(&fault.data).0, "git");
     assert!(fault.message.contains("git"), "{}", fault.message);
     assert_eq!(list(&mut peer).await, Vec::<Value>::new());
     server.stop().await;

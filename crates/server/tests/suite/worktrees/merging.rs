@@ -24,7 +24,7 @@ async fn merges_are_commits_squashed_or_forward() {
     let (_, folder) = start(&mut peer, "one").await;
     write(&folder, "a.txt", "one\ntwo\nthree\nfour\n");
     let fault = peer.refused("worktree/merge", merge(&folder, json!({}))).await;
-    assert_eq!(refusal(fault.data.as_ref()), ("uncommitted".to_owned(), vec!["a.txt".to_owned()]));
+    assert_eq!(refusal(&fault.data), ("uncommitted".to_owned(), vec!["a.txt".to_owned()]));
     let first = merge(&folder, json!({ "commitMessage": "add four" }));
     let merged = peer.call("worktree/merge", first.clone()).await;
     assert_eq!((&merged["into"], &merged["merged"]), (&json!("main"), &json!(1)));
@@ -57,7 +57,7 @@ async fn merges_are_commits_squashed_or_forward() {
     commit(&folder, "theirs");
     git(&main, &["commit", "-q", "--allow-empty", "-m", "ours"]);
     let fault = peer.refused("worktree/merge", forward).await;
-    assert_eq!(refusal(fault.data.as_ref()).0, "diverged");
+    assert_eq!(refusal(&fault.data).0, "diverged");
 }
 
 #[tokio::test]
@@ -136,7 +136,7 @@ async fn a_merge_that_cannot_be_done_changes_nothing() {
         let params = merge(&folder, json!({ "strategy": strategy }));
         let fault = peer.refused("worktree/merge", params).await;
         let files = vec!["a.txt".to_owned(), "new.txt".to_owned()];
-        assert_eq!(refusal(fault.data.as_ref()), ("overwrites".to_owned(), files));
+        assert_eq!(refusal(&fault.data), ("overwrites".to_owned(), files));
         assert!(fault.message.contains("commit or stash them first"), "{}", fault.message);
     }
     assert_eq!(state(), before);
@@ -152,7 +152,7 @@ async fn a_merge_that_cannot_be_done_changes_nothing() {
     commit(&main, "ours");
     let before = state();
     let fault = peer.refused("worktree/merge", merge(&folder, json!({}))).await;
-    assert_eq!(refusal(fault.data.as_ref()), ("conflict".to_owned(), vec!["a.txt".to_owned()]));
+    assert_eq!(refusal(&fault.data), ("conflict".to_owned(), vec!["a.txt".to_owned()]));
     assert_eq!(state(), before);
     assert_eq!(git(&folder, &["status", "--porcelain"]), "");
 }
@@ -169,7 +169,7 @@ async fn what_configures_the_agent_is_not_merged_unseen() {
     commit(&folder, "theirs");
     let fault = peer.refused("worktree/merge", merge(&folder, json!({}))).await;
     let files = vec![".agent/config.toml".to_owned()];
-    assert_eq!(refusal(fault.data.as_ref()), ("protected".to_owned(), files));
+    assert_eq!(refusal(&fault.data), ("protected".to_owned(), files));
     assert!(!main.join(".agent").exists());
     assert_eq!(log(&main), "first");
 }

@@ -18,7 +18,7 @@ async fn what_would_be_lost_is_kept() {
     commit(&folder, "done");
     let remove = json!({ "path": folder });
     let fault = peer.refused("worktree/remove", remove.clone()).await;
-    assert_eq!(refusal(fault.data.as_ref()), ("unmerged".to_owned(), vec!["done.txt".to_owned()]));
+    assert_eq!(refusal(&fault.data), ("unmerged".to_owned(), vec!["done.txt".to_owned()]));
     assert!(fault.message.contains("has a commit that no other branch has"), "{}", fault.message);
     write(&folder, "a.txt", "changed\n");
     write(&folder, "new.txt", "new\n");
@@ -26,7 +26,7 @@ async fn what_would_be_lost_is_kept() {
     std::fs::remove_file(folder.join("src/b.txt")).unwrap();
     let fault = peer.refused("worktree/remove", remove).await;
     let files = ["a.txt", "new.txt", "src/b.txt"].map(str::to_owned).to_vec();
-    assert_eq!(refusal(fault.data.as_ref()), ("uncommitted".to_owned(), files));
+    assert_eq!(refusal(&fault.data), ("uncommitted".to_owned(), files));
     assert!(folder.join("new.txt").exists());
 
     let removed = peer.call("worktree/remove", json!({ "path": folder, "force": true })).await;
@@ -64,14 +64,14 @@ async fn a_worktree_in_use_or_locked_stays() {
         let params =
             if method == "worktree/merge" { json!({ "path": folder }) } else { remove.clone() };
         let fault = peer.refused(method, params).await;
-        assert_eq!(refusal(fault.data.as_ref()).0, "busy");
+        assert_eq!(refusal(&fault.data).0, "busy");
     }
     peer.call("turn/interrupt", json!({ "threadId": thread, "turnId": turn })).await;
     peer.turn_end(&turn).await;
     git(&main, &["worktree", "lock", folder.to_str().unwrap()]);
     assert_eq!(list(&mut peer).await[0]["locked"], true);
     let fault = peer.refused("worktree/remove", json!({ "path": folder })).await;
-    assert_eq!(refusal(fault.data.as_ref()).0, "locked");
+    assert_eq!(refusal(&fault.data).0, "locked");
     peer.call("worktree/remove", remove).await;
     assert!(!folder.exists());
 }
@@ -125,7 +125,7 @@ async fn nothing_but_worktrees_of_threads_is_removed() {
     ];
     for path in paths {
         let fault = peer.refused("worktree/remove", json!({ "path": path, "force": true })).await;
-        assert_eq!(refusal(fault.data.as_ref()).0, "unknownWorktree", "{}", path.display());
+        assert_eq!(refusal(&fault.data).0, "unknownWorktree", "{}", path.display());
     }
     let fault = peer.refused("worktree/remove", json!({ "path": "x" })).await;
     assert!(fault.message.contains("must be an absolute path"), "{}", fault.message);
