@@ -2,6 +2,7 @@
 //!
 //! Every command here ends by itself as well, without exhausting the machine.
 
+use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use crate::common::{Finished, folder, layers, limited_sandbox, run, shell, workspace};
@@ -23,10 +24,10 @@ pub(crate) async fn sandboxes() -> Vec<(String, Sandbox)> {
             let report = sandbox.report().await;
             let groups = report.iter().find(|status| status.layer == "control groups").unwrap();
             if limits_by == LimitsBy::ControlGroups && !groups.usable {
-                eprintln!("without control groups: {}", groups.detail);
+                let _ = writeln!(std::io::stderr(), "without control groups: {}", groups.detail);
                 continue;
             }
-            eprintln!("{layer:?}, {limits_by:?}: {}", groups.detail);
+            let _ = writeln!(std::io::stderr(), "{layer:?}, {limits_by:?}: {}", groups.detail);
             all.push((format!("{layer:?}, {limits_by:?}"), sandbox));
         }
     }
@@ -46,7 +47,7 @@ async fn check_end(name: &str, sandbox: &Sandbox, spawn: Spawn, resource: Resour
     let ran = run(sandbox, spawn).await;
     let took = begun.elapsed();
     let exceeded = ran.exit.limit.unwrap_or_else(|| panic!("{name}: no limit ended it: {ran:?}"));
-    eprintln!("{name}: after {took:.2?}: {exceeded}");
+    let _ = writeln!(std::io::stderr(), "{name}: after {took:.2?}: {exceeded}");
     assert_eq!((exceeded.resource, exceeded.scope), (resource, Scope::Command), "{name}");
     assert!(exceeded.reached >= exceeded.limit, "{name}: {exceeded:?}");
     assert!(!ran.exit.success() && took < WITHIN, "{name}: {took:?} {ran:?}");
