@@ -92,7 +92,7 @@ mod tests {
     fn other_texts_are_refused() {
         for text in ["", "-1", "+1", "NaN", "1e-3", ".5", "1.", "1.2.3", "1,5", " 1", "0x1"] {
             let error = text.parse::<Amount>().unwrap_err().to_string();
-            assert!(error.contains("no amount of 0 or more"), "{text}: {error}");
+            assert!(error.contains("not an amount of 0 or more"), "{text}: {error}");
         }
     }
 }

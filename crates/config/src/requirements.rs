@@ -7,6 +7,7 @@
 mod hooks;
 mod limits;
 mod plugins;
+mod replacing;
 mod servers;
 
 use std::collections::BTreeMap;
@@ -15,11 +16,10 @@ use std::path::Path;
 use ::hooks::Source;
 
 pub use self::hooks::FileHooks;
-use crate::error::{Error, Warning, WarningKind};
+use crate::error::{Error, Warning};
 use crate::file_cache::FileCache;
 use crate::key_path::join;
 use crate::kind::{ReadContext, Setting};
-use crate::layer::nested;
 use crate::layer_name::LayerName;
 use crate::origin::Origin;
 use crate::requirements_layer::RequirementsLayer;
@@ -27,10 +27,11 @@ use crate::table::{
     AllowedApproval, AllowedServer, ApprovalPolicy, ApprovalsReviewer, Granular, PrefixRule,
     SandboxMode, WebSearch,
 };
-use crate::value::{Node, Table, Value, merge};
+use crate::value::{Table, Value};
 use limits::Ceilings;
 use plugins::AllowedSources;
 pub use plugins::MarketplaceSource;
+use replacing::{described, replace};
 use servers::AllowedServers;
 
 /// Name of the file in the system's folder and in the agent's home.
@@ -432,10 +433,6 @@ fn replaced<T>(by: T, key: &str, origin: &Origin) -> Replaced<T> {
     Replaced { by, requirement: described(key, origin), origin: origin.clone() }
 }
 
-fn described(key: &str, origin: &Origin) -> String {
-    format!("the requirement `{key}` ({origin})")
-}
-
 /// A replacement in the form of a file.
 struct Replacement {
     json: serde_json::Value,
@@ -446,31 +443,4 @@ struct Replacement {
 fn in_file_form<T: Setting>(replaced: Option<Replaced<T>>) -> Option<Replacement> {
     let Replaced { by, requirement, origin } = replaced?;
     Some(Replacement { json: by.show()?, requirement, origin })
-}
-
-fn replace(
-    root: &mut Table,
-    path: &[&str],
-    json: &serde_json::Value,
-    requirement: &str,
-    origin: &Origin,
-) -> Option<Warning> {
-    let mut table = Some(&*root);
-    let mut written = None;
-    for part in path {
-        written = table.and_then(|table| table.get(*part));
-        table = match written.map(|node| &node.value) {
-            Some(Value::Table(inner)) => Some(inner),
-            _ => None,
-        };
-    }
-    let warning = written.map(|node| Warning {
-        origin: node.origin.clone(),
-        key: join(path),
-        message: format!("{requirement} does not allow this value; using {json} instead"),
-        kind: WarningKind::Replaced,
-    });
-    let parts: Vec<String> = path.iter().map(|part| (*part).to_owned()).collect();
-    merge(root, &nested(&parts, Node::from_json(json, origin)));
-    warning
 }

@@ -74,6 +74,7 @@ const OWN_TARGETS: &[&str] = &[
     "updates",
     "visible",
     "web",
+    "wire",
 ];
 
 /// The most that libraries log without being named.

@@ -49,7 +49,7 @@ pub struct Program {
     pub confinement: Confinement,
 }
 
-/// What a program may change and reach.
+/// The files that a program may change, and its network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Confinement {
     /// Everything that the user may.

@@ -282,7 +282,7 @@ mod tests {
         check("https:\\\\bank.example@evil/", Err("a user name or a password"));
         check("javascript:alert(1)", Err("only `https` and `http`"));
         check("file:///etc/passwd", Err("only `https` and `http`"));
-        check("nowhere", Err("no address"));
+        check("nowhere", Err("not the address"));
         check("https://a/\u{202e}b", Err("hidden"));
     }
 
@@ -366,7 +366,7 @@ mod tests {
             (json!({"at": "2026-01-31"}), "date with time"),
             (json!({"at": "2026-01-31T25:00:00Z"}), "date with time"),
             (json!({"page": "nowhere"}), "URI"),
-            (json!({"other": 1}), "no field"),
+            (json!({"other": 1}), "not a field"),
             (json!([]), "not an object"),
         ] {
             let problem = whole(bad.clone()).unwrap_err();

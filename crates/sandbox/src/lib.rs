@@ -59,7 +59,7 @@ mod supervise;
 
 pub use error::{Error, ErrorKind};
 pub use limits::{
-    Exceeded, Group, GroupLimits, Limits, Resource, Scope, UsageLimits, machine_memory,
+    Exceeded, Group, GroupLimits, Limits, LimitsBy, Resource, Scope, UsageLimits, machine_memory,
 };
 pub use output::{DEFAULT_OUTPUT_CAP, OutputBuffer};
 pub use platform::PLATFORM_READABLE;
@@ -67,7 +67,7 @@ pub use process::{CHUNK_BYTES, Chunk, Control, Exit, LINGER, OUTPUT_CHUNKS, Proc
 pub use program::{SUPERVISE_ARGUMENT, THIS_PROGRAM, find_program};
 pub use pty::Size;
 pub use resolved::Resolved;
-pub use sandbox::{Config, Layer, LayerStatus, LimitsBy, Outputs, Sandbox, Spawn, Stdin};
+pub use sandbox::{Config, Layer, LayerStatus, Outputs, Sandbox, Spawn, Stdin};
 #[cfg(target_os = "linux")]
 pub use supervise::supervisor_main;
 pub use utf8::Utf8Stream;

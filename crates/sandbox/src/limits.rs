@@ -16,6 +16,19 @@ pub(crate) use group::{Member, Sheet, Spent};
 #[cfg(target_os = "linux")]
 pub use memory::machine_memory;
 
+/// The way in which the limits of commands are enforced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LimitsBy {
+    /// Control groups of version 2 where the server may make some that limit memory and processes, else the
+    /// supervisors of the commands alone.
+    #[default]
+    Auto,
+    /// The supervisors alone.
+    Supervisors,
+    /// Control groups wherever the server may make some, even if they limit nothing.
+    ControlGroups,
+}
+
 /// The commands that share a limit.
 #[cfg(not(target_os = "linux"))]
 #[derive(Debug, Default)]

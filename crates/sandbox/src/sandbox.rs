@@ -4,7 +4,7 @@
 
 mod interface;
 
-pub use interface::{Config, Layer, LayerStatus, LimitsBy, Outputs, Spawn, Stdin};
+pub use interface::{Config, Layer, LayerStatus, Outputs, Spawn, Stdin};
 
 use crate::error::Error;
 use crate::process::Process;

@@ -253,7 +253,7 @@ impl<'a> Git<'a> {
 }
 
 impl Ended {
-    /// What git said, as the failure of a run with these arguments.
+    /// The words of git, as the failure of a run with these arguments.
     pub(crate) fn failure(&self, arguments: &[Argument<'_>]) -> GitFailure {
         let said = self.stderr.trim();
         let said = match (said.is_empty(), self.exit.exec_errno) {

@@ -46,7 +46,7 @@ const MAX_FILES: usize = 1_000;
 /// Bytes of a list of files that are read of git. A longer one counts as cut.
 const MAX_LIST: usize = 4 << 20;
 
-/// The refs that this program writes, beside branches.
+/// The refs that this program writes, besides branches.
 const REMOVED_REFS: &str = "refs/agentd/removed";
 const MERGED_REFS: &str = "refs/agentd/merged";
 

@@ -108,8 +108,8 @@ fn row(worktree: &Worktree) -> String {
         WorktreeState::Missing => parts.push("folder is missing".to_owned()),
         WorktreeState::Broken => parts.push("incomplete".to_owned()),
     }
-    if let (Some(ahead), Some(behind)) = (worktree.ahead, worktree.behind) {
-        parts.push(format!("{ahead} ahead, {behind} behind"));
+    if let (Some(ahead), Some(lacking)) = (worktree.ahead, worktree.behind) {
+        parts.push(format!("{ahead} to merge, {lacking} to catch up"));
     }
     let more = if worktree.has_more_uncommitted { "+" } else { "" };
     parts.push(format!("{}{more} uncommitted", worktree.uncommitted.len()));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{described, replace};
+use super::replacing::{described, replace};
 use crate::error::Warning;
 use crate::key_path::join;
 use crate::origin::Origin;

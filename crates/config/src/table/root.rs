@@ -46,9 +46,9 @@ options! {
         sandbox_mode: SandboxMode = SandboxMode::ReadOnly, ANY | PINNABLE, Effect::Active;
         /// Permissions of `workspace-write` beyond the working folder.
         sandbox_workspace_write: WorkspaceWrite, ANY, Effect::Group;
-        /// What a command may use. The specification has no such keys.
+        /// Limits of a command. The specification has no such keys.
         command_limits: CommandLimits, ANY, Effect::Group;
-        /// What the commands of a thread may use together. The specification has no such keys.
+        /// Limits of all commands of a thread together. The specification has no such keys.
         thread_limits: ThreadLimits, ANY, Effect::Group;
         /// The permission profile of sandboxed commands, a name below `permissions`. It replaces
         /// `sandbox_mode`.

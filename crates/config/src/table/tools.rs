@@ -269,7 +269,7 @@ options! {
         /// working folder and the temporary folders alone. A key of this program, beyond the
         /// specification.
         sandbox: SandboxMode = SandboxMode::DangerFullAccess, ANY | PINNABLE, Effect::Active;
-        /// Whether a confined program reaches the network. A key of this program, beyond the
+        /// Lets a confined program reach the network. A key of this program, beyond the
         /// specification.
         sandbox_network: bool = false, ANY | PINNABLE, Effect::Active;
         /// Address of a server over HTTP.

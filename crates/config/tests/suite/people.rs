@@ -136,7 +136,7 @@ fn a_value_of_another_agent_acts_as_ours() {
 
 #[test]
 fn a_mistake_in_a_part_that_is_not_used_is_a_warning() {
-    let text = "[model_providers.old]\nbase_url = 'https://h'\nwire_api = 'chat'\nenv_key = 'OLD'\n\
+    let text = "[model_providers.old]\nbase_url = 'https://h'\nwire_api = 'soap'\nenv_key = 'OLD'\n\
                 [model_providers.half]\nname = 'Half'\n\
                 [mcp_servers.m]\ncommand = []\n[mcp_servers.n]\ncommand = 'n'\n\
                 [profiles.p]\nsandbox_mode = 'x'\n";

@@ -269,7 +269,7 @@ fn a_file_that_is_no_journal_is_refused_and_stays() {
     }
     std::fs::remove_file(&path).unwrap();
     make_fifo(&path);
-    assert!(Journal::open(&base).unwrap_err().to_string().contains("no regular file"));
+    assert!(Journal::open(&base).unwrap_err().to_string().contains("not a regular file"));
     std::fs::remove_file(&path).unwrap();
     std::fs::create_dir(&path).unwrap();
     let text = Journal::open(&base).unwrap_err().to_string();

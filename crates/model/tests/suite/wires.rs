@@ -57,8 +57,9 @@ fn answer(status: &str, kind: &str, body: &str) -> String {
     )
 }
 
-/// The events of a file, one a line, as a stream.
+/// The events of a seed, one a line, as a stream. A seed begins with the number of its wire.
 fn stream(events: &str) -> String {
+    let events = events.trim_start_matches(|first| first != '{');
     let body: String = events.lines().map(|line| format!("data: {line}\n\n")).collect();
     answer("200 OK", "text/event-stream", &body)
 }

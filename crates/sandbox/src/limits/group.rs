@@ -1,4 +1,4 @@
-//! What the commands of a group use together. Each has a row in a table, which is memory that the server and the
+//! The use of the commands of a group together. Each has a row in a table, which is memory that the server and the
 //! supervisors of the commands share: a supervisor writes its row and reads the others'. Commands never have it open.
 
 use std::io;
@@ -27,7 +27,7 @@ struct State {
     spent: Spent,
 }
 
-/// What the commands that have ended used.
+/// The use of the commands that have ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Spent {
     /// In milliseconds.
@@ -156,7 +156,7 @@ pub(crate) struct Sheet {
     pub(crate) row: usize,
 }
 
-/// What a group uses.
+/// The use of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Together {
     pub(crate) amounts: Amounts,

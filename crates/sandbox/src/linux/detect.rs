@@ -5,7 +5,7 @@ use std::io;
 use super::cgroup::CommandGroups;
 use super::{landlock, notify, sys};
 use crate::error::{Error, ErrorKind};
-use crate::sandbox::LimitsBy;
+use crate::limits::LimitsBy;
 
 /// The layers of this machine; an error says why one does not work.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use rustix::process::{Pid, Resource, Rlimit};
 
 use super::sys::{Forked, check};
 
-/// What processes used.
+/// The use of processes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Used {
     /// In milliseconds.
@@ -19,7 +19,7 @@ pub(crate) struct Used {
     pub(crate) disk_written: u64,
 }
 
-/// What the reaped descendants of this process used.
+/// The use of the reaped descendants of this process.
 pub(crate) fn reaped() -> Used {
     /// Bytes of a block, whatever the file system.
     const BLOCK: u64 = 512;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use policy::RootedPolicy;
 
 use crate::error::Error;
+use crate::limits::LimitsBy;
 use crate::process::Process;
 use crate::pty::Size;
 
@@ -22,19 +23,6 @@ pub struct Config {
     /// do not exist yet: the agent's home, whose files start programs outside of the sandbox.
     pub kept: Vec<PathBuf>,
     pub limits_by: LimitsBy,
-}
-
-/// The way in which the limits of commands are enforced.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum LimitsBy {
-    /// Control groups of version 2 where the server may make some that limit memory and processes, else the
-    /// supervisors of the commands alone.
-    #[default]
-    Auto,
-    /// The supervisors alone.
-    Supervisors,
-    /// Control groups wherever the server may make some, even if they limit nothing.
-    ControlGroups,
 }
 
 /// Which layer confines commands.
@@ -79,7 +67,7 @@ pub struct Spawn {
     pub outputs: Outputs,
     /// The only way to the network, whatever `policy` allows. Needs a policy that confines.
     pub egress: Option<std::sync::Arc<crate::egress::Egress>>,
-    /// What the command may use.
+    /// Limits of the command.
     pub limits: crate::limits::Limits,
 }
 
@@ -114,7 +102,7 @@ pub struct LayerStatus {
     pub detail: String,
 }
 
-/// What a platform implements, and all that depends on it here: how commands are started and confined. Everything else of
+/// The part that a platform implements, and all that depends on it here: how commands are started and confined. Everything else of
 /// this crate works with policies and paths. `docs/platforms.md` describes what macOS and Windows would need.
 pub(crate) trait Platform: Sized + Send + Sync {
     /// Does no work.

@@ -214,7 +214,7 @@ impl Watch {
         Some(Exceeded { resource, scope, limit, reached: limit })
     }
 
-    /// What the command used until now, if its group has a limit of the sum.
+    /// The use of the command until now, if its group has a limit of the sum.
     pub(super) fn spent(&self) -> Spent {
         if self.sheet.is_none() || self.limits.together[2..].iter().all(Option::is_none) {
             return Spent::default();

@@ -12,7 +12,7 @@ use rustix::process::Pid;
 use super::tree;
 use crate::linux::limit_calls;
 
-/// What the descendants of this process use.
+/// The use of the descendants of this process.
 #[derive(Debug, Default)]
 pub(super) struct Measured {
     /// Memory and swap of their own in bytes; memory that processes share counts for each of them.

@@ -3,7 +3,7 @@
 
 /// Longest name, in characters, without the number that tells it from others.
 const MAX_NAME: usize = 50;
-/// What precedes the name in a branch.
+/// The part of a branch before the name.
 const PREFIX: &str = "agentd/";
 /// Digits of an id that make a name.
 const ID_DIGITS: usize = 8;

@@ -12,7 +12,7 @@ use services::error::Error;
 const MAX_BYTES: u64 = 64 * 1024;
 const VERSION: u32 = 1;
 
-/// What is known of a worktree besides git.
+/// The facts about a worktree that git does not know.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Record {

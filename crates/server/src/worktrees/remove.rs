@@ -118,7 +118,7 @@ impl Target<'_> {
     }
 }
 
-/// What a removal would lose.
+/// The work that a removal would lose.
 struct Loss {
     uncommitted: FileList,
     /// The commit of the worktree, or of its branch where there is no worktree.

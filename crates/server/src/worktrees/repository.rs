@@ -30,7 +30,7 @@ impl Repository {
     /// That of the folder `cwd`.
     ///
     /// # Errors
-    /// There is none, or it cannot be told that the folder belongs to it.
+    /// There is none, or nothing shows that the folder belongs to it.
     pub(crate) fn find(cwd: &Path) -> Result<Self, Error> {
         let none = |why: String| refused(WorktreeErrorReason::NoRepository, why, Vec::new());
         let cwd =

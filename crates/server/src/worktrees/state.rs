@@ -25,7 +25,7 @@ pub(crate) struct GitState {
     pub(crate) record: Record,
     pub(crate) state: WorktreeState,
     is_locked: bool,
-    /// Commits that its branch has before the checkout, and behind it.
+    /// Commits that its branch has and the checkout lacks, and the reverse.
     distance: Option<(u32, u32)>,
     uncommitted: (Vec<String>, bool),
     problem: Option<String>,

@@ -111,7 +111,7 @@ fn summary(worktree: &Worktree) -> String {
     parts.join(", ")
 }
 
-/// How many files are uncommitted, in words.
+/// The number of uncommitted files, in words.
 fn files(worktree: &Worktree) -> String {
     let more = if worktree.has_more_uncommitted { "more than " } else { "" };
     match worktree.uncommitted.len() {
@@ -120,7 +120,7 @@ fn files(worktree: &Worktree) -> String {
     }
 }
 
-/// What a dialog says about a worktree.
+/// The text of a dialog about a worktree.
 fn facts(app: &App, worktree: &Worktree) -> Vec<Line> {
     let folder = app.folder(&worktree.path);
     let mut facts = vec![Line::plain(format!("{}  {folder}", worktree.branch))];

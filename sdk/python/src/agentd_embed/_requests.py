@@ -163,6 +163,12 @@ from .types import (
     WindowsSandboxReadinessResponse,
     WindowsSandboxSetupStartParams,
     WindowsSandboxSetupStartResponse,
+    WorktreeListParams,
+    WorktreeListResponse,
+    WorktreeMergeParams,
+    WorktreeMergeResponse,
+    WorktreeRemoveParams,
+    WorktreeRemoveResponse,
 )
 
 
@@ -502,6 +508,15 @@ class AsyncRequests(Protocol):
     @overload
     async def request(self, method: Literal["windowsSandbox/setupStart"], params: WindowsSandboxSetupStartParams) -> WindowsSandboxSetupStartResponse: ...
 
+    @overload
+    async def request(self, method: Literal["worktree/list"], params: WorktreeListParams = ...) -> WorktreeListResponse: ...
+
+    @overload
+    async def request(self, method: Literal["worktree/merge"], params: WorktreeMergeParams) -> WorktreeMergeResponse: ...
+
+    @overload
+    async def request(self, method: Literal["worktree/remove"], params: WorktreeRemoveParams) -> WorktreeRemoveResponse: ...
+
 
 class Requests(Protocol):
     """What sends a request and waits for its answer."""
@@ -838,3 +853,12 @@ class Requests(Protocol):
 
     @overload
     def request(self, method: Literal["windowsSandbox/setupStart"], params: WindowsSandboxSetupStartParams) -> WindowsSandboxSetupStartResponse: ...
+
+    @overload
+    def request(self, method: Literal["worktree/list"], params: WorktreeListParams = ...) -> WorktreeListResponse: ...
+
+    @overload
+    def request(self, method: Literal["worktree/merge"], params: WorktreeMergeParams) -> WorktreeMergeResponse: ...
+
+    @overload
+    def request(self, method: Literal["worktree/remove"], params: WorktreeRemoveParams) -> WorktreeRemoveResponse: ...

@@ -2699,6 +2699,14 @@ class ReviewStartResponse(TypedDict):
     """The thread itself, or the fork."""
 
 
+class SavedWorktree(TypedDict):
+    """A commit with all that a removed worktree had: ignored files are not in it."""
+
+    ref: str
+    """The ref that names it, `refs/agentd/removed/NAME`."""
+    commit: str
+
+
 class ServerRequestResolvedNotification(TypedDict):
     """Payload of `serverRequest/resolved`."""
 
@@ -2921,6 +2929,8 @@ class Thread(_ThreadRequired, total=False):
     agentRole: Union[str, None]
     """Role of a sub-agent's thread."""
     forkedFromId: Union[str, None]
+    worktree: Union[ThreadWorktree, None]
+    """The worktree that `thread/start` made for it, or for the thread that it was forked from."""
 
 
 class ThreadApproveGuardianDeniedActionParams(TypedDict):
@@ -3648,6 +3658,8 @@ class ThreadStartParams(TypedDict, total=False):
     persistExtendedHistory: bool
     sessionStartSource: Union[ThreadStartSource, None]
     threadSource: Union[ThreadSource, None]
+    worktree: Union[ThreadWorktreeParams, None]
+    """Makes a git worktree, in which the thread works."""
 
 
 class _ThreadStartResponseRequired(TypedDict):
@@ -3762,6 +3774,30 @@ class ThreadUnsubscribeResponse(TypedDict):
     """Result of `thread/unsubscribe`."""
 
     status: ThreadUnsubscribeStatus
+
+
+class ThreadWorktree(TypedDict):
+    """The worktree that a thread works in."""
+
+    path: str
+    """Its folder."""
+    branch: str
+    """The branch that it was made with."""
+    repository: str
+    """The user's checkout of the repository, from which it was made."""
+    base: str
+    """The commit that it began with."""
+
+
+class ThreadWorktreeParams(TypedDict, total=False):
+    """The worktree that `thread/start` makes for the thread. `cwd` lies in a repository with a commit; the thread works in the same folder of the worktree."""
+
+    name: Union[str, None]
+    """The branch is called `agentd/NAME`, with a number when there is one already. Characters other than letters, digits, `.`, `_` and `-` become `-`. When absent, a short id."""
+    baseRef: Union[str, None]
+    """Branch, tag or commit to begin with; by default the commit that is checked out."""
+    carryChanges: bool
+    """Also brings the uncommitted changes of the checkout, untracked files included. The checkout keeps them. Excludes `baseRef`."""
 
 
 class TokenCost(TypedDict):
@@ -4058,6 +4094,103 @@ class WindowsWorldWritableWarningNotification(TypedDict):
     extraCount: int
     """Number of further folders."""
     failedScan: bool
+
+
+class _WorktreeRequired(TypedDict):
+    path: str
+    """Its folder; its name for `worktree/merge` and `worktree/remove`."""
+    branch: str
+    """The branch that it was made with."""
+    repository: str
+    """The user's checkout of the repository, from which it was made."""
+    base: str
+    """The commit that it began with."""
+    createdAt: int
+    """Unix time in seconds."""
+    state: WorktreeState
+    threadIds: list[str]
+    """Threads that work in its folder, archived ones included; empty when they were deleted."""
+    locked: bool
+    """Locked with `git worktree lock`."""
+    ahead: Union[int, None]
+    """Commits of its branch that the user's checkout lacks; null when unknown."""
+    behind: Union[int, None]
+    """Commits of the user's checkout that its branch lacks; null when unknown."""
+    uncommitted: list[str]
+    """Files with changes that are not committed, relative to `path`: at most 1,000."""
+
+
+class Worktree(_WorktreeRequired, total=False):
+    """A worktree with its state in git."""
+
+    hasMoreUncommitted: bool
+    """True if there are more."""
+    problem: Union[str, None]
+    """Why its state in git is unknown."""
+
+
+class WorktreeListParams(TypedDict, total=False):
+    """Parameters of `worktree/list`."""
+
+    cwd: Union[str, None]
+    """Only those of the repository of this folder."""
+
+
+class WorktreeListResponse(TypedDict):
+    """Result of `worktree/list`."""
+
+    data: list[Worktree]
+    folder: str
+    """The folder that has them."""
+
+
+class _WorktreeMergeParamsRequired(TypedDict):
+    path: str
+    """The worktree's folder."""
+
+
+class WorktreeMergeParams(_WorktreeMergeParamsRequired, total=False):
+    """Parameters of `worktree/merge`."""
+
+    checkout: Union[str, None]
+    """A folder of the user's checkout; by default the one that the worktree was made from."""
+    into: Union[str, None]
+    """The branch to merge into; by default the one that the user's checkout has."""
+    strategy: Union[WorktreeMergeStrategy, None]
+    commitMessage: Union[str, None]
+    """Commits all uncommitted files of the worktree with this message first; without it, they are a reason to refuse."""
+    message: Union[str, None]
+    """Message of the merge, or of the one commit of `squash`."""
+
+
+class WorktreeMergeResponse(TypedDict):
+    """Result of `worktree/merge`."""
+
+    into: str
+    """The branch that has the changes now."""
+    commit: str
+    """Its commit."""
+    merged: int
+    """Number of merged commits; 0 if the branch had all of them."""
+
+
+class _WorktreeRemoveParamsRequired(TypedDict):
+    path: str
+    """The worktree's folder."""
+
+
+class WorktreeRemoveParams(_WorktreeRemoveParamsRequired, total=False):
+    """Parameters of `worktree/remove`."""
+
+    force: bool
+    """Removes it with what is uncommitted and unmerged, and although it is locked."""
+
+
+class WorktreeRemoveResponse(TypedDict):
+    """Result of `worktree/remove`."""
+
+    saved: Union[SavedWorktree, None]
+    """The commit that keeps what would have been lost; null when nothing would have been."""
 
 
 class AccountApiKey(TypedDict):
@@ -5125,6 +5258,33 @@ class ClientRequestWindowsSandboxsetupStart(TypedDict):
     id: RequestId
     method: Literal["windowsSandbox/setupStart"]
     params: WindowsSandboxSetupStartParams
+
+
+class _ClientRequestWorktreelistRequired(TypedDict):
+    id: RequestId
+    method: Literal["worktree/list"]
+
+
+class ClientRequestWorktreelist(_ClientRequestWorktreelistRequired, total=False):
+    """Lists the worktrees that `thread/start` made, newest first, with their state in git. Those whose thread was deleted, or never came to be, are listed too."""
+
+    params: WorktreeListParams
+
+
+class ClientRequestWorktreemerge(TypedDict):
+    """Merges the branch of a worktree. On a conflict, and where the user's own changes would be overwritten, nothing is changed, and `data.files` of the error has the files."""
+
+    id: RequestId
+    method: Literal["worktree/merge"]
+    params: WorktreeMergeParams
+
+
+class ClientRequestWorktreeremove(TypedDict):
+    """Removes a worktree and its branch. Refused while it has uncommitted files or commits that no other branch has, unless `force` is set: they are then kept as a commit under a ref."""
+
+    id: RequestId
+    method: Literal["worktree/remove"]
+    params: WorktreeRemoveParams
 
 
 class CommandActionRead(TypedDict):
@@ -6975,7 +7135,7 @@ AutoReviewDecisionSource: TypeAlias = 'Literal["agent"]'
 ClientNotification: TypeAlias = 'ClientNotificationInitialized'
 """A notification from the client."""
 
-ClientRequest: TypeAlias = 'Union[ClientRequestAccountlogincancel, ClientRequestAccountloginstart, ClientRequestAccountlogout, ClientRequestAccountrateLimitsread, ClientRequestAccountread, ClientRequestAccountsendAddCreditsNudgeEmail, ClientRequestApplist, ClientRequestCollaborationModelist, ClientRequestCommandexec, ClientRequestCommandexecresize, ClientRequestCommandexecterminate, ClientRequestCommandexecwrite, ClientRequestConfigbatchWrite, ClientRequestConfigmcpServerreload, ClientRequestConfigread, ClientRequestConfigvaluewrite, ClientRequestConfigRequirementsread, ClientRequestExperimentalFeatureenablementset, ClientRequestExperimentalFeaturelist, ClientRequestExternalAgentConfigdetect, ClientRequestExternalAgentConfigimport, ClientRequestFeedbackupload, ClientRequestFscopy, ClientRequestFscreateDirectory, ClientRequestFsgetMetadata, ClientRequestFsreadDirectory, ClientRequestFsreadFile, ClientRequestFsremove, ClientRequestFsunwatch, ClientRequestFswatch, ClientRequestFswriteFile, ClientRequestFuzzyFileSearch, ClientRequestFuzzyFileSearchsessionStart, ClientRequestFuzzyFileSearchsessionStop, ClientRequestFuzzyFileSearchsessionUpdate, ClientRequestHookslist, ClientRequestInitialize, ClientRequestMarketplaceadd, ClientRequestMarketplaceremove, ClientRequestMarketplaceupgrade, ClientRequestMcpServeroauthlogin, ClientRequestMcpServerpromptget, ClientRequestMcpServerpromptlist, ClientRequestMcpServerresourceread, ClientRequestMcpServertoolcall, ClientRequestMcpServerStatuslist, ClientRequestMemoryreset, ClientRequestMockexperimentalMethod, ClientRequestModellist, ClientRequestModelProvidercapabilitiesread, ClientRequestPlugininstall, ClientRequestPluginlist, ClientRequestPluginread, ClientRequestPluginsharedelete, ClientRequestPluginsharelist, ClientRequestPluginsharesave, ClientRequestPluginshareupdateTargets, ClientRequestPluginskillread, ClientRequestPluginuninstall, ClientRequestProcesskill, ClientRequestProcessresizePty, ClientRequestProcessspawn, ClientRequestProcesswriteStdin, ClientRequestReviewstart, ClientRequestSkillsconfigwrite, ClientRequestSkillslist, ClientRequestThreadapproveGuardianDeniedAction, ClientRequestThreadarchive, ClientRequestThreadbackgroundTerminalsclean, ClientRequestThreadcompactstart, ClientRequestThreaddecrementelicitation, ClientRequestThreaddelete, ClientRequestThreadfork, ClientRequestThreadgoalclear, ClientRequestThreadgoalget, ClientRequestThreadgoalset, ClientRequestThreadincrementelicitation, ClientRequestThreadinjectitems, ClientRequestThreaditemslist, ClientRequestThreadlist, ClientRequestThreadloadedlist, ClientRequestThreadmemoryModeset, ClientRequestThreadmetadataupdate, ClientRequestThreadnameset, ClientRequestThreadqueueadd, ClientRequestThreadqueuedelete, ClientRequestThreadqueuelist, ClientRequestThreadqueuereorder, ClientRequestThreadqueuestart, ClientRequestThreadqueueupdate, ClientRequestThreadread, ClientRequestThreadrealtimeappendAudio, ClientRequestThreadrealtimeappendText, ClientRequestThreadrealtimelistVoices, ClientRequestThreadrealtimestart, ClientRequestThreadrealtimestop, ClientRequestThreadresume, ClientRequestThreadrollback, ClientRequestThreadsearch, ClientRequestThreadsearchOccurrences, ClientRequestThreadshellCommand, ClientRequestThreadstart, ClientRequestThreadturnsitemslist, ClientRequestThreadturnslist, ClientRequestThreadunarchive, ClientRequestThreadunsubscribe, ClientRequestTurninterrupt, ClientRequestTurnstart, ClientRequestTurnsteer, ClientRequestWindowsSandboxreadiness, ClientRequestWindowsSandboxsetupStart]'
+ClientRequest: TypeAlias = 'Union[ClientRequestAccountlogincancel, ClientRequestAccountloginstart, ClientRequestAccountlogout, ClientRequestAccountrateLimitsread, ClientRequestAccountread, ClientRequestAccountsendAddCreditsNudgeEmail, ClientRequestApplist, ClientRequestCollaborationModelist, ClientRequestCommandexec, ClientRequestCommandexecresize, ClientRequestCommandexecterminate, ClientRequestCommandexecwrite, ClientRequestConfigbatchWrite, ClientRequestConfigmcpServerreload, ClientRequestConfigread, ClientRequestConfigvaluewrite, ClientRequestConfigRequirementsread, ClientRequestExperimentalFeatureenablementset, ClientRequestExperimentalFeaturelist, ClientRequestExternalAgentConfigdetect, ClientRequestExternalAgentConfigimport, ClientRequestFeedbackupload, ClientRequestFscopy, ClientRequestFscreateDirectory, ClientRequestFsgetMetadata, ClientRequestFsreadDirectory, ClientRequestFsreadFile, ClientRequestFsremove, ClientRequestFsunwatch, ClientRequestFswatch, ClientRequestFswriteFile, ClientRequestFuzzyFileSearch, ClientRequestFuzzyFileSearchsessionStart, ClientRequestFuzzyFileSearchsessionStop, ClientRequestFuzzyFileSearchsessionUpdate, ClientRequestHookslist, ClientRequestInitialize, ClientRequestMarketplaceadd, ClientRequestMarketplaceremove, ClientRequestMarketplaceupgrade, ClientRequestMcpServeroauthlogin, ClientRequestMcpServerpromptget, ClientRequestMcpServerpromptlist, ClientRequestMcpServerresourceread, ClientRequestMcpServertoolcall, ClientRequestMcpServerStatuslist, ClientRequestMemoryreset, ClientRequestMockexperimentalMethod, ClientRequestModellist, ClientRequestModelProvidercapabilitiesread, ClientRequestPlugininstall, ClientRequestPluginlist, ClientRequestPluginread, ClientRequestPluginsharedelete, ClientRequestPluginsharelist, ClientRequestPluginsharesave, ClientRequestPluginshareupdateTargets, ClientRequestPluginskillread, ClientRequestPluginuninstall, ClientRequestProcesskill, ClientRequestProcessresizePty, ClientRequestProcessspawn, ClientRequestProcesswriteStdin, ClientRequestReviewstart, ClientRequestSkillsconfigwrite, ClientRequestSkillslist, ClientRequestThreadapproveGuardianDeniedAction, ClientRequestThreadarchive, ClientRequestThreadbackgroundTerminalsclean, ClientRequestThreadcompactstart, ClientRequestThreaddecrementelicitation, ClientRequestThreaddelete, ClientRequestThreadfork, ClientRequestThreadgoalclear, ClientRequestThreadgoalget, ClientRequestThreadgoalset, ClientRequestThreadincrementelicitation, ClientRequestThreadinjectitems, ClientRequestThreaditemslist, ClientRequestThreadlist, ClientRequestThreadloadedlist, ClientRequestThreadmemoryModeset, ClientRequestThreadmetadataupdate, ClientRequestThreadnameset, ClientRequestThreadqueueadd, ClientRequestThreadqueuedelete, ClientRequestThreadqueuelist, ClientRequestThreadqueuereorder, ClientRequestThreadqueuestart, ClientRequestThreadqueueupdate, ClientRequestThreadread, ClientRequestThreadrealtimeappendAudio, ClientRequestThreadrealtimeappendText, ClientRequestThreadrealtimelistVoices, ClientRequestThreadrealtimestart, ClientRequestThreadrealtimestop, ClientRequestThreadresume, ClientRequestThreadrollback, ClientRequestThreadsearch, ClientRequestThreadsearchOccurrences, ClientRequestThreadshellCommand, ClientRequestThreadstart, ClientRequestThreadturnsitemslist, ClientRequestThreadturnslist, ClientRequestThreadunarchive, ClientRequestThreadunsubscribe, ClientRequestTurninterrupt, ClientRequestTurnstart, ClientRequestTurnsteer, ClientRequestWindowsSandboxreadiness, ClientRequestWindowsSandboxsetupStart, ClientRequestWorktreelist, ClientRequestWorktreemerge, ClientRequestWorktreeremove]'
 """A request from the client."""
 
 CollabAgentStatus: TypeAlias = 'Literal["pendingInit", "running", "interrupted", "completed", "errored", "shutdown", "notFound"]'
@@ -7391,3 +7551,9 @@ WindowsSandboxReadinessStatus: TypeAlias = 'Literal["ready", "notConfigured", "u
 
 WindowsSandboxSetupMode: TypeAlias = 'Union[Literal["elevated"], Literal["unelevated"]]'
 """The way to set up the sandbox."""
+
+WorktreeMergeStrategy: TypeAlias = 'Union[Literal["mergeCommit"], Literal["squash"], Literal["fastForward"]]'
+"""The kind of commit that a merge makes."""
+
+WorktreeState: TypeAlias = 'Union[Literal["ready"], Literal["missing"], Literal["broken"]]'
+"""The condition of a worktree."""
