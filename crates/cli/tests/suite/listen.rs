@@ -145,7 +145,7 @@ fn invalid_credential_options_are_refused() {
         ),
         (format!("{web} --ws-token-sha256 {hash}"), 1, "--ws-token-sha256 needs `--ws-auth"),
         (format!("{web} --ws-auth none --ws-token-file {token}"), 1, "needs `--ws-auth capabil"),
-        (format!("{web} {signed} --ws-token-file {token}"), 1, "--ws-token-file belongs to"),
+        (format!("{web} {signed} --ws-token-file {token}"), 1, "--ws-token-file needs"),
         (
             format!("{web} {signed}"),
             1,

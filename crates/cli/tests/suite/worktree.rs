@@ -55,7 +55,7 @@ fn a_turn_in_a_worktree_is_merged_and_removed() {
     assert_eq!(std::fs::read_to_string(env.work().join("value.txt")).unwrap(), "broken\n");
     let shown = stdout(&env.run(&["worktree", "list"]));
     assert!(
-        shown.starts_with(&format!("{branch}  0 ahead, 0 behind  1 uncommitted  thread ")),
+        shown.starts_with(&format!("{branch}  0 to merge, 0 to catch up  1 uncommitted  thread ")),
         "{shown}"
     );
 

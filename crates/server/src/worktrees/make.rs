@@ -84,7 +84,11 @@ pub(crate) async fn make(request: &Request<'_>, claimed: &mut Option<Made>) -> R
         }
         let path = parent.join(&name);
         let folders = (repository.root.clone(), repository.common.clone());
-        let cwd = path.join(&repository.inside);
+        // A join with nothing would add a slash.
+        let cwd = match repository.inside.as_os_str().is_empty() {
+            true => path.clone(),
+            false => path.join(&repository.inside),
+        };
         let record = Record::new(branch, folders, base.clone(), request.now, cwd);
         let made = Made { path, record };
         if !claim(services, &made).await? {

@@ -25,7 +25,7 @@ async fn run(script: &str, overrides: &[String]) -> (String, Value) {
 const MEMORY: &str = "head -c 600000000 /dev/zero | tail -c 600000000 | sleep 3";
 const PROCESSES: &str = "i=0; while [ $i -lt 90 ]; do sleep 3 & i=$((i + 1)); done; wait";
 /// Some seconds.
-const TIME: &str = "i=0; while [ $i -lt 6000000 ]; do i=$((i + 1)); done";
+const TIME: &str = "i=0; while [ $i -lt 2500000 ]; do i=$((i + 1)); done";
 const DISK: &str = "dd if=/dev/zero of=$DIR/large bs=1M count=300; sleep 3";
 
 /// Checks that a command is ended if `key` is `value`, and not otherwise.
@@ -113,7 +113,7 @@ async fn two_commands_of_a_thread_share_a_limit() {
 
 #[tokio::test]
 async fn a_client_gets_the_reason_on_standard_error() {
-    let mut env = TestEnvironment::with_responses(json!([])).await;
+    let mut env = TestEnvironment::with_responses(json!([{ "steps": [] }])).await;
     env.config_overrides.push("command_limits.processes=50".to_owned());
     let server = env.start();
     let mut peer = server.connect().await;
@@ -126,7 +126,7 @@ async fn a_client_gets_the_reason_on_standard_error() {
 
 #[tokio::test]
 async fn a_requirement_is_above_the_limits() {
-    let mut env = TestEnvironment::with_responses(json!([])).await;
+    let mut env = TestEnvironment::with_responses(json!([{ "steps": [] }])).await;
     let requirements = "[command_limits]\nprocesses = 50\n";
     std::fs::write(env.system_dir().join("requirements.toml"), requirements).unwrap();
     env.config_overrides.push("command_limits.processes=0".to_owned());

@@ -14,6 +14,10 @@ use crate::{runs, says, tool_outputs};
 
 /// An environment whose working folder is a repository with two files on the branch `main`.
 async fn with_repository(responses: Value) -> TestEnvironment {
+    let responses = match responses.as_array().is_some_and(Vec::is_empty) {
+        true => json!([{ "steps": [] }]),
+        false => responses,
+    };
     let env = TestEnvironment::with_responses(responses).await;
     repository(&env.workspace());
     env

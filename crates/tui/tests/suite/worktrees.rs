@@ -150,7 +150,7 @@ fn a_worktree_is_removed_after_a_question_and_the_thread_gives_way() {
     let params = bench.answer("worktree/remove", json!({ "saved": saved }));
     assert_eq!(params, json!({ "path": PATH, "force": true }));
     assert!(
-        bench.printed.contains("git branch NAME refs/agentd/removed/retries"),
+        bench.printed.contains("refs/agentd/removed/retries brings it back"),
         "{}",
         bench.printed
     );
