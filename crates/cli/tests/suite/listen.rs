@@ -158,7 +158,7 @@ fn invalid_credential_options_are_refused() {
             1,
             "--ws-audience",
         ),
-        (format!("{web} --ws-max-clock-skew-seconds 1"), 1, "--ws-max-clock-skew-seconds belongs"),
+        (format!("{web} --ws-max-clock-skew-seconds 1"), 1, "--ws-max-clock-skew-seconds needs"),
         (format!("{web} --ws-max-clock-skew-seconds -1"), 2, "unexpected argument"),
         (
             format!("{web} {capability} --ws-token-sha256 {}", &hash[1..]),

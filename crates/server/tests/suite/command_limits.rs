@@ -7,7 +7,8 @@ use crate::{runs, says, tool_outputs};
 
 /// Runs a command in a turn with these settings. Returns what the model gets and the item that clients get.
 async fn run(script: &str, overrides: &[String]) -> (String, Value) {
-    let mut env = TestEnvironment::with_responses(json!([runs(script), says("Done.")])).await;
+    let call = crate::calls("exec_command", json!({ "cmd": script, "yield_time_ms": 30_000 }));
+    let mut env = TestEnvironment::with_responses(json!([call, says("Done.")])).await;
     env.config_overrides
         .extend(["sandbox_mode=workspace-write", "approval_policy=never"].map(str::to_owned));
     env.config_overrides.extend(overrides.iter().cloned());
@@ -128,6 +129,7 @@ async fn a_client_gets_the_reason_on_standard_error() {
 async fn a_requirement_is_above_the_limits() {
     let mut env = TestEnvironment::with_responses(json!([{ "steps": [] }])).await;
     let requirements = "[command_limits]\nprocesses = 50\n";
+    std::fs::create_dir_all(env.system_dir()).unwrap();
     std::fs::write(env.system_dir().join("requirements.toml"), requirements).unwrap();
     env.config_overrides.push("command_limits.processes=0".to_owned());
     let server = env.start();
