@@ -31,6 +31,7 @@ const TARGETS: &[(&str, usize)] = &[
     ("token", 1024),
     ("tool_schema", 2048),
     ("websocket", 2048),
+    ("wire", 16 << 10),
 ];
 /// The compiler's additions for libFuzzer: counters of edges, and the operands of comparisons.
 const FLAGS: &[&str] = &[

@@ -11,9 +11,10 @@
 //!   read-only folder stands for a protected name that does not exist while commands run. Inside of
 //!   it, **Landlock** applies as well if the kernel has it: the writable roots are opened before
 //!   they are mounted, and nothing else can be written, wherever their names lead by then;
-//! - else under **Landlock** (Linux 6.2 or later), which enforces read-only policies completely and
-//!   workspace policies more strictly than required: nothing can be created at the top of a
-//!   writable root or of `/tmp`, and modes, owners and times cannot be changed;
+//! - else under **Landlock** (Linux 6.2 or later). By itself it is stricter than a workspace policy: nothing can be
+//!   created at the top of a writable root or of `/tmp`, and modes, owners and times cannot be changed. The command's
+//!   supervisor answers those system calls and makes the changes that the policy allows; it also enforces permission
+//!   profiles and the managed network. Where it cannot answer calls, Landlock alone holds;
 //! - else not at all: [`ErrorKind::Unavailable`].
 //!
 //! Under both, a seccomp filter denies access to other processes' memory, namespaces, mounts,

@@ -33,7 +33,8 @@ pub enum Layer {
     Auto,
     /// Namespaces of its own, with Landlock where the kernel has it.
     Namespaces,
-    /// Stricter than the policy inside writable roots; see the crate's documentation.
+    /// Landlock without namespaces, with a supervisor that answers system calls where that works; see the crate's
+    /// documentation.
     Landlock,
     /// Not one: a command that has to be confined is refused, as on a machine where nothing works.
     None,
@@ -102,7 +103,7 @@ pub struct LayerStatus {
     pub detail: String,
 }
 
-/// The part that a platform implements, and all that depends on it here: how commands are started and confined. Everything else of
+/// The part of this crate that each platform implements: how commands are started and confined. Everything else of
 /// this crate works with policies and paths. `docs/platforms.md` describes what macOS and Windows would need.
 pub(crate) trait Platform: Sized + Send + Sync {
     /// Does no work.
@@ -115,12 +116,12 @@ pub(crate) trait Platform: Sized + Send + Sync {
     /// Finds out what works on this machine, once.
     fn prepare(&self) -> impl Future<Output = ()> + Send;
 
-    /// See [`Sandbox::degradation`].
+    /// See [`crate::Sandbox::degradation`].
     fn degradation(&self) -> impl Future<Output = Option<String>> + Send;
 
-    /// See [`Sandbox::is_known_whole`].
+    /// See [`crate::Sandbox::is_known_whole`].
     fn is_known_whole(&self) -> bool;
 
-    /// See [`Sandbox::report`].
+    /// See [`crate::Sandbox::report`].
     fn report(&self) -> impl Future<Output = Vec<LayerStatus>> + Send;
 }
