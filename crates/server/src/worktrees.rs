@@ -62,10 +62,11 @@ pub(crate) struct Target<'a> {
 impl Target<'_> {
     /// Git that can write the repository, the folder of its worktrees, and the user's checkout if it is given.
     /// `read`: the working folders that it reads.
-    async fn git(&self, checkout: Option<&Path>, read: &[&Path]) -> Result<Git<'_>, Error> {
+    async fn git(&self, checkout: Option<&Repository>, read: &[&Path]) -> Result<Git<'_>, Error> {
         let parent = folder::parent(self.path).to_owned();
         let mut folders = vec![self.record.common.clone(), parent.clone()];
-        folders.extend(checkout.map(Path::to_owned));
+        // The git folder of a checkout is protected below it, unless it is named.
+        folders.extend(checkout.into_iter().flat_map(|it| [it.root.clone(), it.own.clone()]));
         let deadline = Instant::now() + MAX_CHANGE;
         let access = GitAccess::Write(folders);
         let mut git = Git::new(self.services, self.config, parent, access, deadline)?;

@@ -189,7 +189,7 @@ mod tests {
         std::fs::create_dir(path("folder.png")).unwrap();
         for (name, reason) in [
             ("text.png", "not a PNG, JPEG, GIF or WebP image"),
-            ("big.png", "20 MiB at most"),
+            ("big.png", "at most 20 MiB"),
             ("fifo.png", "not a regular file"),
             ("link.png", "not a regular file"),
             ("zero.png", "not a regular file"),

@@ -75,7 +75,7 @@ impl Refused {
         Self { status, code: "invalid_value", param: Some(param), message: message.into() }
     }
 
-    /// There is not an object of this kind with this id.
+    /// There is no object of this kind with this id.
     pub(super) fn unknown(kind: &str, id: &str) -> Self {
         let message = format!("The offline model has no {kind} `{id}`.");
         Self { status: StatusCode::NOT_FOUND, code: "not_found", param: None, message }

@@ -35,7 +35,7 @@ pub(crate) async fn merge(
 ) -> Result<WorktreeMergeResponse, Error> {
     check_message("commitMessage", params.commit_message.as_deref())?;
     check_message("message", params.message.as_deref())?;
-    let git = target.git(Some(&checkout.root), &[&checkout.root, &worktree.root]).await?;
+    let git = target.git(Some(checkout), &[&checkout.root, &worktree.root]).await?;
     let destination = Destination::find(&git, params.into.as_deref(), checkout).await?;
     if destination.branch == target.record.branch {
         return Err(Error::invalid_params("`into` is the branch of the worktree itself"));

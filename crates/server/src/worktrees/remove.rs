@@ -150,7 +150,9 @@ impl Loss {
         let commits = match &head {
             Some(head) => {
                 let exclude = format!("--exclude={branch}");
-                let mut list: Vec<Argument<'_>> = vec![&common, &"rev-list", &"--count", head];
+                // With `--all` alone, the worktree's own HEAD would count as another ref.
+                let mut list: Vec<Argument<'_>> =
+                    vec![&common, &"rev-list", &"--single-worktree", &"--count", head];
                 list.extend(tip.iter().map(|tip| tip as Argument<'_>));
                 list.extend([&"--not" as Argument<'_>, &exclude, &"--all"]);
                 let counted = git.text(&list).await.map_err(failed)?;

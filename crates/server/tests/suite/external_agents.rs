@@ -559,7 +559,7 @@ async fn settings_are_imported_key_by_key() {
     let user = user_home(&env);
     let codex = "model_verbosity = 'low'\nfile_opener = 'vscode'\nunknown_key = 1\n\
         [tui]\nnotifications = true\n[profiles.fast]\nmodel_reasoning_effort = 'low'\n\
-        [model_providers.old]\nbase_url = 'https://h.example/v1'\nwire_api = 'chat'\n\
+        [model_providers.old]\nbase_url = 'https://h.example/v1'\nwire_api = 'soap'\n\
         [[hooks.Stop]]\n[[hooks.Stop.hooks]]\ntype = 'command'\ncommand = 'ours'\n\
         command_windows = 'theirs'\n";
     // As an editor on Windows stores it.

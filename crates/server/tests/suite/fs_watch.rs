@@ -76,7 +76,7 @@ async fn errors_say_what_to_do() {
     for (id, path, reason) in [
         ("new", "sub", "`path` must be an absolute path"),
         ("taken", "/", "a watch named `taken` already exists"),
-        (long.as_str(), "/", "1024 at most"),
+        (long.as_str(), "/", "at most 1024"),
     ] {
         let params = json!({ "watchId": id, "path": path });
         let error = client.refused("fs/watch", params).await;

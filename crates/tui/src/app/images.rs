@@ -89,7 +89,7 @@ pub(super) fn image_found(
         ImageSource::Named(path) => match found {
             Ok(image) => attach(app, &image),
             Err(NoImage::Missing) => {
-                app.warning(&format!("There is not a file {}", path.display()));
+                app.warning(&format!("There is no file {}", path.display()));
             }
             Err(NoImage::Because(why)) => app.warning(&why),
         },
@@ -98,7 +98,7 @@ pub(super) fn image_found(
             app.output.clear_notice();
             match found {
                 Ok(image) => attach(app, &image),
-                Err(NoImage::Missing) => app.notice("There is not an image in the clipboard."),
+                Err(NoImage::Missing) => app.notice("There is no image in the clipboard."),
                 Err(NoImage::Because(why)) => app.warning(&why),
             }
         }

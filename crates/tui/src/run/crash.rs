@@ -59,7 +59,7 @@ mod tests {
         let crash = std::panic::catch_unwind(|| panic!("row {} is missing", 3)).unwrap_err();
         let text = crash_report(&*crash, Some(Path::new("/home/u/.agent/log/agentd.log")));
         for part in
-            ["row 3 is missing", "/home/u/.agent/log/agentd.log", "what you were writing is kept"]
+            ["row 3 is missing", "/home/u/.agent/log/agentd.log", "Your unsent message is back"]
         {
             assert!(text.contains(part), "{text}");
         }

@@ -162,7 +162,7 @@ fn a_question_takes_the_keys_until_it_is_answered() {
     bench.press('g');
     bench.now += 5_000;
     bench.press('h');
-    assert!(bench.shown().contains("goes into your message"), "{}", bench.shown());
+    assert!(bench.shown().contains("You are typing your message"), "{}", bench.shown());
     bench.key(Key::plain(Code::Enter));
     assert!(bench.responses.is_empty());
     bench.now += 1_000;
@@ -402,7 +402,7 @@ fn a_mistyped_command_is_not_sent() {
 fn words_that_a_command_does_not_take_are_refused() {
     let mut bench = Bench::open(80, 24);
     for (typed, hint) in
-        [("/quit now", "/quit takes no argument."), ("/model echo ultra", "\"ultra\" is no effort")]
+        [("/quit now", "/quit takes no argument."), ("/model echo ultra", "unknown effort \"ultra\"")]
     {
         bench.send(typed);
         assert!(bench.calls.is_empty() && bench.others.is_empty(), "{typed}: {:?}", bench.others);

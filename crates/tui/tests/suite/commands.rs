@@ -174,7 +174,7 @@ fn feedback_asks_for_a_note_and_can_be_left() {
     bench.key(Key::plain(Code::Enter));
     bench.key(Key::plain(Code::Char('w')));
     bench.refuse("feedback/upload", "the folder is a link");
-    assert!(bench.printed.contains("There is no report: the folder is a"), "{}", bench.printed);
+    assert!(bench.printed.contains("The report could not be made: the"), "{}", bench.printed);
     let mut bench = Bench::start(80, 24);
     bench.answer(
         "config/read",

@@ -116,7 +116,7 @@ fn a_named_file_is_added_or_the_reason_printed() {
     assert!(bench.shown().contains("[Image #1 640×480 x.png]"), "{}", bench.shown());
     assert_eq!(bench.app.images_in_use(), [PathBuf::from("/home/u/x.png")]);
     bench.event(Event::Image(source, Err(NoImage::Missing)));
-    assert!(bench.printed.contains("There is not a file /work/~/x.png"), "{}", bench.printed);
+    assert!(bench.printed.contains("There is no file /work/~/x.png"), "{}", bench.printed);
 }
 
 #[test]
@@ -136,5 +136,5 @@ fn the_image_of_the_clipboard_is_asked_for_once() {
     assert!(bench.printed.contains("install wl-clipboard"), "{}", bench.printed);
     bench.key(Key::ctrl('v'));
     bench.event(Event::Image(ImageSource::Clipboard, Err(NoImage::Missing)));
-    assert!(bench.shown().contains("no image in the clipboard"), "{}", bench.shown());
+    assert!(bench.shown().contains("There is no image in the clipboard"), "{}", bench.shown());
 }

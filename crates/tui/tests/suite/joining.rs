@@ -102,7 +102,7 @@ fn a_server_that_was_killed_leaves_the_message_as_far_as_it_came() {
     let texts: Vec<&str> = printed.lines().filter(|line| !line.is_empty()).collect();
     assert_eq!(
         texts,
-        ["› go", "One.", "! the connection ended; connecting again", "Two", "■ Interrupted."]
+        ["› go", "One.", "! the connection ended; reconnecting", "Two", "■ Interrupted."]
     );
     assert!(!bench.shown().contains("Working"), "{}", bench.shown());
     // The end is reported once.

@@ -350,11 +350,11 @@ Do you trust this folder?
   .agent/config.toml  settings: the model, the sandbox, what runs without
   asking, and MCP servers, which are programs that run with your rights
   .agent/hooks.json  programs that run during turns, each only after you trust
-  it by itself
-If you trust it, all of this counts for threads that work here, even when a file
-  of it changes later. Subfolders need a trust of their own.
-If not, none of it is read or run. Otherwise nothing changes: the agent
-  reads and writes files here as the sandbox and your approvals allow.
+  it separately
+If you trust the folder, all of this applies to threads that work here, even if
+  the files change later. Subfolders are trusted separately.
+If not, none of it is read or run. Otherwise nothing changes: the agent reads
+  and writes files here as the sandbox and your approvals allow.
 › 1. Trust it (t)
   2. Do not trust it, and do not ask again (n)
   3. Do not trust it now (l, Esc)

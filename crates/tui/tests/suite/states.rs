@@ -102,6 +102,7 @@ pub(crate) const STATES: &[(&str, State)] = &[
     ("undo-off", reading::undo_off),
     ("waits-for-limit", attempts::waits),
     ("words-of-all-scripts", words_of_all_scripts),
+    ("worktree-chosen", worktrees::chosen),
     ("worktree-merge", worktrees::merge),
     ("worktree-remove", worktrees::remove),
     ("worktrees", worktrees::listed),

@@ -51,6 +51,13 @@ pub(crate) fn listed(columns: usize, rows: usize) -> Bench {
     bench
 }
 
+/// A worktree of the list was chosen.
+pub(crate) fn chosen(columns: usize, rows: usize) -> Bench {
+    let mut bench = listed(columns, rows);
+    bench.key(Key::plain(Code::Enter));
+    bench
+}
+
 pub(crate) fn merge(columns: usize, rows: usize) -> Bench {
     let mut bench = open(columns, rows);
     bench.send("/worktree merge");
