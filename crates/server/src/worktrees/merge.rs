@@ -36,9 +36,13 @@ pub(crate) async fn merge(
     check_message("commitMessage", params.commit_message.as_deref())?;
     check_message("message", params.message.as_deref())?;
     let git = target.git(Some(checkout), &[&checkout.root, &worktree.root]).await?;
+    let own = || Error::invalid_params("`into` is the branch of the worktree itself");
+    if params.into.as_ref() == Some(&target.record.branch) {
+        return Err(own());
+    }
     let destination = Destination::find(&git, params.into.as_deref(), checkout).await?;
     if destination.branch == target.record.branch {
-        return Err(Error::invalid_params("`into` is the branch of the worktree itself"));
+        return Err(own());
     }
     commit_changes(target, &git, params.commit_message.as_deref(), worktree).await?;
     let tip = commit_of(&git, &worktree.root, "HEAD").await?;

@@ -98,7 +98,7 @@ async fn errors_say_what_to_do() {
     }
     let params = json!({ "watchId": "more", "path": "/" });
     let error = client.refused("fs/watch", params.clone()).await;
-    assert!(error.message.contains("256 at most"), "{}", error.message);
+    assert!(error.message.contains("at most 256"), "{}", error.message);
     let mut other = server.connect().await;
     assert_eq!(other.call("fs/watch", params).await, json!({ "path": "/" }));
 }
