@@ -379,6 +379,7 @@ impl Ask {
                 texts = vec![
                     long,
                     format!("Esc: {refusal} … {hidden} more rows"),
+                    format!("Esc: {refusal} … {hidden} more"),
                     format!("Esc: {refusal}"),
                 ];
             }

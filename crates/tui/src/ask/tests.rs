@@ -85,7 +85,7 @@ Why: to see\\u{1b}[2J whether it works
 › 1. Yes, once (y)
   2. Yes, for this session (a)
      You will not be asked again about
-Esc: No, continue without it … 14 more rows
+Esc: No, continue without it … 14 more
 ";
     assert_eq!(ask.view(40, 12).text(), narrow);
     assert_eq!(ask.view(10, 3).text(), "Run this\n… 21 hidd…\n› 1. Yes,\n");
@@ -368,7 +368,7 @@ Which one?
     3. Something else (s)
     4. No, continue without an answer (n, Esc)
     5. No, and stop the turn (c, Ctrl+C)
-Enter goes on, Space chooses several, Tab the other questions
+Enter continues, Space chooses several, Tab the other questions
 ";
     assert_eq!(ask.view(80, 24).text(), text);
     assert_eq!(ask.view(120, 40).text(), text);
@@ -508,7 +508,7 @@ fn what_cannot_be_asked_is_refused_with_the_reason() {
     let call =
         json!({ "threadId": "t", "turnId": "u", "callId": "c", "tool": "draw", "arguments": null });
     let answer = refused("item/tool/call", call);
-    let expect = "the terminal runs no tools of its own, so `draw` is unavailable";
+    let expect = "the terminal has no tools of its own, so `draw` is unavailable";
     let content = json!([{ "type": "inputText", "text": expect }]);
     assert_eq!(answer.reply.unwrap(), json!({ "contentItems": content, "success": false }));
     // Of a newer version.
