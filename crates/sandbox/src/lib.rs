@@ -68,7 +68,7 @@ pub use process::{CHUNK_BYTES, Chunk, Control, Exit, LINGER, OUTPUT_CHUNKS, Proc
 pub use program::{SUPERVISE_ARGUMENT, THIS_PROGRAM, find_program};
 pub use pty::Size;
 pub use resolved::Resolved;
-pub use sandbox::{Config, Layer, LayerStatus, Outputs, Sandbox, Spawn, Stdin};
+pub use sandbox::{Config, Degradation, Layer, LayerStatus, Outputs, Sandbox, Spawn, Stdin};
 #[cfg(target_os = "linux")]
 pub use supervise::supervisor_main;
 pub use utf8::Utf8Stream;

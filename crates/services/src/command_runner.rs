@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use policy::RootedPolicy;
 use sandbox::egress::Egress;
-use sandbox::{Error, Limits, Outputs, Process, Sandbox, Size, Spawn, Stdin};
+use sandbox::{Degradation, Error, Limits, Outputs, Process, Sandbox, Size, Spawn, Stdin};
 
 use crate::allowed::Allowed;
 
@@ -100,7 +100,7 @@ impl CommandRunner {
     }
 
     /// See [`Sandbox::degradation`].
-    pub async fn degradation(&self) -> Option<String> {
+    pub async fn degradation(&self) -> Option<Degradation> {
         self.sandbox.degradation().await
     }
 

@@ -1,6 +1,6 @@
 //! Systems on which no layer of ours works: everything is refused, nothing runs unconfined.
 
-use super::interface::{Config, LayerStatus, Platform, Spawn};
+use super::interface::{Config, Degradation, LayerStatus, Platform, Spawn};
 use crate::error::{Error, ErrorKind};
 use crate::process::Process;
 
@@ -21,8 +21,8 @@ impl Platform for Elsewhere {
 
     async fn prepare(&self) {}
 
-    async fn degradation(&self) -> Option<String> {
-        Some(WHY.to_owned())
+    async fn degradation(&self) -> Option<Degradation> {
+        Some(Degradation { warning: WHY.to_owned(), for_commands: "No command can run here.".to_owned() })
     }
 
     fn is_known_whole(&self) -> bool {

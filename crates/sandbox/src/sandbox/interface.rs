@@ -103,6 +103,15 @@ pub struct LayerStatus {
     pub detail: String,
 }
 
+/// What the sandbox cannot do on this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Degradation {
+    /// For people: which parts do not work, why, and the remedy.
+    pub warning: String,
+    /// For whoever writes commands, such as a model: the differences that commands notice, as whole sentences.
+    pub for_commands: String,
+}
+
 /// The part of this crate that each platform implements: how commands are started and confined. Everything else of
 /// this crate works with policies and paths. `docs/platforms.md` describes what macOS and Windows would need.
 pub(crate) trait Platform: Sized + Send + Sync {
@@ -117,7 +126,7 @@ pub(crate) trait Platform: Sized + Send + Sync {
     fn prepare(&self) -> impl Future<Output = ()> + Send;
 
     /// See [`crate::Sandbox::degradation`].
-    fn degradation(&self) -> impl Future<Output = Option<String>> + Send;
+    fn degradation(&self) -> impl Future<Output = Option<Degradation>> + Send;
 
     /// See [`crate::Sandbox::is_known_whole`].
     fn is_known_whole(&self) -> bool;

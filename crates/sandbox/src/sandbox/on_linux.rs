@@ -15,7 +15,7 @@ use tokio::net::UnixStream;
 use tokio::sync::{OnceCell, Semaphore, mpsc, watch};
 
 use super::confinement::{confine, layers, wrap};
-use super::interface::{Config, Layer, LayerStatus, Outputs, Platform, Spawn, Stdin};
+use super::interface::{Config, Degradation, Layer, LayerStatus, Outputs, Platform, Spawn, Stdin};
 use super::launch::Launcher;
 use super::pipes::Pipes;
 use crate::error::{Error, ErrorKind};
@@ -46,6 +46,17 @@ pub(crate) struct Linux {
 const MAX_CONCURRENT_STARTS: usize = 32;
 /// Time for a supervisor to start a command. One that takes longer waits for a file system.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// What commands notice where namespaces cannot be made.
+const WITHOUT_NAMESPACES: &str = "No namespaces can be made here: `/proc` lists the machine's other processes, which \
+     commands cannot signal or inspect; names and sizes of hidden files can be seen; a managed network carries TCP \
+     only, and a server that a command starts on localhost cannot be reached in it.";
+/// The same where, besides, supervisors cannot make changes of files.
+const LANDLOCK_ALONE: &str = "The sandbox is stricter here: nothing new can be made directly in a writable folder \
+     (only in folders that exist in it), modes, owners and times cannot be changed, and commands under permission \
+     profiles or with the managed network are refused.";
+/// The same where nothing confines commands.
+const NOTHING: &str = "Commands cannot be confined here, so that only those can run that leave the sandbox.";
 
 /// The name of the control groups among the layers.
 const CONTROL_GROUPS: &str = "control groups";
@@ -133,28 +144,29 @@ impl Platform for Linux {
         layers.map(|(layer, (usable, detail))| LayerStatus { layer, usable, detail }).into()
     }
 
-    async fn degradation(&self) -> Option<String> {
+    async fn degradation(&self) -> Option<Degradation> {
         let found = self.detected().await;
         let (namespaces, landlock) = layers(self.config.layer, found);
         let no_namespaces = namespaces.err()?;
-        Some(match (landlock, &found.broker) {
-            (Ok(_), Ok(())) => format!(
+        let (warning, for_commands) = match (landlock, &found.broker) {
+            (Ok(_), Ok(())) => (format!(
                 "the sandbox works without namespaces ({no_namespaces}). Commands are confined by Landlock and \
                  their supervisor, with these differences: they see the machine's other processes in /proc; the \
                  managed network carries TCP only, and servers of their own on localhost do not work in it; \
                  names and sizes of files that a permission profile hides can be seen{}",
                 detect::advice_in_container()
-            ),
-            (Ok(_), Err(why)) => format!(
+            ), WITHOUT_NAMESPACES),
+            (Ok(_), Err(why)) => (format!(
                 "the sandbox works in part: {no_namespaces}. {why}. With Landlock alone, commands make no new \
                  entries at the top of a writable folder and change no modes, owners and times, and permission \
                  profiles and the managed network do not work"
-            ),
-            (Err(no_landlock), _) => format!(
+            ), LANDLOCK_ALONE),
+            (Err(no_landlock), _) => (format!(
                 "no command can be confined here, so that those run only that leave the sandbox: \
                  {no_namespaces}. {no_landlock}"
-            ),
-        })
+            ), NOTHING),
+        };
+        Some(Degradation { warning, for_commands: for_commands.to_owned() })
     }
 
     fn is_known_whole(&self) -> bool {

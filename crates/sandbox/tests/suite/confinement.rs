@@ -373,9 +373,9 @@ async fn without_any_layer_nothing_runs() {
     let refused = sandbox(Layer::None).spawn(shell("true", read_only())).await;
     let error = refused.expect_err("refused");
     assert_eq!(error.kind(), ErrorKind::Unavailable);
-    assert!(
-        sandbox(Layer::None).degradation().await.unwrap().contains("no command can be confined")
-    );
+    let degradation = sandbox(Layer::None).degradation().await.unwrap();
+    assert!(degradation.warning.contains("no command can be confined"), "{degradation:?}");
+    assert!(degradation.for_commands.contains("cannot be confined"), "{degradation:?}");
 }
 
 #[tokio::test]

@@ -463,8 +463,8 @@ impl Server {
         let gate = caller.gate();
         tokio::spawn(async move {
             gate.opened().await;
-            if let Some(message) = runner.degradation().await {
-                warnings::send_warning(&peer, message);
+            if let Some(degradation) = runner.degradation().await {
+                warnings::send_warning(&peer, degradation.warning);
             }
         });
     }

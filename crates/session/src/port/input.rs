@@ -54,6 +54,8 @@ pub enum Input {
     MessagesWait { any: bool },
     /// The catalog of skills that the model may use by itself has changed.
     Skills { catalog: Option<Arc<str>> },
+    /// What the sandbox cannot do on this machine, in sentences for the model, whose introduction has them.
+    SandboxLimits { limits: Option<Arc<str>> },
     /// A call works in folders that have these project documents, outermost first.
     ProjectDocuments { documents: Vec<ProjectDocument> },
     /// A call of the model opens these skills, which may need something.

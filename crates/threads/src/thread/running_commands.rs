@@ -83,6 +83,12 @@ impl RunningCommands {
         Self { services, sender, group, elicitations, running, reaching }
     }
 
+    /// What the sandbox cannot do on this machine, for the model.
+    pub(super) async fn sandbox_limits(&self) -> Option<Arc<str>> {
+        let degradation = self.services.runner.degradation().await?;
+        Some(degradation.for_commands.into())
+    }
+
     /// The environment of commands.
     pub(super) fn environment(&self, config: &Config) -> Vec<(OsString, OsString)> {
         command_environment(&self.services.options, config)
