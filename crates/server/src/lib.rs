@@ -20,6 +20,7 @@ mod review_change;
 mod sandboxed;
 mod serve;
 mod server;
+mod text_searches;
 mod worktrees;
 
 pub use handlers::check_review;

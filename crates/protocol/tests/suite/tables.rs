@@ -123,6 +123,9 @@ const OWN_METHODS: &[&str] = &[
     "thread/queue/start",
     "thread/queue/update",
     "thread/search",
+    "thread/search/cancel",
+    "thread/search/stream",
+    "thread/search/stream/cancel",
     "thread/searchOccurrences",
     "worktree/list",
     "worktree/merge",
@@ -213,6 +216,7 @@ const OWN_NOTIFICATIONS: &[&str] = &[
     "thread/metadata/updated",
     "thread/queue/changed",
     "thread/rolledBack",
+    "thread/search/partial",
     "thread/settings/updated",
 ];
 
