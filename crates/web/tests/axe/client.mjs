@@ -17,6 +17,7 @@ const PARTS = {
   folders: async (browser) => (await import("./folders.mjs")).checkFolders(browser),
   code: async (browser) => (await import("./code.mjs")).checkCode(browser),
   keyboard: async (browser) => (await import("./keyboard.mjs")).checkKeyboard(browser),
+  "first-day": async (browser) => (await import("./first-day.mjs")).checkFirstDay(browser),
   scroll: async (browser) => (await import("./scroll.mjs")).checkScroll(browser),
 };
 
