@@ -38,11 +38,21 @@ pub(crate) struct Opened {
     pub(crate) body: Answer,
     /// For a stream in another wire than Responses.
     pub(crate) translation: Option<Translation>,
+    /// What translations left out: of the request, and of an answer that is no stream.
+    pub(crate) left_out: Vec<String>,
     /// The provider's name for the request.
     pub(crate) request_id: Option<String>,
     /// The model that answers, where a header names it.
     pub(crate) served_by: Option<String>,
     pub(crate) limits: ReportedLimits,
+}
+
+impl Opened {
+    /// The answer to a request, with what its translation left out.
+    fn of(mut self, outgoing: &Outgoing) -> Self {
+        self.left_out.splice(0..0, outgoing.left_out.iter().cloned());
+        self
+    }
 }
 
 /// A request that got no stream.
@@ -91,7 +101,7 @@ async fn open_authorized(
     let sent = compression.encoded(provider, &outgoing.body);
     let translation = || outgoing.translation(provider);
     let refused = match attempt(http, provider, &endpoint, &sent, translation()).await {
-        Ok(opened) => return Ok((endpoint, opened)),
+        Ok(opened) => return Ok((endpoint, opened.of(outgoing))),
         Err(refused) => refused,
     };
     if !sent.compressed || !compression::may_be_refused(refused.failure.http_status) {
@@ -102,7 +112,7 @@ async fn open_authorized(
     let plain = Encoded::plain(&outgoing.body);
     let opened = attempt(http, provider, &endpoint, &plain, translation()).await?;
     compression.refused_by(provider);
-    Ok((endpoint, opened))
+    Ok((endpoint, opened.of(outgoing)))
 }
 
 async fn attempt(
@@ -113,6 +123,7 @@ async fn attempt(
     translation: Option<Translation>,
 ) -> Result<Opened, Refused> {
     let idle = provider.stream_idle_timeout;
+    let mut left_out = Vec::new();
     let mut request = endpoint.request(&Method::POST, body.bytes.clone());
     if let Some(Ok(value)) = provider.traceparent.as_deref().map(str::parse) {
         request.headers_mut().entry("traceparent").or_insert(value);
@@ -149,18 +160,18 @@ async fn attempt(
     let (request_id, served_by) = (request_id(&head.headers), served_by(&head.headers));
     if !is_json {
         let body = Answer::Stream(body);
-        return Ok(Opened { body, translation, request_id, served_by, limits });
+        return Ok(Opened { body, translation, left_out, request_id, served_by, limits });
     }
     let document = document(provider, body, MAX_DOCUMENT).await;
     let document = match translation {
-        Some(translation) => translation.document(&document).into(),
+        Some(translation) => translation.document(&document, &mut left_out).into(),
         None => document,
     };
     if !decode::is_response(&document) {
         return Err(Refused { failure: refusal(provider, endpoint, &head, &document), limits });
     }
     let (body, translation) = (Answer::Document(document), None);
-    Ok(Opened { body, translation, request_id, served_by, limits })
+    Ok(Opened { body, translation, left_out, request_id, served_by, limits })
 }
 
 /// The whole of a body; empty if it is larger, breaks, or does not arrive in time.

@@ -57,12 +57,18 @@ pub(crate) async fn pump(
     sender: &mpsc::Sender<Vec<Event>>,
 ) {
     let idle = provider.stream_idle_timeout;
-    let Opened { body, mut translation, request_id, served_by, .. } = opened;
+    let Opened { body, mut translation, left_out, request_id, served_by, .. } = opened;
     let mut translated = String::new();
     let mut decoder = Decoder::new();
     if let Some(model) = served_by {
         decoder.model_is_known();
         if sender.send(vec![Event::ServedBy { model }]).await.is_err() {
+            return;
+        }
+    }
+    if !left_out.is_empty() {
+        let left_out = left_out.into_iter().map(Event::LeftOut).collect();
+        if sender.send(left_out).await.is_err() {
             return;
         }
     }
@@ -93,6 +99,7 @@ pub(crate) async fn pump(
                 (Some(data), None) => decoder.feed(data, &mut batch),
                 (Some(data), Some(translation)) => {
                     let fed = translation.feed(data, &mut translated);
+                    batch.extend(translation.left_out().map(Event::LeftOut));
                     decoder.feed(translated.as_bytes(), &mut batch);
                     translated.clear();
                     if let Err(error) = fed {
@@ -104,6 +111,7 @@ pub(crate) async fn pump(
             Ok(None) => {
                 if let Some(translation) = &mut translation {
                     translation.finish(&mut translated);
+                    batch.extend(translation.left_out().map(Event::LeftOut));
                     decoder.feed(translated.as_bytes(), &mut batch);
                 }
                 decoder.finish(&mut batch);

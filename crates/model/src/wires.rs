@@ -18,11 +18,24 @@ use crate::{Endpoint, Failure, FailureKind, Provider, Retry};
 /// The beginning of reasoning that another wire's envelope holds, as the history has it.
 const FOREIGN_REASONING: &[u8] = b"\"encrypted_content\":\"wire:";
 
+/// Members of each request of the agent that some wire has no place for. Nobody asked for them, so that only the log
+/// says that they are left out.
+const QUIET: [&str; 6] = [
+    "input[].phase",
+    "parallel_tool_calls",
+    "reasoning.summary",
+    "tools[].defer_loading",
+    "tools[].description",
+    "tools[].strict",
+];
+
 /// A request in the provider's wire.
 pub(crate) struct Outgoing {
     pub(crate) body: Bytes,
     path: String,
     headers: Vec<(&'static str, String)>,
+    /// The parts that the provider's wire cannot carry.
+    pub(crate) left_out: Vec<String>,
     /// For the answer, if it is not in the Responses wire.
     answer: Option<(ResponseContext, EncodeContext)>,
 }
@@ -37,7 +50,8 @@ impl Outgoing {
         let has_foreign = memchr::memmem::find(body, FOREIGN_REASONING).is_some();
         if provider.wire == Wire::Responses && !has_foreign {
             let path = "/responses".to_owned();
-            return Ok(Self { body: body.clone(), path, headers: Vec::new(), answer: None });
+            let (headers, left_out) = (Vec::new(), Vec::new());
+            return Ok(Self { body: body.clone(), path, headers, left_out, answer: None });
         }
         let cannot = |error: wire::Error| {
             let message = format!(
@@ -51,8 +65,12 @@ impl Outgoing {
         let target = target(provider, &request.model);
         let encoded = wire::write_request(provider.wire, &request, &target).map_err(cannot)?;
         warnings.extend(encoded.warnings);
+        let mut left_out = Vec::new();
         for warning in warnings.as_slice() {
-            tracing::warn!(target: "model::wires", "model provider `{}`: {warning}", provider.id);
+            tracing::debug!(target: "model::wires", "model provider `{}`: {warning}", provider.id);
+            if !QUIET.contains(&&*warning.member) {
+                left_out.push(warning.to_string());
+            }
         }
         let context = ResponseContext {
             provider: provider.id.clone(),
@@ -69,6 +87,7 @@ impl Outgoing {
             body: encoded.body.into(),
             path: encoded.path,
             headers: encoded.headers,
+            left_out,
             answer: (provider.wire != Wire::Responses).then_some((context, encode)),
         })
     }
@@ -89,6 +108,7 @@ impl Outgoing {
             reader: Reader::new(),
             decoder: wire::Decoder::new(provider.wire, context),
             encoder: wire::Encoder::new(Wire::Responses, encode),
+            named: 0,
         })
     }
 }
@@ -99,6 +119,8 @@ pub(crate) struct Translation {
     reader: Reader,
     decoder: wire::Decoder,
     encoder: wire::Encoder,
+    /// Warnings of the encoder that were taken.
+    named: usize,
 }
 
 impl Translation {
@@ -107,13 +129,13 @@ impl Translation {
     /// # Errors
     /// An event of it is too long.
     pub(crate) fn feed(&mut self, bytes: &[u8], out: &mut String) -> Result<(), TooLong> {
-        let Self { reader, decoder, encoder } = self;
+        let Self { reader, decoder, encoder, .. } = self;
         reader.feed(bytes, |_, data| decoder.event(data, &mut |event| encoder.event(&event, out)))
     }
 
     /// The answer is over.
     pub(crate) fn finish(&mut self, out: &mut String) {
-        let Self { reader, decoder, encoder } = self;
+        let Self { reader, decoder, encoder, .. } = self;
         let mut write = |event: wire::Event<'_>| encoder.event(&event, out);
         // Some servers leave out the blank line after the last event.
         if let Some(rest) = reader.rest().filter(|rest| !rest.is_empty()) {
@@ -122,11 +144,19 @@ impl Translation {
         decoder.finish(&mut write);
     }
 
-    /// The whole of an answer that is no stream.
-    pub(crate) fn document(mut self, body: &[u8]) -> String {
+    /// What was left out since the last call.
+    pub(crate) fn left_out(&mut self) -> impl Iterator<Item = String> + '_ {
+        let all = self.encoder.warnings().as_slice();
+        let from = std::mem::replace(&mut self.named, all.len());
+        all.iter().skip(from).map(ToString::to_string)
+    }
+
+    /// The whole of an answer that is no stream, and what was left out of it.
+    pub(crate) fn document(mut self, body: &[u8], left_out: &mut Vec<String>) -> String {
         let mut out = String::new();
         let Self { decoder, encoder, .. } = &mut self;
         decoder.document(body, &mut |event| encoder.event(&event, &mut out));
+        left_out.extend(self.left_out());
         out
     }
 }

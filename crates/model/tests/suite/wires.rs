@@ -99,6 +99,28 @@ fn items(events: &[Event]) -> Vec<Value> {
     done.collect()
 }
 
+fn left_out(events: &[Event]) -> Vec<&str> {
+    let named = events.iter().filter_map(|event| match event {
+        Event::LeftOut(what) => Some(what.as_str()),
+        _ => None,
+    });
+    named.collect()
+}
+
+/// What the provider's wire cannot carry is an event before those of the response.
+#[tokio::test]
+async fn what_is_left_out_is_named() {
+    let recorded = include_str!("../../../../fuzz/seeds/wire/messages_events");
+    let (address, mut requests) = server(vec![stream(recorded)]).await;
+    let provider = provider(Wire::Messages, &address);
+    let foreign = json!({"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAA"});
+    let events = events(&provider, &prompt("claude-opus-4-6", &[user("Hi."), foreign])).await;
+    assert_eq!(left_out(&events), ["input[]: reasoning of another model is not sent"]);
+    assert!(matches!(events[0], Event::LeftOut(_)), "{events:?}");
+    assert!(matches!(events.last(), Some(Event::Completed { .. })), "{events:?}");
+    assert!(!requests.recv().await.unwrap().body.to_string().contains("gAAAA"));
+}
+
 fn user(text: &str) -> Value {
     json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]})
 }
@@ -141,6 +163,7 @@ async fn a_turn_on_each_wire() {
         assert!(sent.head.contains(key), "{}", sent.head);
         assert!(sent.body.to_string().contains("Look at it."), "{}", sent.body);
         assert!(sent.body.to_string().contains("Be brief."), "{}", sent.body);
+        assert!(left_out(&first).is_empty(), "{wire}: {first:?}");
         let Some(Event::Completed { usage, .. }) = first.last() else {
             panic!("{wire}: {first:?}")
         };
@@ -162,6 +185,7 @@ async fn a_turn_on_each_wire() {
         }
         let second = events(&provider, &prompt(model, &history)).await;
         assert!(matches!(second.last(), Some(Event::Completed { .. })), "{wire}: {second:?}");
+        assert!(left_out(&second).is_empty(), "{wire}: {second:?}");
         let sent = requests.recv().await.unwrap().body.to_string();
         let kept = match wire {
             Wire::Messages => "\"signature\":\"c2ln\"",
