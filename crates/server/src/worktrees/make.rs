@@ -1,6 +1,8 @@
 //! Makes the worktree of a new thread.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use protocol::{ThreadWorktree, ThreadWorktreeParams, WorktreeErrorReason};
 use tokio::time::Instant;
@@ -15,6 +17,10 @@ use services::error::Error;
 
 /// Worktrees with the same name but for their numbers.
 const MAX_NUMBER: usize = 1_000;
+
+/// Time for a git that was stopped to end.
+const MAX_END: Duration = Duration::from_secs(10);
+const END_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The wish for a worktree.
 pub(crate) struct Request<'a> {
@@ -218,10 +224,8 @@ async fn try_discard(
     made: &Made,
 ) -> Result<(), Error> {
     let path = made.path.clone();
-    let emptied = services.files.run_within(MAX_MAKE, &made.path, move || {
-        std::fs::remove_dir_all(&path).map_err(|error| folder::unusable(&path, &error))
-    });
-    emptied.await??;
+    let removed = services.files.run_within(MAX_MAKE, &made.path, move || remove_all(&path));
+    removed.await??;
     let Record { common, branch, base, .. } = &made.record;
     let parent = folder::parent(&made.path).to_owned();
     let access = GitAccess::Write(vec![common.clone(), parent.clone()]);
@@ -237,6 +241,23 @@ async fn try_discard(
     let _ = git.text(&delete).await;
     let path = made.path.clone();
     services.files.run(&made.path, move || Record::delete(&path)).await?
+}
+
+/// Removes a folder in which a git that was stopped may write until it has ended.
+fn remove_all(path: &Path) -> Result<(), Error> {
+    let until = Instant::now() + MAX_END;
+    loop {
+        match std::fs::remove_dir_all(path) {
+            Ok(()) => return Ok(()),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(error)
+                if error.kind() == ErrorKind::DirectoryNotEmpty && Instant::now() < until =>
+            {
+                std::thread::sleep(END_INTERVAL);
+            }
+            Err(error) => return Err(folder::unusable(path, &error)),
+        }
+    }
 }
 
 /// The option that names a repository by its git folder.

@@ -327,7 +327,7 @@ fn code_is_copied_and_the_thread_written() {
     );
     bench.send("/copy");
     assert!(
-        bench.written.is_empty() && bench.printed.contains("/export writes the"),
+        bench.written.is_empty() && bench.printed.contains("(74000): /export"),
         "{}",
         bench.printed
     );
