@@ -9,7 +9,8 @@ use super::archive::gzip;
 use super::program::Program;
 use super::release::Release;
 
-/// Where the units of `docs/systemd` look for the program, as the install script puts it there, and where packages have it.
+/// Where the units of `docs/systemd` look for the program, which is where the install script puts it, and where packages
+/// have it.
 const BY_SCRIPT: &str = "%h/.local/bin/agentd";
 const INSTALLED: &str = "/usr/bin/agentd";
 /// Configuration of the gateway, which an upgrade keeps as the administrator wrote it.
