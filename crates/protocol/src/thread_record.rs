@@ -173,7 +173,7 @@ pub struct ThreadTokenUsage {
     /// Tokens that the turn and its agents used together so far. Only of turns that have agents.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens_with_agents: Option<i64>,
-    /// The cost of the tokens, for clients with the capability `tokenCost`. Experimental.
+    /// The cost of the tokens, for clients with the capability `tokenCost`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-experimental" = true))]
     pub cost: Option<TokenCost>,

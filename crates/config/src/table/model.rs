@@ -113,8 +113,8 @@ options! {
         /// The provider takes one system message, at the beginning of a request: the chat templates of many model
         /// servers do.
         one_system_message: bool = false, ANY, Effect::Active;
-        /// The protocol that the provider speaks. All but `responses` are beyond the specification:
-        /// requests and answers are translated.
+        /// The protocol that the provider speaks. With any but `responses`, requests and answers are
+        /// translated.
         wire_api: WireApi = WireApi::Responses, ANY, Effect::Active;
         /// TLS certificates, beyond those that `AGENT_CA_CERTIFICATE` and `SSL_CERT_FILE` name.
         tls: ProviderTls, ANY, Effect::Group;

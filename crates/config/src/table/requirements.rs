@@ -61,30 +61,30 @@ type Ceiling = Whole<1, { 1 << 40 }>;
 options! {
     /// `command_limits`: the highest values of the keys of the same names.
     pub struct RequiredCommandLimits {
-        /// Of `command_limits.memory_mib`.
+        /// Highest value of `command_limits.memory_mib`: MiB of memory and swap of a command.
         memory_mib: Option<Ceiling>, ANY, Effect::Active;
-        /// Of `command_limits.processes`.
+        /// Highest value of `command_limits.processes`: processes and threads of a command.
         processes: Option<Ceiling>, ANY, Effect::Active;
-        /// Of `command_limits.cpu_seconds`.
+        /// Highest value of `command_limits.cpu_seconds`: seconds of processor time of a command.
         cpu_seconds: Option<Ceiling>, ANY, Effect::Active;
-        /// Of `command_limits.disk_written_mib`.
+        /// Highest value of `command_limits.disk_written_mib`: MiB that a command writes to disk.
         disk_written_mib: Option<Ceiling>, ANY, Effect::Active;
-        /// Of `command_limits.file_mib`.
+        /// Highest value of `command_limits.file_mib`: MiB of a file that a command writes.
         file_mib: Option<Ceiling>, ANY, Effect::Active;
-        /// Of `command_limits.output_mib`.
+        /// Highest value of `command_limits.output_mib`: MiB that a command prints.
         output_mib: Option<Ceiling>, ANY, Effect::Active;
     }
 }
 options! {
     /// `thread_limits`: the highest values of the keys of the same names.
     pub struct RequiredThreadLimits {
-        /// Of `thread_limits.memory_mib`.
+        /// Highest value of `thread_limits.memory_mib`: MiB of memory and swap of a thread's running commands.
         memory_mib: Option<Ceiling>, ANY, Effect::Active;
-        /// Of `thread_limits.processes`.
+        /// Highest value of `thread_limits.processes`: processes and threads of a thread's running commands.
         processes: Option<Ceiling>, ANY, Effect::Active;
-        /// Of `thread_limits.cpu_seconds`.
+        /// Highest value of `thread_limits.cpu_seconds`: seconds of processor time of all commands of a thread.
         cpu_seconds: Option<Ceiling>, ANY, Effect::Active;
-        /// Of `thread_limits.disk_written_mib`.
+        /// Highest value of `thread_limits.disk_written_mib`: MiB that all commands of a thread write to disk.
         disk_written_mib: Option<Ceiling>, ANY, Effect::Active;
     }
 }

@@ -194,7 +194,7 @@ options! {
         /// Folder of the thread database; by default the agent's home.
         sqlite_home: Option<PathBuf>, USER | RESTART, Effect::Active;
         /// Folder of the git worktrees of threads; by default `agentd/worktrees` in `$XDG_DATA_HOME`, or in
-        /// `~/.local/share`. This program's own key, beyond the specification.
+        /// `~/.local/share`.
         worktrees_dir: Option<PathBuf>, USER, Effect::Active;
         /// A program and its arguments, run after each turn with a JSON payload as its last
         /// argument.

@@ -265,13 +265,11 @@ options! {
         env: BTreeMap<String, String>, ANY, Effect::Active;
         /// Variables of the agent's environment to pass on to it.
         env_vars: Vec<String>, ANY, Effect::Active;
-        /// Confines the program as a command of the agent: with `workspace-write` it writes in its
-        /// working folder and the temporary folders alone. A key of this program, beyond the
-        /// specification.
-        sandbox: SandboxMode = SandboxMode::DangerFullAccess, ANY | PINNABLE, Effect::Active;
-        /// Lets a confined program reach the network. A key of this program, beyond the
-        /// specification.
-        sandbox_network: bool = false, ANY | PINNABLE, Effect::Active;
+        /// Confines the program: with `read-only` it writes nothing, with `workspace-write` only in its
+        /// working folder and the temporary folders. It can read every file of the user.
+        sandbox: SandboxMode = SandboxMode::DangerFullAccess, ANY, Effect::Active;
+        /// Lets a confined program reach the network.
+        sandbox_network: bool = false, ANY, Effect::Active;
         /// Address of a server over HTTP.
         url: Option<Url>, ANY | PINNABLE, Effect::Active;
         /// Environment variable with its bearer token.

@@ -1071,7 +1071,7 @@ class FsWriteFileParams(TypedDict):
 
 class _FuzzyFileSearchParamsRequired(TypedDict):
     query: str
-    """Words that a path must contain, each as letters in order; one with a capital minds case."""
+    """Words that a path must contain, each as letters in order; one with a capital letter is case-sensitive."""
     roots: list[str]
     """Absolute paths of folders, 16 at most."""
 
@@ -1331,9 +1331,9 @@ class InitializeCapabilities(TypedDict, total=False):
     experimentalApi: bool
     """Enables experimental methods and fields."""
     eventCursor: bool
-    """Notifications about a thread carry `eventCursor` next to `method` and `params`: their position, from which `thread/resume` can continue. Experimental."""
+    """Notifications about a thread carry `eventCursor` next to `method` and `params`: their position, from which `thread/resume` can continue."""
     tokenCost: bool
-    """`thread/tokenUsage/updated` has `cost`: what the tokens cost. Experimental."""
+    """`thread/tokenUsage/updated` has `cost`: what the tokens cost."""
     optOutNotificationMethods: Union[list[str], None]
     """Exact method names of notifications to suppress; unknown names are ignored."""
 
@@ -1739,7 +1739,7 @@ class McpServerOauthLoginParams(_McpServerOauthLoginParamsRequired, total=False)
     scopes: Union[list[str], None]
     timeoutSecs: Union[int, None]
     threadId: Union[str, None]
-    """Logs in at a server of this loaded thread. Experimental."""
+    """Logs in at a server of this loaded thread."""
 
 
 class McpServerOauthLoginResponse(TypedDict):
@@ -1837,7 +1837,7 @@ class McpServerStatusListParams(TypedDict, total=False):
     detail: Union[McpServerStatusDetail, None]
     """`full` when absent."""
     threadId: Union[str, None]
-    """Lists the servers of this loaded thread. Experimental."""
+    """Lists the servers of this loaded thread."""
     start: Union[bool, None]
     """Starts the servers of the page that do not run, and waits until each is ready or has failed."""
 
@@ -3479,7 +3479,7 @@ class ThreadRollbackParams(_ThreadRollbackParamsRequired, total=False):
     """Parameters of `thread/rollback`."""
 
     restoreFiles: bool
-    """Undo what the turns changed in files, too; agents below count. Needs `features.undo` from before the turns on."""
+    """Undo what the turns changed in files, too, including changes by sub-agents. Needs `features.undo` from before the turns on."""
     dryRun: bool
     """With `restoreFiles`: change nothing, and answer with what would be done."""
     overwriteChanges: bool
@@ -3713,7 +3713,7 @@ class ThreadTokenUsage(_ThreadTokenUsageRequired, total=False):
     tokensWithAgents: Union[int, None]
     """Tokens that the turn and its agents used together so far. Only of turns that have agents."""
     cost: Union[TokenCost, None]
-    """The cost of the tokens, for clients with the capability `tokenCost`. Experimental."""
+    """The cost of the tokens, for clients with the capability `tokenCost`."""
 
 
 class ThreadTokenUsageUpdatedNotification(TypedDict):
