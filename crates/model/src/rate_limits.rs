@@ -191,7 +191,9 @@ mod tests {
             let value = |value: &str| value.parse().unwrap();
             let parts = [("limit", "9"), ("remaining", "4"), ("reset", "2025-11-30T00:00:01Z")];
             let headers = parts.map(|(part, of)| (name(part), value(of))).into_iter().collect();
-            RateLimits::read_at(now, &headers).and_then(|limits| limits.tokens).map(|it| it.remaining)
+            RateLimits::read_at(now, &headers)
+                .and_then(|limits| limits.tokens)
+                .map(|it| it.remaining)
         };
         assert_eq!(tokens("tokens"), Some(4));
         assert_eq!(tokens("input-tokens"), Some(4));

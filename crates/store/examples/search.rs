@@ -214,7 +214,7 @@ fn word(number: u64) -> String {
         (0..3).map(|at| char::from(b'a' + u8::try_from(number >> (4 * at) & 15).unwrap()));
     format!(
         "{}{number}",
-        if number % 3 == 0 { "wor".chars() } else { "the".chars() }
+        if number.is_multiple_of(3) { "wor".chars() } else { "the".chars() }
             .chain(letters)
             .collect::<String>()
     )

@@ -113,7 +113,8 @@ async fn what_is_left_out_is_named() {
     let recorded = include_str!("../../../../fuzz/seeds/wire/messages_events");
     let (address, mut requests) = server(vec![stream(recorded)]).await;
     let provider = provider(Wire::Messages, &address);
-    let foreign = json!({"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAA"});
+    let foreign =
+        json!({"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAA"});
     let events = events(&provider, &prompt("claude-opus-4-6", &[user("Hi."), foreign])).await;
     assert_eq!(left_out(&events), ["input[]: reasoning of another model is not sent"]);
     assert!(matches!(events[0], Event::LeftOut(_)), "{events:?}");

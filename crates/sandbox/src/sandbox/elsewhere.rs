@@ -22,7 +22,10 @@ impl Platform for Elsewhere {
     async fn prepare(&self) {}
 
     async fn degradation(&self) -> Option<Degradation> {
-        Some(Degradation { warning: WHY.to_owned(), for_commands: "No command can run here.".to_owned() })
+        Some(Degradation {
+            warning: WHY.to_owned(),
+            for_commands: "No command can run here.".to_owned(),
+        })
     }
 
     fn is_known_whole(&self) -> bool {

@@ -56,7 +56,8 @@ const LANDLOCK_ALONE: &str = "The sandbox is stricter here: nothing new can be m
      (only in folders that exist in it), modes, owners and times cannot be changed, and commands under permission \
      profiles or with the managed network are refused.";
 /// The same where nothing confines commands.
-const NOTHING: &str = "Commands cannot be confined here, so that only those can run that leave the sandbox.";
+const NOTHING: &str =
+    "Commands cannot be confined here, so that only those can run that leave the sandbox.";
 
 /// The name of the control groups among the layers.
 const CONTROL_GROUPS: &str = "control groups";
@@ -149,22 +150,31 @@ impl Platform for Linux {
         let (namespaces, landlock) = layers(self.config.layer, found);
         let no_namespaces = namespaces.err()?;
         let (warning, for_commands) = match (landlock, &found.broker) {
-            (Ok(_), Ok(())) => (format!(
-                "the sandbox works without namespaces ({no_namespaces}). Commands are confined by Landlock and \
+            (Ok(_), Ok(())) => (
+                format!(
+                    "the sandbox works without namespaces ({no_namespaces}). Commands are confined by Landlock and \
                  their supervisor, with these differences: they see the machine's other processes in /proc; the \
                  managed network carries TCP only, and servers of their own on localhost do not work in it; \
                  names and sizes of files that a permission profile hides can be seen{}",
-                detect::advice_in_container()
-            ), WITHOUT_NAMESPACES),
-            (Ok(_), Err(why)) => (format!(
-                "the sandbox works in part: {no_namespaces}. {why}. With Landlock alone, commands make no new \
+                    detect::advice_in_container()
+                ),
+                WITHOUT_NAMESPACES,
+            ),
+            (Ok(_), Err(why)) => (
+                format!(
+                    "the sandbox works in part: {no_namespaces}. {why}. With Landlock alone, commands make no new \
                  entries at the top of a writable folder and change no modes, owners and times, and permission \
                  profiles and the managed network do not work"
-            ), LANDLOCK_ALONE),
-            (Err(no_landlock), _) => (format!(
-                "no command can be confined here, so that those run only that leave the sandbox: \
+                ),
+                LANDLOCK_ALONE,
+            ),
+            (Err(no_landlock), _) => (
+                format!(
+                    "no command can be confined here, so that those run only that leave the sandbox: \
                  {no_namespaces}. {no_landlock}"
-            ), NOTHING),
+                ),
+                NOTHING,
+            ),
         };
         Some(Degradation { warning, for_commands: for_commands.to_owned() })
     }

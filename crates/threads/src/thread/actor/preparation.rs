@@ -120,7 +120,10 @@ impl Actor {
     /// The model learns what the sandbox cannot do here, when it is introduced to the thread.
     async fn tell_sandbox_limits(&mut self, steps: &mut Vec<Step>) {
         let Some(limits) = self.commands.sandbox_limits().await else { return };
-        append_steps(self.machine.step(MachineInput::SandboxLimits { limits: Some(limits) }), steps);
+        append_steps(
+            self.machine.step(MachineInput::SandboxLimits { limits: Some(limits) }),
+            steps,
+        );
     }
 
     pub(super) fn reconfigure(&mut self, changed: Option<Reconfigured>, steps: &mut Vec<Step>) {
