@@ -85,7 +85,7 @@ Why: to see\\u{1b}[2J whether it works
 › 1. Yes, once (y)
   2. Yes, for this session (a)
      You will not be asked again about
-Esc: No, continue without it … 14 more
+Esc: No, continue without it … 15 more
 ";
     assert_eq!(ask.view(40, 12).text(), narrow);
     assert_eq!(ask.view(10, 3).text(), "Run this\n… 21 hidd…\n› 1. Yes,\n");

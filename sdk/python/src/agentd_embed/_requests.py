@@ -143,6 +143,7 @@ from .types import (
     ThreadResumeParams,
     ThreadRollbackParams,
     ThreadRollbackResponse,
+    ThreadSearchCancelParams,
     ThreadSearchOccurrencesParams,
     ThreadSearchOccurrencesResponse,
     ThreadSearchParams,
@@ -471,6 +472,15 @@ class AsyncRequests(Protocol):
 
     @overload
     async def request(self, method: Literal["thread/search"], params: ThreadSearchParams) -> ThreadSearchResponse: ...
+
+    @overload
+    async def request(self, method: Literal["thread/search/cancel"], params: ThreadSearchCancelParams) -> dict[str, Any]: ...
+
+    @overload
+    async def request(self, method: Literal["thread/search/stream"], params: ThreadSearchParams) -> ThreadSearchResponse: ...
+
+    @overload
+    async def request(self, method: Literal["thread/search/stream/cancel"], params: ThreadSearchCancelParams) -> dict[str, Any]: ...
 
     @overload
     async def request(self, method: Literal["thread/searchOccurrences"], params: ThreadSearchOccurrencesParams) -> ThreadSearchOccurrencesResponse: ...
@@ -817,6 +827,15 @@ class Requests(Protocol):
 
     @overload
     def request(self, method: Literal["thread/search"], params: ThreadSearchParams) -> ThreadSearchResponse: ...
+
+    @overload
+    def request(self, method: Literal["thread/search/cancel"], params: ThreadSearchCancelParams) -> dict[str, Any]: ...
+
+    @overload
+    def request(self, method: Literal["thread/search/stream"], params: ThreadSearchParams) -> ThreadSearchResponse: ...
+
+    @overload
+    def request(self, method: Literal["thread/search/stream/cancel"], params: ThreadSearchCancelParams) -> dict[str, Any]: ...
 
     @overload
     def request(self, method: Literal["thread/searchOccurrences"], params: ThreadSearchOccurrencesParams) -> ThreadSearchOccurrencesResponse: ...

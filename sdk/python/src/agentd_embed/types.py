@@ -3505,6 +3505,13 @@ class ThreadRolledBackNotification(TypedDict):
     """Number of turns at the end of the thread that were dropped."""
 
 
+class ThreadSearchCancelParams(TypedDict):
+    """Parameters of `thread/search/cancel`."""
+
+    requestId: RequestId
+    """Id of the request that searches."""
+
+
 class ThreadSearchOccurrence(TypedDict):
     """A message that contains a text."""
 
@@ -3545,7 +3552,7 @@ class _ThreadSearchParamsRequired(TypedDict):
 
 
 class ThreadSearchParams(_ThreadSearchParamsRequired, total=False):
-    """Parameters of `thread/search`; filters apply before pagination."""
+    """Parameters of `thread/search` and `thread/search/stream`; filters apply before pagination."""
 
     archived: Union[bool, None]
     sourceKinds: Union[list[ThreadSourceKind], None]
@@ -3558,6 +3565,14 @@ class ThreadSearchParams(_ThreadSearchParamsRequired, total=False):
     cursor: Union[str, None]
     """Cursor of the previous page; null for the first."""
     limit: Union[int, None]
+
+
+class ThreadSearchPartialNotification(TypedDict):
+    """Payload of `thread/search/partial`."""
+
+    requestId: RequestId
+    """Id of the request that searches."""
+    data: list[ThreadSearchResult]
 
 
 class ThreadSearchResponse(TypedDict):
@@ -5158,6 +5173,30 @@ class ClientRequestThreadsearch(TypedDict):
     params: ThreadSearchParams
 
 
+class ClientRequestThreadsearchcancel(TypedDict):
+    """Cancels a search of this connection, which is then answered with an error. An unknown id is no error: the search may have ended."""
+
+    id: RequestId
+    method: Literal["thread/search/cancel"]
+    params: ThreadSearchCancelParams
+
+
+class ClientRequestThreadsearchstream(TypedDict):
+    """As `thread/search`; `thread/search/partial` reports the threads as they are found, before the response."""
+
+    id: RequestId
+    method: Literal["thread/search/stream"]
+    params: ThreadSearchParams
+
+
+class ClientRequestThreadsearchstreamcancel(TypedDict):
+    """Another name of `thread/search/cancel`."""
+
+    id: RequestId
+    method: Literal["thread/search/stream/cancel"]
+    params: ThreadSearchCancelParams
+
+
 class ClientRequestThreadsearchOccurrences(TypedDict):
     """Finds a text in the messages of one thread, literally but without regard to case."""
 
@@ -6695,6 +6734,18 @@ class ServerNotificationThreadrolledBack(_ServerNotificationThreadrolledBackRequ
     """Position in the thread's event log; set with `capabilities.eventCursor`."""
 
 
+class _ServerNotificationThreadsearchpartialRequired(TypedDict):
+    method: Literal["thread/search/partial"]
+    params: ThreadSearchPartialNotification
+
+
+class ServerNotificationThreadsearchpartial(_ServerNotificationThreadsearchpartialRequired, total=False):
+    """Threads that a `thread/search/stream` of this connection has found since the notification before."""
+
+    eventCursor: str
+    """Position in the thread's event log; set with `capabilities.eventCursor`."""
+
+
 class _ServerNotificationThreadsettingsupdatedRequired(TypedDict):
     method: Literal["thread/settings/updated"]
     params: ThreadSettingsUpdatedNotification
@@ -7135,7 +7186,7 @@ AutoReviewDecisionSource: TypeAlias = 'Literal["agent"]'
 ClientNotification: TypeAlias = 'ClientNotificationInitialized'
 """A notification from the client."""
 
-ClientRequest: TypeAlias = 'Union[ClientRequestAccountlogincancel, ClientRequestAccountloginstart, ClientRequestAccountlogout, ClientRequestAccountrateLimitsread, ClientRequestAccountread, ClientRequestAccountsendAddCreditsNudgeEmail, ClientRequestApplist, ClientRequestCollaborationModelist, ClientRequestCommandexec, ClientRequestCommandexecresize, ClientRequestCommandexecterminate, ClientRequestCommandexecwrite, ClientRequestConfigbatchWrite, ClientRequestConfigmcpServerreload, ClientRequestConfigread, ClientRequestConfigvaluewrite, ClientRequestConfigRequirementsread, ClientRequestExperimentalFeatureenablementset, ClientRequestExperimentalFeaturelist, ClientRequestExternalAgentConfigdetect, ClientRequestExternalAgentConfigimport, ClientRequestFeedbackupload, ClientRequestFscopy, ClientRequestFscreateDirectory, ClientRequestFsgetMetadata, ClientRequestFsreadDirectory, ClientRequestFsreadFile, ClientRequestFsremove, ClientRequestFsunwatch, ClientRequestFswatch, ClientRequestFswriteFile, ClientRequestFuzzyFileSearch, ClientRequestFuzzyFileSearchsessionStart, ClientRequestFuzzyFileSearchsessionStop, ClientRequestFuzzyFileSearchsessionUpdate, ClientRequestHookslist, ClientRequestInitialize, ClientRequestMarketplaceadd, ClientRequestMarketplaceremove, ClientRequestMarketplaceupgrade, ClientRequestMcpServeroauthlogin, ClientRequestMcpServerpromptget, ClientRequestMcpServerpromptlist, ClientRequestMcpServerresourceread, ClientRequestMcpServertoolcall, ClientRequestMcpServerStatuslist, ClientRequestMemoryreset, ClientRequestMockexperimentalMethod, ClientRequestModellist, ClientRequestModelProvidercapabilitiesread, ClientRequestPlugininstall, ClientRequestPluginlist, ClientRequestPluginread, ClientRequestPluginsharedelete, ClientRequestPluginsharelist, ClientRequestPluginsharesave, ClientRequestPluginshareupdateTargets, ClientRequestPluginskillread, ClientRequestPluginuninstall, ClientRequestProcesskill, ClientRequestProcessresizePty, ClientRequestProcessspawn, ClientRequestProcesswriteStdin, ClientRequestReviewstart, ClientRequestSkillsconfigwrite, ClientRequestSkillslist, ClientRequestThreadapproveGuardianDeniedAction, ClientRequestThreadarchive, ClientRequestThreadbackgroundTerminalsclean, ClientRequestThreadcompactstart, ClientRequestThreaddecrementelicitation, ClientRequestThreaddelete, ClientRequestThreadfork, ClientRequestThreadgoalclear, ClientRequestThreadgoalget, ClientRequestThreadgoalset, ClientRequestThreadincrementelicitation, ClientRequestThreadinjectitems, ClientRequestThreaditemslist, ClientRequestThreadlist, ClientRequestThreadloadedlist, ClientRequestThreadmemoryModeset, ClientRequestThreadmetadataupdate, ClientRequestThreadnameset, ClientRequestThreadqueueadd, ClientRequestThreadqueuedelete, ClientRequestThreadqueuelist, ClientRequestThreadqueuereorder, ClientRequestThreadqueuestart, ClientRequestThreadqueueupdate, ClientRequestThreadread, ClientRequestThreadrealtimeappendAudio, ClientRequestThreadrealtimeappendText, ClientRequestThreadrealtimelistVoices, ClientRequestThreadrealtimestart, ClientRequestThreadrealtimestop, ClientRequestThreadresume, ClientRequestThreadrollback, ClientRequestThreadsearch, ClientRequestThreadsearchOccurrences, ClientRequestThreadshellCommand, ClientRequestThreadstart, ClientRequestThreadturnsitemslist, ClientRequestThreadturnslist, ClientRequestThreadunarchive, ClientRequestThreadunsubscribe, ClientRequestTurninterrupt, ClientRequestTurnstart, ClientRequestTurnsteer, ClientRequestWindowsSandboxreadiness, ClientRequestWindowsSandboxsetupStart, ClientRequestWorktreelist, ClientRequestWorktreemerge, ClientRequestWorktreeremove]'
+ClientRequest: TypeAlias = 'Union[ClientRequestAccountlogincancel, ClientRequestAccountloginstart, ClientRequestAccountlogout, ClientRequestAccountrateLimitsread, ClientRequestAccountread, ClientRequestAccountsendAddCreditsNudgeEmail, ClientRequestApplist, ClientRequestCollaborationModelist, ClientRequestCommandexec, ClientRequestCommandexecresize, ClientRequestCommandexecterminate, ClientRequestCommandexecwrite, ClientRequestConfigbatchWrite, ClientRequestConfigmcpServerreload, ClientRequestConfigread, ClientRequestConfigvaluewrite, ClientRequestConfigRequirementsread, ClientRequestExperimentalFeatureenablementset, ClientRequestExperimentalFeaturelist, ClientRequestExternalAgentConfigdetect, ClientRequestExternalAgentConfigimport, ClientRequestFeedbackupload, ClientRequestFscopy, ClientRequestFscreateDirectory, ClientRequestFsgetMetadata, ClientRequestFsreadDirectory, ClientRequestFsreadFile, ClientRequestFsremove, ClientRequestFsunwatch, ClientRequestFswatch, ClientRequestFswriteFile, ClientRequestFuzzyFileSearch, ClientRequestFuzzyFileSearchsessionStart, ClientRequestFuzzyFileSearchsessionStop, ClientRequestFuzzyFileSearchsessionUpdate, ClientRequestHookslist, ClientRequestInitialize, ClientRequestMarketplaceadd, ClientRequestMarketplaceremove, ClientRequestMarketplaceupgrade, ClientRequestMcpServeroauthlogin, ClientRequestMcpServerpromptget, ClientRequestMcpServerpromptlist, ClientRequestMcpServerresourceread, ClientRequestMcpServertoolcall, ClientRequestMcpServerStatuslist, ClientRequestMemoryreset, ClientRequestMockexperimentalMethod, ClientRequestModellist, ClientRequestModelProvidercapabilitiesread, ClientRequestPlugininstall, ClientRequestPluginlist, ClientRequestPluginread, ClientRequestPluginsharedelete, ClientRequestPluginsharelist, ClientRequestPluginsharesave, ClientRequestPluginshareupdateTargets, ClientRequestPluginskillread, ClientRequestPluginuninstall, ClientRequestProcesskill, ClientRequestProcessresizePty, ClientRequestProcessspawn, ClientRequestProcesswriteStdin, ClientRequestReviewstart, ClientRequestSkillsconfigwrite, ClientRequestSkillslist, ClientRequestThreadapproveGuardianDeniedAction, ClientRequestThreadarchive, ClientRequestThreadbackgroundTerminalsclean, ClientRequestThreadcompactstart, ClientRequestThreaddecrementelicitation, ClientRequestThreaddelete, ClientRequestThreadfork, ClientRequestThreadgoalclear, ClientRequestThreadgoalget, ClientRequestThreadgoalset, ClientRequestThreadincrementelicitation, ClientRequestThreadinjectitems, ClientRequestThreaditemslist, ClientRequestThreadlist, ClientRequestThreadloadedlist, ClientRequestThreadmemoryModeset, ClientRequestThreadmetadataupdate, ClientRequestThreadnameset, ClientRequestThreadqueueadd, ClientRequestThreadqueuedelete, ClientRequestThreadqueuelist, ClientRequestThreadqueuereorder, ClientRequestThreadqueuestart, ClientRequestThreadqueueupdate, ClientRequestThreadread, ClientRequestThreadrealtimeappendAudio, ClientRequestThreadrealtimeappendText, ClientRequestThreadrealtimelistVoices, ClientRequestThreadrealtimestart, ClientRequestThreadrealtimestop, ClientRequestThreadresume, ClientRequestThreadrollback, ClientRequestThreadsearch, ClientRequestThreadsearchcancel, ClientRequestThreadsearchstream, ClientRequestThreadsearchstreamcancel, ClientRequestThreadsearchOccurrences, ClientRequestThreadshellCommand, ClientRequestThreadstart, ClientRequestThreadturnsitemslist, ClientRequestThreadturnslist, ClientRequestThreadunarchive, ClientRequestThreadunsubscribe, ClientRequestTurninterrupt, ClientRequestTurnstart, ClientRequestTurnsteer, ClientRequestWindowsSandboxreadiness, ClientRequestWindowsSandboxsetupStart, ClientRequestWorktreelist, ClientRequestWorktreemerge, ClientRequestWorktreeremove]'
 """A request from the client."""
 
 CollabAgentStatus: TypeAlias = 'Literal["pendingInit", "running", "interrupted", "completed", "errored", "shutdown", "notFound"]'
@@ -7468,7 +7519,7 @@ SandboxMode: TypeAlias = 'Union[Literal["readOnly", "workspaceWrite", "dangerFul
 SandboxPolicy: TypeAlias = 'Union[SandboxPolicyDangerFullAccess, SandboxPolicyReadOnly, SandboxPolicyWorkspaceWrite, SandboxPolicyExternalSandbox]'
 """The access of commands to files and the network (specification, "Sandbox policy"). Like every type that grants permissions, it refuses unknown members: ignoring one could allow more than the client meant. Variants without members are written `{}`, because serde checks for unknown members only there."""
 
-ServerNotification: TypeAlias = 'Union[ServerNotificationAccountlogincompleted, ServerNotificationAccountrateLimitsupdated, ServerNotificationAccountupdated, ServerNotificationApplistupdated, ServerNotificationCommandexecoutputDelta, ServerNotificationConfigWarning, ServerNotificationDeprecationNotice, ServerNotificationError, ServerNotificationExternalAgentConfigimportcompleted, ServerNotificationFschanged, ServerNotificationFuzzyFileSearchsessionCompleted, ServerNotificationFuzzyFileSearchsessionUpdated, ServerNotificationGuardianWarning, ServerNotificationHookcompleted, ServerNotificationHookstarted, ServerNotificationItemagentMessagedelta, ServerNotificationItemautoApprovalReviewcompleted, ServerNotificationItemautoApprovalReviewstarted, ServerNotificationItemcommandExecutionoutputDelta, ServerNotificationItemcommandExecutionrunning, ServerNotificationItemcommandExecutionterminalInteraction, ServerNotificationItemcompleted, ServerNotificationItemfileChangeoutputDelta, ServerNotificationItemfileChangepatchUpdated, ServerNotificationItemmcpToolCallprogress, ServerNotificationItemplandelta, ServerNotificationItemreasoningsummaryPartAdded, ServerNotificationItemreasoningsummaryTextDelta, ServerNotificationItemreasoningtextDelta, ServerNotificationItemstarted, ServerNotificationMcpServeroauthLogincompleted, ServerNotificationMcpServerstartupStatusupdated, ServerNotificationModelrerouted, ServerNotificationModelverification, ServerNotificationProcessexited, ServerNotificationProcessoutputDelta, ServerNotificationRemoteControlstatuschanged, ServerNotificationServerRequestresolved, ServerNotificationSkillschanged, ServerNotificationThreadarchived, ServerNotificationThreadclosed, ServerNotificationThreadcompacted, ServerNotificationThreaddeleted, ServerNotificationThreadgoalcleared, ServerNotificationThreadgoalupdated, ServerNotificationThreadmetadataupdated, ServerNotificationThreadnameupdated, ServerNotificationThreadqueuechanged, ServerNotificationThreadrealtimeclosed, ServerNotificationThreadrealtimeerror, ServerNotificationThreadrealtimeitemAdded, ServerNotificationThreadrealtimeoutputAudiodelta, ServerNotificationThreadrealtimesdp, ServerNotificationThreadrealtimestarted, ServerNotificationThreadrealtimetranscriptdelta, ServerNotificationThreadrealtimetranscriptdone, ServerNotificationThreadrolledBack, ServerNotificationThreadsettingsupdated, ServerNotificationThreadstarted, ServerNotificationThreadstatuschanged, ServerNotificationThreadtokenUsageupdated, ServerNotificationThreadunarchived, ServerNotificationTurncompleted, ServerNotificationTurndiffupdated, ServerNotificationTurnplanupdated, ServerNotificationTurnstarted, ServerNotificationWarning, ServerNotificationWindowsworldWritableWarning, ServerNotificationWindowsSandboxsetupCompleted]'
+ServerNotification: TypeAlias = 'Union[ServerNotificationAccountlogincompleted, ServerNotificationAccountrateLimitsupdated, ServerNotificationAccountupdated, ServerNotificationApplistupdated, ServerNotificationCommandexecoutputDelta, ServerNotificationConfigWarning, ServerNotificationDeprecationNotice, ServerNotificationError, ServerNotificationExternalAgentConfigimportcompleted, ServerNotificationFschanged, ServerNotificationFuzzyFileSearchsessionCompleted, ServerNotificationFuzzyFileSearchsessionUpdated, ServerNotificationGuardianWarning, ServerNotificationHookcompleted, ServerNotificationHookstarted, ServerNotificationItemagentMessagedelta, ServerNotificationItemautoApprovalReviewcompleted, ServerNotificationItemautoApprovalReviewstarted, ServerNotificationItemcommandExecutionoutputDelta, ServerNotificationItemcommandExecutionrunning, ServerNotificationItemcommandExecutionterminalInteraction, ServerNotificationItemcompleted, ServerNotificationItemfileChangeoutputDelta, ServerNotificationItemfileChangepatchUpdated, ServerNotificationItemmcpToolCallprogress, ServerNotificationItemplandelta, ServerNotificationItemreasoningsummaryPartAdded, ServerNotificationItemreasoningsummaryTextDelta, ServerNotificationItemreasoningtextDelta, ServerNotificationItemstarted, ServerNotificationMcpServeroauthLogincompleted, ServerNotificationMcpServerstartupStatusupdated, ServerNotificationModelrerouted, ServerNotificationModelverification, ServerNotificationProcessexited, ServerNotificationProcessoutputDelta, ServerNotificationRemoteControlstatuschanged, ServerNotificationServerRequestresolved, ServerNotificationSkillschanged, ServerNotificationThreadarchived, ServerNotificationThreadclosed, ServerNotificationThreadcompacted, ServerNotificationThreaddeleted, ServerNotificationThreadgoalcleared, ServerNotificationThreadgoalupdated, ServerNotificationThreadmetadataupdated, ServerNotificationThreadnameupdated, ServerNotificationThreadqueuechanged, ServerNotificationThreadrealtimeclosed, ServerNotificationThreadrealtimeerror, ServerNotificationThreadrealtimeitemAdded, ServerNotificationThreadrealtimeoutputAudiodelta, ServerNotificationThreadrealtimesdp, ServerNotificationThreadrealtimestarted, ServerNotificationThreadrealtimetranscriptdelta, ServerNotificationThreadrealtimetranscriptdone, ServerNotificationThreadrolledBack, ServerNotificationThreadsearchpartial, ServerNotificationThreadsettingsupdated, ServerNotificationThreadstarted, ServerNotificationThreadstatuschanged, ServerNotificationThreadtokenUsageupdated, ServerNotificationThreadunarchived, ServerNotificationTurncompleted, ServerNotificationTurndiffupdated, ServerNotificationTurnplanupdated, ServerNotificationTurnstarted, ServerNotificationWarning, ServerNotificationWindowsworldWritableWarning, ServerNotificationWindowsSandboxsetupCompleted]'
 """A notification from the server."""
 
 ServerRequest: TypeAlias = 'Union[ServerRequestAccounthostedAuthTokensrefresh, ServerRequestApplyPatchApproval, ServerRequestExecCommandApproval, ServerRequestItemcommandExecutionrequestApproval, ServerRequestItemfileChangerequestApproval, ServerRequestItempermissionsrequestApproval, ServerRequestItemtoolcall, ServerRequestItemtoolrequestUserInput, ServerRequestMcpServerelicitationrequest]'
