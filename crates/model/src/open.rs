@@ -38,7 +38,7 @@ pub(crate) struct Opened {
     pub(crate) body: Answer,
     /// For a stream in another wire than Responses.
     pub(crate) translation: Option<Translation>,
-    /// What translations left out: of the request, and of an answer that is no stream.
+    /// The parts that translations left out: of the request, and of an answer that is no stream.
     pub(crate) left_out: Vec<String>,
     /// The provider's name for the request.
     pub(crate) request_id: Option<String>,

@@ -18,7 +18,7 @@ use crate::{Endpoint, Failure, FailureKind, Provider, Retry};
 /// The beginning of reasoning that another wire's envelope holds, as the history has it.
 const FOREIGN_REASONING: &[u8] = b"\"encrypted_content\":\"wire:";
 
-/// Members of each request of the agent that some wire has no place for. Nobody asked for them, so that only the log
+/// Members of each request of the agent that some wire has no place for. No user asked for them, so that only the log
 /// says that they are left out.
 const QUIET: [&str; 6] = [
     "input[].phase",
@@ -144,7 +144,7 @@ impl Translation {
         decoder.finish(&mut write);
     }
 
-    /// What was left out since the last call.
+    /// The parts that were left out since the last call.
     pub(crate) fn left_out(&mut self) -> impl Iterator<Item = String> + '_ {
         let all = self.encoder.warnings().as_slice();
         let from = std::mem::replace(&mut self.named, all.len());

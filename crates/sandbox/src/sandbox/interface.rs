@@ -103,12 +103,12 @@ pub struct LayerStatus {
     pub detail: String,
 }
 
-/// What the sandbox cannot do on this machine.
+/// The parts of the sandbox that do not work on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Degradation {
     /// For people: which parts do not work, why, and the remedy.
     pub warning: String,
-    /// For whoever writes commands, such as a model: the differences that commands notice, as whole sentences.
+    /// For the author of commands, such as a model: the differences that commands notice, as whole sentences.
     pub for_commands: String,
 }
 

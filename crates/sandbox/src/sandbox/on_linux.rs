@@ -47,7 +47,7 @@ const MAX_CONCURRENT_STARTS: usize = 32;
 /// Time for a supervisor to start a command. One that takes longer waits for a file system.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What commands notice where namespaces cannot be made.
+/// The differences that commands notice where namespaces cannot be made.
 const WITHOUT_NAMESPACES: &str = "No namespaces can be made here: `/proc` lists the machine's other processes, which \
      commands cannot signal or inspect; names and sizes of hidden files can be seen; a managed network carries TCP \
      only, and a server that a command starts on localhost cannot be reached in it.";

@@ -157,7 +157,7 @@ pub struct Context {
     pub shell: String,
     /// `$TMPDIR` of commands, when it names an absolute folder.
     pub tmpdir: Option<PathBuf>,
-    /// What the sandbox cannot do on this machine, in whole sentences.
+    /// The parts of the sandbox that do not work on this machine, in whole sentences.
     pub sandbox_limits: Option<Arc<str>>,
     /// Today, `YYYY-MM-DD`.
     pub date: String,

@@ -83,7 +83,7 @@ impl RunningCommands {
         Self { services, sender, group, elicitations, running, reaching }
     }
 
-    /// What the sandbox cannot do on this machine, for the model.
+    /// The parts of the sandbox that do not work on this machine, for the model.
     pub(super) async fn sandbox_limits(&self) -> Option<Arc<str>> {
         let degradation = self.services.runner.degradation().await?;
         Some(degradation.for_commands.into())

@@ -9,7 +9,7 @@ fn merge(folder: &Path, more: Value) -> Value {
 }
 
 fn log(folder: &Path) -> String {
-    git(folder, &["log", "--format=%s", "-6"])
+    git(folder, &["log", "--topo-order", "--format=%s", "-6"])
 }
 
 #[tokio::test]
