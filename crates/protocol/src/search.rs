@@ -48,7 +48,7 @@ notifications! {
 
 /// Parameters of `thread/search` and `thread/search/stream`; filters apply before pagination.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ThreadSearchParams {
     /// 1 to 1000 characters.
     pub search_term: String,
@@ -117,7 +117,7 @@ pub struct ThreadSearchPartialNotification {
 
 /// Parameters of `thread/searchOccurrences`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ThreadSearchOccurrencesParams {
     pub thread_id: String,
     /// 1 to 1000 characters.

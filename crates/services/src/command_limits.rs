@@ -72,7 +72,7 @@ pub fn explain(exceeded: &Exceeded) -> String {
         Resource::FileSize => "file_mib",
         Resource::Output => "output_mib",
     };
-    format!("{exceeded} (`{table}.{key}` in config.toml)")
+    format!("{exceeded} (`{table}.{key}` in config.toml or requirements.toml)")
 }
 
 #[cfg(test)]
@@ -86,15 +86,35 @@ mod tests {
             let text = explain(&exceeded);
             assert!(text.ends_with(expect), "{text}");
         };
-        check(Resource::Memory, Scope::Command, "(`command_limits.memory_mib` in config.toml)");
-        check(Resource::Processes, Scope::Group, "(`thread_limits.processes` in config.toml)");
-        check(Resource::CpuTime, Scope::Group, "(`thread_limits.cpu_seconds` in config.toml)");
+        check(
+            Resource::Memory,
+            Scope::Command,
+            "(`command_limits.memory_mib` in config.toml or requirements.toml)",
+        );
+        check(
+            Resource::Processes,
+            Scope::Group,
+            "(`thread_limits.processes` in config.toml or requirements.toml)",
+        );
+        check(
+            Resource::CpuTime,
+            Scope::Group,
+            "(`thread_limits.cpu_seconds` in config.toml or requirements.toml)",
+        );
         check(
             Resource::DiskWritten,
             Scope::Command,
-            "(`command_limits.disk_written_mib` in config.toml)",
+            "(`command_limits.disk_written_mib` in config.toml or requirements.toml)",
         );
-        check(Resource::FileSize, Scope::Command, "(`command_limits.file_mib` in config.toml)");
-        check(Resource::Output, Scope::Command, "(`command_limits.output_mib` in config.toml)");
+        check(
+            Resource::FileSize,
+            Scope::Command,
+            "(`command_limits.file_mib` in config.toml or requirements.toml)",
+        );
+        check(
+            Resource::Output,
+            Scope::Command,
+            "(`command_limits.output_mib` in config.toml or requirements.toml)",
+        );
     }
 }

@@ -37,7 +37,7 @@ async fn check(key: &str, value: u64, script: &str) {
     let root = format!("sandbox_workspace_write.writable_roots=[\"{path}\"]");
     let script = script.replace("$DIR", &path);
     let (output, item) = run(&script, &[root.clone(), format!("{key}={value}")]).await;
-    let named = format!("(`{key}` in config.toml)");
+    let named = format!("(`{key}` in config.toml or requirements.toml)");
     assert!(output.contains("Process was ended at a limit (exit code 1"), "{key}: {output}");
     assert!(output.contains(&named), "{key}: {output}");
     assert_eq!(item["status"], "failed", "{key}: {item}");

@@ -391,4 +391,16 @@ async fn a_confined_server_changes_only_its_folder() {
         assert_eq!(made, expect, "{name}");
         server.stop().await;
     }
+    for (keys, why) in [
+        ("sandbox = \"workspace-write\"", "`mcp_servers.bare.cwd`"),
+        ("sandbox_network = true", "has no effect without `mcp_servers.bare.sandbox`"),
+    ] {
+        let entry = format!("[mcp_servers.bare]\ncommand = \"bash\"\nrequired = true\n{keys}\n");
+        env.write_config(&format!("{text}\n{entry}"));
+        let server = env.start();
+        let mut peer = server.connect().await;
+        let fault = peer.refused("thread/start", json!({})).await;
+        assert!(fault.message.contains(why), "{keys}: {}", fault.message);
+        server.stop().await;
+    }
 }

@@ -40,12 +40,19 @@ fn definition(name: &str, server: &McpServer, options: &Options) -> Definition {
     }
 }
 
-fn confinement(server: &McpServer) -> Confinement {
+fn confinement(place: &str, server: &McpServer) -> Result<Confinement, String> {
     let sandboxed = |writes| Confinement::Sandboxed { writes, network: server.sandbox_network };
     match server.sandbox {
-        SandboxMode::DangerFullAccess => Confinement::None,
-        SandboxMode::WorkspaceWrite => sandboxed(true),
-        SandboxMode::ReadOnly => sandboxed(false),
+        SandboxMode::DangerFullAccess if server.sandbox_network => Err(format!(
+            "`{place}.sandbox_network` has no effect without `{place}.sandbox`; set that, too"
+        )),
+        SandboxMode::DangerFullAccess => Ok(Confinement::None),
+        // Threads of several folders share the server: none of theirs can be meant.
+        SandboxMode::WorkspaceWrite if server.cwd.is_none() => Err(format!(
+            "`{place}.sandbox` lets the server write in its `cwd`, which is missing; set `{place}.cwd`"
+        )),
+        SandboxMode::WorkspaceWrite => Ok(sandboxed(true)),
+        SandboxMode::ReadOnly => Ok(sandboxed(false)),
     }
 }
 
@@ -62,7 +69,7 @@ fn transport(name: &str, server: &McpServer, options: &Options) -> Result<Transp
             cwd: server.cwd.clone().unwrap_or_else(|| options.cwd.clone()),
             env: server.env.clone(),
             env_vars: server.env_vars.clone(),
-            confinement: confinement(server),
+            confinement: confinement(&place, server)?,
         })),
         (None, Some(url)) => {
             let variable = |key: &str, variable: &str| {

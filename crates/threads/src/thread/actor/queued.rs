@@ -106,11 +106,11 @@ async fn queue_message(
     input: Vec<UserInput>,
     client_id: String,
 ) -> Result<QueuedSubmission, Error> {
-    if let Some(known) = actor.queue.sent_before(&client_id, &input) {
-        return Ok(known.clone());
-    }
     let id = actor.journal.new_id();
     let message = QueuedSubmission { id, input, client_user_message_id: client_id };
+    if let Some(known) = actor.queue.sent_before(&message) {
+        return Ok(known);
+    }
     actor.queue.check_room(actor.journal.id(), &message)?;
     let is_first = actor.queue.is_empty();
     actor.journal.change_queue(QueueWrite::Add(stored_message(&message)), is_first).await?;
