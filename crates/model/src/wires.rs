@@ -20,9 +20,10 @@ const FOREIGN_REASONING: &[u8] = b"\"encrypted_content\":\"wire:";
 
 /// Members of each request of the agent that some wire has no place for. No user asked for them, so that only the log
 /// says that they are left out.
-const QUIET: [&str; 6] = [
+const QUIET: [&str; 7] = [
     "input[].phase",
     "parallel_tool_calls",
+    "prompt_cache_key",
     "reasoning.summary",
     "tools[].defer_loading",
     "tools[].description",

@@ -44,6 +44,10 @@ async fn messages_commands_and_file_names_are_found() {
     assert_eq!(search(&mut peer, "content is not searched").await, []);
     let both: Vec<Value> = search(&mut peer, "parser").await.into_iter().map(|row| row.0).collect();
     assert!(both.contains(&json!(thread)) && both.contains(&json!(other)), "{both:?}");
+    let streamed = peer.call("thread/search/stream", json!({ "searchTerm": "needle" })).await;
+    assert_eq!(streamed["data"][0]["thread"]["id"], thread);
+    let part = peer.expect("thread/search/partial").await;
+    assert_eq!(part["data"], streamed["data"]);
     // What is dropped or deleted is no longer found.
     peer.call("thread/rollback", json!({ "threadId": thread, "numTurns": 1 })).await;
     assert_eq!(search(&mut peer, "needle").await, []);
