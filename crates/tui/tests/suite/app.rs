@@ -401,9 +401,10 @@ fn a_mistyped_command_is_not_sent() {
 #[test]
 fn words_that_a_command_does_not_take_are_refused() {
     let mut bench = Bench::open(80, 24);
-    for (typed, hint) in
-        [("/quit now", "/quit takes no argument."), ("/model echo ultra", "unknown effort \"ultra\"")]
-    {
+    for (typed, hint) in [
+        ("/quit now", "/quit takes no argument."),
+        ("/model echo ultra", "unknown effort \"ultra\""),
+    ] {
         bench.send(typed);
         assert!(bench.calls.is_empty() && bench.others.is_empty(), "{typed}: {:?}", bench.others);
         assert!(bench.shown().contains(hint), "{typed}: {}", bench.shown());
