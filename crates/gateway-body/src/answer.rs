@@ -329,6 +329,9 @@ impl Reader {
         for (all, new) in outcome.calls.iter_mut().zip(seen.calls) {
             *all = all.saturating_add(new);
         }
+        // Each event lists all of them.
+        let searches = u32::try_from(seen.queries.unwrap_or(0)).unwrap_or(u32::MAX);
+        outcome.calls[0] = outcome.calls[0].max(searches);
     }
 }
 

@@ -148,7 +148,7 @@ const TABLE: &[(&str, May)] = &[
     ("ratelimit", Only(&[])),
     ("wire", Only(&[])),
     ("gateway-body", Only(&["http-client"])),
-    ("gateway-policy", Only(&["files", "http-client", "ratelimit"])),
+    ("gateway-policy", Only(&["files", "http-client", "ratelimit", "wire"])),
     ("gateway-store", Only(&["files", "http-client", "ratelimit", "gateway-policy"])),
     ("gateway-admin", Only(&["ratelimit", "gateway-policy", "gateway-store"])),
     (
@@ -161,6 +161,7 @@ const TABLE: &[(&str, May)] = &[
             "gateway-policy",
             "gateway-store",
             "gateway-admin",
+            "wire",
         ]),
     ),
     ("fuzz-targets", EverythingBut(&["cli", "tools", "xtask"])),

@@ -15,6 +15,15 @@ versions that `crates/gateway/tests/clients` pins, and runs one script for each 
 against the documented shape, with a few exceptions that its script explains. Retries are counted
 both by the client and in the gateway's metrics.
 
+Clients of other APIs reach [any model server](gateway-backends.md#wires) with these settings:
+
+| client | setting |
+|---|---|
+| `anthropic`, `@anthropic-ai/sdk` | `base_url` is the gateway's address without `/v1`; the key as `api_key` |
+| Claude Code | `ANTHROPIC_BASE_URL` is the address without `/v1`, `ANTHROPIC_AUTH_TOKEN` the key, `ANTHROPIC_MODEL` a model of the gateway |
+| `google-genai`, `@google/genai` | `http_options.base_url` is the address, without a version; the key as `api_key` |
+| Gemini CLI | `GOOGLE_GEMINI_BASE_URL` is the address, `GEMINI_API_KEY` the key |
+
 ```sh
 cargo xtask interop             # needs python3 with venv and pip, node, npm, and a network the first time
 cargo xtask interop --write     # writes this page
