@@ -21,6 +21,7 @@ const STEPS: &[Step] = &[
     Step { name: "gateway clients", when: InTurn, check: clients::check },
     Step { name: "gateway wires", when: InTurn, check: clients::check_wires },
     Step { name: "model streams", when: InTurn, check: clients::check_streams },
+    Step { name: "model wires", when: InTurn, check: clients::check_wires },
     Step { name: "agent clients", when: InTurn, check: clients::check_agent },
     Step { name: "acp", when: InTurn, check: clients::check_editors },
     Step { name: "python sdk", when: InTurn, check: clients::check_python_sdk },
@@ -114,7 +115,11 @@ mod tests {
         let one = Options { steps: vec!["gateway clients".to_owned()], write: true };
         assert_eq!(parse(&["gateway clients", "--write"]).unwrap(), one);
         let message = parse(&["fast"]).unwrap_err().to_string();
+<<<<<<< HEAD
         let names = "possible values: patches, \"gateway clients\", \"gateway wires\", \"model streams\", \
+=======
+        let names = "possible values: patches, \"gateway clients\", \"model streams\", \"model wires\", \
+>>>>>>> 3b6caccfe58adcc546b6a24051ca90fed69836db
                      \"agent clients\", acp, \"python sdk\", \"typescript sdk\", \"web client\", \"login service\", mcp";
         assert!(message.contains(names), "{message}");
     }

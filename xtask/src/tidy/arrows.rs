@@ -44,7 +44,7 @@ const TABLE: &[(&str, May)] = &[
     ("json-schema", Only(&[])),
     ("model", Only(&["files", "http-client", "json-schema", "visible", "wire"])),
     ("realtime", Only(&["model"])),
-    ("model-server", Only(&["files", "http-client", "json-schema", "model"])),
+    ("model-server", Only(&["files", "http-client", "json-schema", "model", "wire"])),
     ("sandbox", Only(&["files", "visible", "policy"])),
     ("store", Only(&["files"])),
     ("patch", Only(&[])),
