@@ -115,11 +115,7 @@ mod tests {
         let one = Options { steps: vec!["gateway clients".to_owned()], write: true };
         assert_eq!(parse(&["gateway clients", "--write"]).unwrap(), one);
         let message = parse(&["fast"]).unwrap_err().to_string();
-<<<<<<< HEAD
-        let names = "possible values: patches, \"gateway clients\", \"gateway wires\", \"model streams\", \
-=======
-        let names = "possible values: patches, \"gateway clients\", \"model streams\", \"model wires\", \
->>>>>>> 3b6caccfe58adcc546b6a24051ca90fed69836db
+        let names = "possible values: patches, \"gateway clients\", \"gateway wires\", \"model streams\", \"model wires\", \
                      \"agent clients\", acp, \"python sdk\", \"typescript sdk\", \"web client\", \"login service\", mcp";
         assert!(message.contains(names), "{message}");
     }

@@ -254,7 +254,7 @@ mod tests {
         assert_eq!(queue.sent_before(&again("2", "look")), Some(first.clone()));
         assert_eq!(queue.sent_before(&again("2", "other")), None);
         queue.take("1");
-        assert_eq!(queue.sent_before(&again("2", "look")), Some(first.clone()));
+        assert_eq!(queue.sent_before(&again("2", "look")), Some(first));
         assert_eq!(queue.sent_before(&again("2", "other")), None);
         // One that was deleted may be sent again.
         queue.add(message("3", "x"));
