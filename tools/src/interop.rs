@@ -19,9 +19,9 @@ use xtask::steps::{self, Step};
 const STEPS: &[Step] = &[
     Step { name: "patches", when: InTurn, check: patches::check },
     Step { name: "gateway clients", when: InTurn, check: clients::check },
-    Step { name: "gateway wires", when: InTurn, check: clients::check_wires },
+    Step { name: "gateway wires", when: InTurn, check: clients::check_gateway_wires },
     Step { name: "model streams", when: InTurn, check: clients::check_streams },
-    Step { name: "model wires", when: InTurn, check: clients::check_wires },
+    Step { name: "model wires", when: InTurn, check: clients::check_model_wires },
     Step { name: "agent clients", when: InTurn, check: clients::check_agent },
     Step { name: "acp", when: InTurn, check: clients::check_editors },
     Step { name: "python sdk", when: InTurn, check: clients::check_python_sdk },

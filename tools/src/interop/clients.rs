@@ -38,8 +38,8 @@ pub(crate) fn check(root: &Path) -> steps::Outcome {
 }
 
 /// Clients of every wire, in front of a model of every wire. Skipped where they cannot be installed.
-pub(crate) fn check_wires(root: &Path) -> steps::Outcome {
-    let python = install_python(root, &target(root), &tools::WIRES);
+pub(crate) fn check_gateway_wires(root: &Path) -> steps::Outcome {
+    let python = install_python(root, &target(root), &tools::GATEWAY_WIRES);
     check_clients(root, python.map(|python| [python]), agent::run)
 }
 
@@ -113,8 +113,8 @@ pub(crate) fn check_streams(root: &Path) -> steps::Outcome {
 }
 
 /// The clients of three wires, which speak to the scripted model. Skipped where they cannot be installed.
-pub(crate) fn check_wires(root: &Path) -> steps::Outcome {
-    let python = install_python(root, &target(root), &tools::WIRES);
+pub(crate) fn check_model_wires(root: &Path) -> steps::Outcome {
+    let python = install_python(root, &target(root), &tools::MODEL_WIRES);
     check_clients(root, python.map(|python| [python]), agent::run)
 }
 

@@ -32,7 +32,7 @@ pub(crate) const GATEWAY: Kit = Kit {
 /// The same clients, whose streams are read.
 pub(crate) const STREAMS: Kit = Kit { scripts: "crates/model-server/tests/clients", ..GATEWAY };
 /// The official clients of Messages, Chat Completions and Gemini; Python alone.
-pub(crate) const WIRES: Kit = Kit {
+pub(crate) const MODEL_WIRES: Kit = Kit {
     scripts: "crates/model-server/tests/wire-clients",
     versions: "crates/model-server/tests/wire-clients",
     folder: "wire-clients",
@@ -46,7 +46,7 @@ pub(crate) const FRAMEWORKS: Kit = Kit {
     alone: false,
 };
 /// Clients of other wires than that of the model; Python alone.
-pub(crate) const WIRES: Kit = Kit {
+pub(crate) const GATEWAY_WIRES: Kit = Kit {
     scripts: "crates/gateway/tests/wires",
     versions: "crates/gateway/tests/wires",
     folder: "wires",
