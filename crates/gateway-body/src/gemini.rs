@@ -5,11 +5,9 @@ use std::borrow::Cow;
 
 use super::json::{Cursor, Malformed, Span};
 use super::scan::{Scan, text_of};
-use super::scanned::{Calls, Invalid, Kind, Member, ObjectEnd};
+use super::scanned::{Calls, Invalid, Kind, MAX_OUTPUT_TOKENS, Member, ObjectEnd};
 use super::text::Counted;
 
-/// The member that limits the output.
-pub(super) const MAX_OUTPUT_TOKENS: &str = "generationConfig.maxOutputTokens";
 const CANDIDATES: &str = "generationConfig.candidateCount";
 
 impl<'a> Scan<'a> {

@@ -3,11 +3,10 @@
 
 use std::collections::HashSet;
 
-use super::gemini::MAX_OUTPUT_TOKENS;
 use super::json::{Cursor, Malformed, Span, Str};
 use super::scanned::{
-    Background, Calls, Invalid, Kind, MAX_TOKENS, MOST_SECONDS, Member, NamedMember, ObjectEnd,
-    SERVER_TOOLS, Scanned, Text,
+    Background, Calls, Invalid, Kind, MAX_OUTPUT_TOKENS, MAX_TOKENS, MOST_SECONDS, Member,
+    NamedMember, ObjectEnd, SERVER_TOOLS, Scanned, Text,
 };
 use super::text::Counted;
 

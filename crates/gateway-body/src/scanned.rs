@@ -4,6 +4,9 @@ use std::borrow::Cow;
 
 use super::json::{Malformed, Span};
 
+/// The member of Gemini that limits the output.
+pub(super) const MAX_OUTPUT_TOKENS: &str = "generationConfig.maxOutputTokens";
+
 /// The kind of a JSON request; determines the fields that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
