@@ -140,6 +140,9 @@ pub struct MaxTokens {
 pub(super) const MAX_TOKENS: [&str; 3] =
     ["max_output_tokens", "max_completion_tokens", "max_tokens"];
 
+/// The one of Gemini.
+pub(super) const GEMINI_MAX_TOKENS: &str = "generationConfig.maxOutputTokens";
+
 /// Seconds of the longest video that a request may ask for.
 pub const MOST_SECONDS: u32 = 3600;
 

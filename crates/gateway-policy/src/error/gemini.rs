@@ -130,7 +130,7 @@ mod tests {
             "details": [{ "retryDelay": "17s" }] });
         for (body, expected) in [
             (json!({ "error": own }), own.clone()),
-            (json!([{ "error": own }]), own.clone()),
+            (json!([{ "error": own }]), own),
             (
                 json!({ "error": { "type": "server_error", "message": "no" } }),
                 json!({ "code": 503, "message": "no", "status": "UNAVAILABLE" }),
