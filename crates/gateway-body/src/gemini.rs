@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use super::json::{Cursor, Malformed, Span};
 use super::scan::{Scan, text_of};
-use super::scanned::{Calls, Invalid, Kind, MAX_OUTPUT_TOKENS, Member, ObjectEnd};
+use super::scanned::{Calls, GEMINI_MAX_TOKENS, Invalid, Kind, Member, ObjectEnd};
 use super::text::Counted;
 
 const CANDIDATES: &str = "generationConfig.candidateCount";
@@ -127,7 +127,7 @@ impl<'a> Scan<'a> {
             match &*camel(&name) {
                 b"maxOutputTokens" => {
                     if self.found.limit_members[0] != Member::Absent {
-                        return Err(repeated(MAX_OUTPUT_TOKENS));
+                        return Err(repeated(GEMINI_MAX_TOKENS));
                     }
                     cursor.peek();
                     self.limit(cursor, 0)?;

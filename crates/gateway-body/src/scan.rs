@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use super::json::{Cursor, Malformed, Span, Str};
 use super::scanned::{
-    Background, Calls, Invalid, Kind, MAX_OUTPUT_TOKENS, MAX_TOKENS, MOST_SECONDS, Member,
+    Background, Calls, GEMINI_MAX_TOKENS, Invalid, Kind, MAX_TOKENS, MOST_SECONDS, Member,
     NamedMember, ObjectEnd, SERVER_TOOLS, Scanned, Text,
 };
 use super::text::Counted;
@@ -210,7 +210,7 @@ impl<'a> Scan<'a> {
         let is_valid = |tokens: &u32| (least..=1_000_000_000).contains(tokens);
         let Some(tokens) = number.filter(is_valid) else {
             let param = match self.kind.is_gemini() {
-                true => MAX_OUTPUT_TOKENS,
+                true => GEMINI_MAX_TOKENS,
                 false => MAX_TOKENS[which],
             };
             return Err(Invalid::MaxTokens { param });

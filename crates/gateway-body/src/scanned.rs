@@ -4,9 +4,6 @@ use std::borrow::Cow;
 
 use super::json::{Malformed, Span};
 
-/// The member of Gemini that limits the output.
-pub(super) const MAX_OUTPUT_TOKENS: &str = "generationConfig.maxOutputTokens";
-
 /// The kind of a JSON request; determines the fields that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -142,6 +139,9 @@ pub struct MaxTokens {
 /// The fields that limit the output, in order of precedence.
 pub(super) const MAX_TOKENS: [&str; 3] =
     ["max_output_tokens", "max_completion_tokens", "max_tokens"];
+
+/// The one of Gemini.
+pub(super) const GEMINI_MAX_TOKENS: &str = "generationConfig.maxOutputTokens";
 
 /// Seconds of the longest video that a request may ask for.
 pub const MOST_SECONDS: u32 = 3600;

@@ -43,7 +43,7 @@ pub(crate) struct Metrics {
     pub(crate) first_token: Family<OfModel, Histogram>,
     /// `gateway_request_seconds{model}`.
     pub(crate) duration: Family<OfModel, Histogram>,
-    /// The parts that translations left out.
+    /// Members that translations left out.
     pub(crate) translations: Arc<WarningLog>,
     /// Those by project.
     pub(crate) projects: ProjectMetrics,

@@ -91,7 +91,7 @@ pub(crate) struct Generation {
 pub(crate) struct InPath<'a> {
     /// The model's name, encoded.
     pub(crate) model: &'a str,
-    /// The action after the name, such as `generateContent`.
+    /// The method of the model, such as `generateContent`.
     pub(crate) verb: &'static str,
     /// True if the answer is a stream.
     pub(crate) is_stream: bool,

@@ -75,7 +75,7 @@ pub(crate) async fn answer(
 /// Names what a translation left out of a request.
 const LEFT_OUT: HeaderName = HeaderName::from_static("x-translation-warnings");
 
-/// Checks that a stream of Gemini is one of events: as one JSON array, it looks like an answer that broke off.
+/// Checks that a stream of Gemini is one of events: one JSON array looks like an answer that broke off.
 fn check_stream(named: Option<InPath<'_>>, query: Option<&str>) -> Result<(), ApiError> {
     let is_sse = query.is_some_and(|query| query.split('&').any(|one| one == "alt=sse"));
     if named.is_some_and(|named| named.is_stream) && !is_sse {

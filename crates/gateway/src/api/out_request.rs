@@ -214,7 +214,7 @@ fn edited(
                 }
             }
             let dropped = &resolved.model.upstream.drop_members;
-            // The path says these, and no body of another server may contradict them.
+            // The path says these, and a body must not say otherwise.
             let in_path = |name: &str| *kind == Kind::Gemini && matches!(name, "model" | "stream");
             edits.remove_members(scanned, body, |name| dropped.contains(name) || in_path(name));
             if asks_for_usage(asked) && !changes.is_translated {

@@ -9,6 +9,7 @@ use hyper::Method;
 use serde_json::{Value, json};
 use wire::Wire;
 
+use crate::common::batching;
 use crate::common::gateway::{Tenant, TestGateway, UPSTREAM_KEY};
 use crate::common::upstream::{Script, Upstream};
 use dialects::{Read, Reply, TOKENS, answer, broken, path, read, request, send, server_path};
@@ -498,6 +499,29 @@ async fn a_request_moves_to_a_backend_of_another_wire() {
     assert_eq!(answered.status, 200, "{}", answered.text());
     let stops = &second.last().json()["generationConfig"]["stopSequences"];
     assert_eq!(stops, &json!(["END"]));
+}
+
+/// Lines of batches are translated as requests are.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lines_of_batches_are_translated() {
+    let folder = tempfile::tempdir().unwrap();
+    let document = dialects::document(Wire::Messages, Reply::Text).to_string();
+    let upstream = batching::Upstream::start(move |_| (200, document.clone())).await;
+    let extra = "wire = \"messages\"\n[models.m]\n[batches]\nlines_at_once = 1\n";
+    let clock = batching::ManualClock::new();
+    let node = batching::Node::start(folder.path(), &clock, &upstream, ("", "off:"), extra).await;
+    let (key, _) = node.key().await;
+    let client = batching::Client::new(&node.base, &key);
+    let made = client.batch("/v1/chat/completions", &batching::chats("m", 2)).await;
+    let batch = client.ended(&made).await;
+    assert_eq!(batch["status"], "completed", "{batch}");
+    for line in client.lines(&batch["output_file_id"]).await {
+        let body = &line["response"]["body"];
+        assert_eq!(body["choices"][0]["message"]["content"], dialects::TEXT, "{line}");
+        assert_eq!(body["usage"]["prompt_tokens"], TOKENS.0, "{line}");
+    }
+    let received = upstream.received();
+    assert!(received.len() == 2 && received.iter().all(|one| one.path == "/v1/messages"));
 }
 
 /// The reasoning of another wire comes back to its own model.
