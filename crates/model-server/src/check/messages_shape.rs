@@ -50,7 +50,7 @@ static THINKING: Shape =
 static REDACTED: Shape = Shape { required: &[("data", Text)], optional: &[] };
 static TOOL_USE: Shape = Shape {
     required: &[("id", Text), ("name", Text), ("input", Map)],
-    optional: &[CACHE, ("caller", Any)],
+    optional: &[CACHE, ("caller", Any), ("toolset_name", Text)],
 };
 static REFERENCE: Shape = Shape { required: &[("tool_name", Text)], optional: &[CACHE] };
 static TOOL_RESULT: Shape = Shape {

@@ -20,8 +20,9 @@ pub(super) fn said(text: &str) -> Value {
     json!({"role": "user", "content": text})
 }
 
+/// As the official client sends it back.
 fn tool_use(id: &str) -> Value {
-    json!({"type": "tool_use", "id": id, "name": "f", "input": {}})
+    json!({"type": "tool_use", "id": id, "name": "f", "input": {}, "caller": null, "toolset_name": null})
 }
 
 fn tool_result(id: &str) -> Value {
