@@ -252,7 +252,8 @@ pub enum WorktreeErrorReason {
     UnknownWorktree,
     /// The folder of the thread's worktree is gone.
     Missing,
-    /// A turn runs in it.
+    /// A turn runs in it, here or in another server, or another program merges or removes a worktree of the
+    /// repository.
     Busy,
     /// It is locked with `git worktree lock`.
     Locked,
@@ -262,12 +263,18 @@ pub enum WorktreeErrorReason {
     Unmerged,
     /// The branches change the same lines.
     Conflict,
-    /// The user's checkout has uncommitted changes in files that the merge changes.
+    /// The user's checkout has uncommitted, untracked or ignored files that the merge would change.
     Overwrites,
     /// The branches have diverged, so there is no fast-forward.
     Diverged,
-    /// The merge changes files that configure git or the agent: `.git`, `.agent`.
+    /// The merge changes files that configure git or the agent: `.git`, `.agent`, and what these lead to.
     Protected,
+    /// Another repository lies in it, of which git would keep nothing but the name of a commit: `files` has
+    /// the folders.
+    NestedRepository,
+    /// Something of git is not finished in the worktree or in the user's checkout: a merge, a rebase, unmerged
+    /// files, or a lock of the index.
+    Unfinished,
     /// Git did not end in time.
     TimedOut,
     /// Git is missing, or failed.

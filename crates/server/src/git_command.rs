@@ -161,10 +161,19 @@ impl<'a> Git<'a> {
         Ok(Self { services, config, cwd, policy, overrides, variables, deadline })
     }
 
+    /// The same with another time limit.
+    pub(crate) fn until(&self, deadline: Instant) -> Self {
+        Self { deadline, ..self.with_variables(self.variables.clone()) }
+    }
+
     /// The same with a variable.
     pub(crate) fn with_variable(&self, name: &str, value: impl Into<OsString>) -> Self {
         let mut variables = self.variables.clone();
         variables.push((name.into(), value.into()));
+        self.with_variables(variables)
+    }
+
+    fn with_variables(&self, variables: Vec<(OsString, OsString)>) -> Self {
         Self {
             services: self.services,
             config: self.config,

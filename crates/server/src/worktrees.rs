@@ -5,18 +5,25 @@
 //! threads can write below `<name>` only.
 //!
 //! `repository` finds the user's checkout, `record` keeps those files, `make`, `state`, `merge` and `remove` run
-//! git, which `git_command` confines. Nothing here ever removes a worktree by itself.
+//! git, which `git_command` confines. A merge is checked first (`check`), then done (`publish`) with a `journal`,
+//! a private `index`, and a way back (`put_back`). Nothing here ever removes a worktree by itself.
 
 mod branch_name;
 mod carry;
+mod check;
 mod failure;
 mod folder;
+mod index;
+mod journal;
 mod make;
 mod merge;
+mod publish;
+mod put_back;
 mod record;
 mod remove;
 mod repository;
 mod state;
+mod status;
 
 use std::path::Path;
 use std::time::Duration;
@@ -30,8 +37,10 @@ use failure::failed;
 
 pub(crate) use failure::refused;
 pub(crate) use folder::WorktreesFolder;
+pub(crate) use journal::{Journal, try_lock};
 pub(crate) use make::{Made, Request, discard, make};
 pub(crate) use merge::merge;
+pub(crate) use publish::{in_use, recover, with_journals};
 pub(crate) use record::Record;
 pub(crate) use remove::remove;
 pub(crate) use repository::Repository;

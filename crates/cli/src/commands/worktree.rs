@@ -95,18 +95,19 @@ async fn list(server: &mut LocalServer, cwd: Option<&Path>, json: bool) -> anyho
         return Ok(());
     }
     for worktree in &found {
-        print(format_args!("{}", row(worktree)))?;
+        let repository = if cwd.is_none() { &*worktree.repository } else { "" };
+        print(format_args!("{}", row(worktree, repository)))?;
     }
     Ok(())
 }
 
-/// A worktree on one line.
-fn row(worktree: &Worktree) -> String {
+/// A worktree on one line. `repository`: its repository, unless all are of the same.
+fn row(worktree: &Worktree, repository: &str) -> String {
     let mut parts = vec![worktree.branch.clone()];
     match worktree.state {
         WorktreeState::Ready => {}
         WorktreeState::Missing => parts.push("folder is missing".to_owned()),
-        WorktreeState::Broken => parts.push("incomplete".to_owned()),
+        WorktreeState::Broken => parts.push("broken".to_owned()),
     }
     if let (Some(ahead), Some(lacking)) = (worktree.ahead, worktree.behind) {
         parts.push(format!("{ahead} to merge, {lacking} to catch up"));
@@ -122,32 +123,36 @@ fn row(worktree: &Worktree) -> String {
         threads => parts.push(format!("{} threads", threads.len())),
     }
     parts.push(visible::line(&worktree.path).into_owned());
+    if !repository.is_empty() {
+        parts.push(format!("of {}", visible::line(repository)));
+    }
     if let Some(problem) = &worktree.problem {
         parts.push(visible::line(problem).into_owned());
     }
     parts.join("  ")
 }
 
-/// The worktree that the user names: one of the working folder's repository first.
+/// The worktree that the user names. Names are those of the working folder's repository: in others, another
+/// worktree may have the same.
 async fn find(server: &mut LocalServer, wanted: &str, cwd: &Path) -> anyhow::Result<Worktree> {
-    let found = worktrees(server, None).await?;
     let folder = cwd.join(wanted);
-    let is_named = |worktree: &&Worktree| {
-        let path = Path::new(&worktree.path);
-        worktree.branch == wanted
-            || path == folder
-            || path.file_name().is_some_and(|name| name == wanted)
-    };
-    let mut named: Vec<&Worktree> = found.iter().filter(is_named).collect();
-    if named.len() > 1 {
-        named.retain(|worktree| cwd.starts_with(&worktree.repository));
+    let all = worktrees(server, None).await?;
+    if let Some(found) = all.iter().find(|worktree| Path::new(&worktree.path) == folder) {
+        return Ok(found.clone());
     }
-    match named.as_slice() {
-        [one] => Ok((*one).clone()),
-        [] => {
-            bail!("there is no worktree `{wanted}`; `agentd worktree list --all` has their names")
-        }
-        _ => bail!("`{wanted}` is the name of several worktrees; give the folder of one"),
+    // Outside of a repository, none.
+    let here = worktrees(server, Some(cwd)).await.unwrap_or_default();
+    let is_named = |worktree: &&Worktree| {
+        let name = Path::new(&worktree.path).file_name();
+        worktree.branch == wanted || name.is_some_and(|name| name == wanted)
+    };
+    match here.iter().find(is_named) {
+        Some(found) => Ok(found.clone()),
+        None => bail!(
+            "the repository of {} has no worktree `{wanted}`; give its name, its branch or its folder: `agentd \
+             worktree list --all` has them",
+            cwd.display()
+        ),
     }
 }
 

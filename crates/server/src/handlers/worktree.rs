@@ -1,5 +1,6 @@
 //! Worktrees of threads: `thread/start` makes them, these methods list, merge and remove them.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,13 +10,13 @@ use protocol::{
     WorktreeRemoveResponse, WorktreeState,
 };
 use session::Status;
-use store::ListQuery;
+use store::{ListQuery, TurnElsewhere};
 use tokio::time::Instant;
 
 use crate::git_command::GitServices;
 use crate::server::Server;
 use crate::worktrees::{
-    self, GitState, Made, Record, Repository, Request, Target, WorktreesFolder, refused,
+    self, GitState, Journal, Made, Record, Repository, Request, Target, WorktreesFolder, refused,
 };
 use services::error::Error;
 use services::folders;
@@ -24,6 +25,9 @@ use services::thread_port::Extra;
 
 /// Time limit of a list, for all runs of git together.
 const MAX_LIST: Duration = Duration::from_secs(30);
+/// Maximum wait for another program that changes a worktree of the same repository.
+const MAX_WAIT: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_millis(50);
 /// Threads of one worktree that a list has.
 const MAX_THREADS: u32 = 100;
 
@@ -42,11 +46,15 @@ impl WorktreeMethods<Caller> for Server {
             wanted.found(repository.as_ref())
         };
         let found = self.services.files.run(folder.path(), find).await??;
+        let problems = self.recover_merges(&folder, &found).await?;
         let deadline = Instant::now() + MAX_LIST;
         let (services, loaded) = (self.git_services(), self.loaded_folders().await);
         let mut data = Vec::with_capacity(found.len());
         for worktree in found {
-            data.push(self.listed_worktree(&services, worktree, &loaded, deadline).await?);
+            let problem = problems.iter().find(|(folder, _)| worktree.path.starts_with(folder));
+            let listed = self.listed_worktree(&services, worktree, &loaded, deadline).await?;
+            let problem = problem.map(|(_, problem)| problem.clone());
+            data.push(Worktree { problem: problem.or(listed.problem), ..listed });
         }
         Ok(WorktreeListResponse { data, folder: folder.path().display().to_string() })
     }
@@ -58,6 +66,7 @@ impl WorktreeMethods<Caller> for Server {
     ) -> Result<WorktreeMergeResponse, Error> {
         let named = self.named_worktree(&params.path).await?;
         let _lock = self.services.threads.lock(&named.lock()).await;
+        let _file = self.lock_repository(&named).await?;
         self.refuse_busy(&named.path).await?;
         let checkout = match &params.checkout {
             Some(folder) => folders::absolute("checkout", folder)?,
@@ -75,11 +84,12 @@ impl WorktreeMethods<Caller> for Server {
             }
         };
         let checkout = self.services.files.run(&named.path, find).await??;
-        let config = self.services.configurations.in_folder(&named.path, None).await?;
+        let config = self.services.configurations.in_folder(named.config_folder(), None).await?;
         let config = config.resolved.config;
         let target = named.target(&config);
         let worktree = target.worktree().await?;
-        worktrees::merge(&target, &params, (&worktree, &checkout)).await
+        let token = self.services.options.ids.next();
+        worktrees::merge(&target, &params, (&worktree, &checkout), &token).await
     }
 
     async fn worktree_remove(
@@ -89,12 +99,10 @@ impl WorktreeMethods<Caller> for Server {
     ) -> Result<WorktreeRemoveResponse, Error> {
         let named = self.named_worktree(&params.path).await?;
         let _lock = self.services.threads.lock(&named.lock()).await;
+        let _file = self.lock_repository(&named).await?;
         self.refuse_busy(&named.path).await?;
-        let folder = match named.state {
-            WorktreeState::Ready => &named.path,
-            WorktreeState::Missing | WorktreeState::Broken => &named.record.repository,
-        };
-        let config = self.services.configurations.in_folder(folder, None).await?.resolved.config;
+        let config = self.services.configurations.in_folder(named.config_folder(), None).await?;
+        let config = config.resolved.config;
         worktrees::remove(&named.target(&config), named.state, params.force).await
     }
 }
@@ -108,9 +116,22 @@ struct Named {
 }
 
 impl Named {
-    /// The name of its lock: changes of one worktree wait for each other.
+    /// The folder that has the worktrees of its repository.
+    fn folder(&self) -> &Path {
+        self.path.parent().unwrap_or(&self.path)
+    }
+
+    /// The folder whose configuration applies.
+    fn config_folder(&self) -> &Path {
+        match self.state {
+            WorktreeState::Ready => &self.path,
+            WorktreeState::Missing | WorktreeState::Broken => &self.record.repository,
+        }
+    }
+
+    /// The name of its lock: changes of the worktrees of one repository wait for each other.
     fn lock(&self) -> String {
-        format!("worktree {}", self.path.display())
+        format!("worktrees {}", self.folder().display())
     }
 
     fn target<'a>(&'a self, config: &'a config::Config) -> Target<'a> {
@@ -200,9 +221,60 @@ impl Server {
         }
         let message = format!("the worktree of the thread is gone: {}", worktree.path);
         Err(refused(WorktreeErrorReason::Missing, message, Vec::new()).next_step(format!(
-            "give `cwd`, such as {}, or restore it with `git worktree add {} {}`",
+            "give `cwd`, such as {}, or restore it with `git worktree add {} {}`, unless its branch was \
+             removed with it",
             worktree.repository, worktree.path, worktree.branch
         )))
+    }
+
+    /// Keeps other programs from changing the worktrees of the repository until the file is dropped, and ends
+    /// what a killed one began.
+    async fn lock_repository(&self, named: &Named) -> Result<File, Error> {
+        let folder = named.folder();
+        let until = Instant::now() + MAX_WAIT;
+        let file = loop {
+            let path = folder.to_owned();
+            let lock = move || worktrees::try_lock(&path);
+            match self.services.files.run(folder, lock).await?? {
+                Some(file) => break file,
+                None if Instant::now() < until => tokio::time::sleep(PAUSE).await,
+                None => return Err(worktrees::in_use(folder)),
+            }
+        };
+        self.recover_merge(folder).await?;
+        Ok(file)
+    }
+
+    /// Ends the merge that a killed program began in the folder of a repository's worktrees, if there is one.
+    async fn recover_merge(&self, folder: &Path) -> Result<(), Error> {
+        let path = folder.to_owned();
+        let read = move || Journal::read(&path);
+        let Some(journal) = self.services.files.run(folder, read).await?? else { return Ok(()) };
+        let config = self.services.configurations.in_folder(&journal.repository, None).await?;
+        let config = config.resolved.config;
+        worktrees::recover(&self.git_services(), &config, folder, &journal).await
+    }
+
+    /// The same for all of these worktrees, except where a merge is under way. Returns the folders in which it
+    /// failed, and why.
+    async fn recover_merges(
+        &self,
+        folder: &WorktreesFolder,
+        found: &[GitState],
+    ) -> Result<Vec<(PathBuf, String)>, Error> {
+        let paths: Vec<PathBuf> = found.iter().map(|it| it.path.clone()).collect();
+        let find = move || worktrees::with_journals(&paths);
+        let folders = self.services.files.run(folder.path(), find).await?;
+        let mut problems = Vec::new();
+        for folder in folders {
+            let path = folder.clone();
+            let lock = move || worktrees::try_lock(&path);
+            let Some(_file) = self.services.files.run(&folder, lock).await?? else { continue };
+            if let Err(error) = self.recover_merge(&folder).await {
+                problems.push((folder, error.to_string()));
+            }
+        }
+        Ok(problems)
     }
 
     async fn named_worktree(&self, path: &str) -> Result<Named, Error> {
@@ -262,8 +334,20 @@ impl Server {
     async fn refuse_busy(&self, path: &Path) -> Result<(), Error> {
         let loaded = self.loaded_folders().await;
         let busy = loaded.iter().find(|thread| thread.is_active && thread.cwd.starts_with(path));
-        let Some(LoadedFolder { thread, .. }) = busy else { return Ok(()) };
-        let message = format!("a turn of thread {thread} runs in the worktree");
+        let message = match busy {
+            Some(LoadedFolder { thread, .. }) => {
+                format!("a turn of thread {thread} runs in the worktree")
+            }
+            None => {
+                let elsewhere = self.services.store.get().await?.turns_elsewhere().await?;
+                let mut elsewhere = elsewhere.into_iter();
+                let busy = elsewhere.find(|turn| Path::new(&turn.cwd).starts_with(path));
+                let Some(TurnElsewhere { thread, holder, .. }) = busy else { return Ok(()) };
+                format!(
+                    "a turn of thread {thread} runs in the worktree, in another server ({holder})"
+                )
+            }
+        };
         Err(refused(WorktreeErrorReason::Busy, message, Vec::new())
             .next_step("wait for its end, or interrupt it"))
     }

@@ -4,14 +4,16 @@
 use std::path::{Path, PathBuf};
 
 use super::failure::failed;
-use super::folder::unusable;
+use super::folder::parent;
+use super::index::{copy_index, remove_copy};
 use super::make::Made;
 use super::repository::Repository;
+use super::state::name_of;
 use crate::git_command::{Argument, Git, GitServices};
 use services::error::Error;
 
-/// Larger indexes are not copied.
-const MAX_INDEX: u64 = 256 << 20;
+/// Paths that one run of git gets as arguments.
+const BATCH: usize = 200;
 
 /// # Errors
 /// Git failed, or the index cannot be copied.
@@ -21,7 +23,7 @@ pub(super) async fn carry(
     repository: &Repository,
     made: &Made,
 ) -> Result<(), Error> {
-    let tree = tree_with_changes(git, services, repository, &made.path).await?;
+    let tree = tree_with_changes(git, services, repository, &made.path, &[]).await?.working;
     let (path, base) = (&made.path, &made.record.base);
     let write: [Argument<'_>; 7] = [&"-C", path, &"read-tree", &"-m", &"-u", base, &tree];
     git.text(&write).await.map_err(failed)?;
@@ -31,27 +33,54 @@ pub(super) async fn carry(
     Ok(())
 }
 
-/// The tree of a working folder with its uncommitted changes, untracked files included. Its index stays as it
-/// is; the copy lies next to the worktree `path`.
+/// The trees of a working folder.
+#[derive(Debug)]
+pub(super) struct Trees {
+    /// Of its index; `None` while that has conflicts.
+    pub(super) staged: Option<String>,
+    /// Of its files, untracked ones included.
+    pub(super) working: String,
+}
+
+/// The trees of a working folder with its uncommitted changes. Its index stays as it is; the copy lies next to
+/// the worktree `path`. `hidden`: files with changes that git was told not to look for.
 pub(super) async fn tree_with_changes(
     git: &Git<'_>,
     services: &GitServices,
     repository: &Repository,
     path: &Path,
-) -> Result<String, Error> {
+    hidden: &[String],
+) -> Result<Trees, Error> {
     let copy = IndexCopy::make(services, repository, path).await?;
-    let tree = tree_of(git, repository, &copy.0).await;
+    let trees = trees_of(git, repository, &copy.0, hidden).await;
     copy.delete(services).await?;
-    tree
+    trees
 }
 
-async fn tree_of(git: &Git<'_>, repository: &Repository, index: &Path) -> Result<String, Error> {
+async fn trees_of(
+    git: &Git<'_>,
+    repository: &Repository,
+    index: &Path,
+    hidden: &[String],
+) -> Result<Trees, Error> {
     let git = git.with_variable("GIT_INDEX_FILE", index);
     let root = &repository.root;
+    let write: [Argument<'_>; 3] = [&"-C", root, &"write-tree"];
+    let staged = git.text(&write).await.ok();
+    for names in hidden.chunks(BATCH) {
+        for option in ["--no-skip-worktree", "--no-assume-unchanged"] {
+            let mut show: Vec<Argument<'_>> = vec![&"-C", root, &"update-index", &option, &"--"];
+            show.extend(names.iter().map(|name| name as Argument<'_>));
+            git.text(&show).await.map_err(failed)?;
+        }
+        let mut update: Vec<Argument<'_>> = vec![&"-C", root, &"update-index", &"--"];
+        update.extend(names.iter().map(|name| name as Argument<'_>));
+        git.text(&update).await.map_err(failed)?;
+    }
     let add: [Argument<'_>; 5] = [&"-C", root, &"add", &"--all", &"."];
     git.text(&add).await.map_err(failed)?;
-    let write: [Argument<'_>; 3] = [&"-C", root, &"write-tree"];
-    git.text(&write).await.map_err(failed)
+    let working = git.text(&write).await.map_err(failed)?;
+    Ok(Trees { staged, working })
 }
 
 /// A copy of the checkout's index, so that git reads only the files that changed.
@@ -63,31 +92,18 @@ impl IndexCopy {
         repository: &Repository,
         path: &Path,
     ) -> Result<Self, Error> {
-        let mut name = path.as_os_str().to_owned();
-        name.push(".index");
-        let (copy, index) = (PathBuf::from(name), repository.own.join("index"));
+        // No name of a worktree begins so.
+        let copy = parent(path).join(format!(".{}.index", name_of(path)));
         let target = copy.clone();
-        let work = move || {
-            let bytes = match files::read(&index, MAX_INDEX) {
-                Ok(bytes) => bytes,
-                // Without an index, all files are read.
-                Err(error) if error.is_not_found() => return Ok(()),
-                Err(error) => return Err(Error::from(error)),
-            };
-            std::fs::write(&target, bytes).map_err(|error| unusable(&target, &error))
-        };
+        let own = repository.own.clone();
+        let work = move || copy_index(&own, &target);
         services.files.run(&copy, work).await??;
         Ok(Self(copy))
     }
 
     async fn delete(self, services: &GitServices) -> Result<(), Error> {
         let copy = self.0.clone();
-        let work = move || match std::fs::remove_file(&copy) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(unusable(&copy, &error))
-            }
-            _ => Ok(()),
-        };
+        let work = move || remove_copy(&copy);
         services.files.run(&self.0, work).await?
     }
 }

@@ -15,9 +15,9 @@ const MAX_WORKTREES: usize = 2_000;
 /// Extension of the files with records.
 const RECORD: &str = "json";
 
-/// The folder of all worktrees.
+/// The folder of all worktrees, and the agent's home.
 #[derive(Clone, Debug)]
-pub(crate) struct WorktreesFolder(PathBuf);
+pub(crate) struct WorktreesFolder(PathBuf, PathBuf);
 
 impl WorktreesFolder {
     /// The configured one. Need not exist.
@@ -36,7 +36,7 @@ impl WorktreesFolder {
             ))
             .next_step("choose another folder"));
         }
-        Ok(Self(folder.clone()))
+        Ok(Self(folder.clone(), home.to_owned()))
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -56,6 +56,7 @@ impl WorktreesFolder {
         if let Some(above) = self.0.parent() {
             std::fs::create_dir_all(above).map_err(|error| unusable(above, &error))?;
         }
+        self.check_outside(repository)?;
         for folder in [&self.0, &folder] {
             make_private(folder).map_err(|error| unusable(folder, &error))?;
             check_folder(folder)?;
@@ -65,9 +66,33 @@ impl WorktreesFolder {
         Ok(real)
     }
 
+    /// Refuses a folder inside of a checkout: threads that work there could write in it. A checkout that has
+    /// the home folder, as some keep their settings, counts only for its own worktrees.
+    fn check_outside(&self, repository: &Repository) -> Result<(), Error> {
+        let there = self.0.ancestors().find_map(|folder| folder.canonicalize().ok());
+        let Some(there) = there else { return Ok(()) };
+        let around = services::git::folders(&there).map(|found| found.root);
+        let around = around.filter(|root| !self.1.starts_with(root));
+        let own = [&repository.root, &repository.common];
+        let inside = around.iter().chain(own).find(|folder| there.starts_with(folder));
+        let Some(inside) = inside else { return Ok(()) };
+        let message = format!(
+            "worktrees: {} lies in the repository {}, whose threads could write in it",
+            self.0.display(),
+            inside.display()
+        );
+        Err(Error::wrong_state(message)
+            .next_step("set `worktrees_dir` in config.toml to a folder outside of repositories"))
+    }
+
     /// The paths of the worktrees that have a record, of one repository or of all.
     pub(super) fn worktrees(&self, of: Option<&Repository>) -> Result<Vec<PathBuf>, Error> {
         let mut found = Vec::new();
+        match self.0.symlink_metadata() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(found),
+            // Worktrees that are there must not look as if there were none.
+            _ => check_folder(&self.0)?,
+        }
         let folders = match of {
             Some(repository) => vec![self.of_repository(repository)],
             None => match entries(&self.0) {
@@ -174,10 +199,15 @@ fn check_folder(folder: &Path) -> Result<(), Error> {
     if meta.is_dir() {
         return Ok(());
     }
-    let kind = if meta.is_symlink() { "a link" } else { "no folder" };
-    let message = format!("worktrees: {} is {kind}", folder.display());
-    Err(Error::wrong_state(message)
-        .next_step("remove it, or set `worktrees_dir` in config.toml to another folder"))
+    let key = "`worktrees_dir` in config.toml";
+    let (kind, next) = match folder.canonicalize().ok().filter(|_| meta.is_symlink()) {
+        Some(real) => {
+            ("a link", format!("set {key} to the folder that it leads to: {}", real.display()))
+        }
+        None if meta.is_symlink() => ("a link", format!("set {key} to a folder")),
+        None => ("no folder", format!("remove it, or set {key} to another folder")),
+    };
+    Err(Error::wrong_state(format!("worktrees: {} is {kind}", folder.display())).next_step(next))
 }
 
 fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {

@@ -22,6 +22,12 @@ const MAX_NUMBER: usize = 1_000;
 const MAX_END: Duration = Duration::from_secs(10);
 const END_INTERVAL: Duration = Duration::from_millis(20);
 
+/// Words of git where the sandbox does not let it write.
+const DENIED: [&str; 2] = ["Read-only file system", "Permission denied"];
+/// Words of git about a text that names no commit.
+const NO_COMMIT: [&str; 4] =
+    ["unknown revision", "expected commit type", "Needed a single revision", "bad revision"];
+
 /// The wish for a worktree.
 pub(crate) struct Request<'a> {
     pub(crate) services: &'a GitServices,
@@ -77,15 +83,24 @@ pub(crate) async fn make(request: &Request<'_>, claimed: &mut Option<Made>) -> R
     let mut git = Git::new(services, config, parent.clone(), access, deadline)?;
     git.distrust(&repository.root).await.map_err(failed)?;
     let base = base(&git, &repository, params.base_ref.as_deref()).await?;
+    let prefix = "refs/heads/agentd";
+    let taken: [Argument<'_>; 6] =
+        [&"-C", &repository.root, &"show-ref", &"--verify", &"--quiet", &prefix];
+    if git.run(&taken, MAX_LIST).await.map_err(failed)?.exit.success() {
+        let message = "a branch is called `agentd`, so that none can be called `agentd/NAME`";
+        return Err(refused(WorktreeErrorReason::Git, message, Vec::new())
+            .next_step("rename it: git branch -m agentd OTHER-NAME"));
+    }
     let name = params.name.as_deref().and_then(branch_name::slug);
     let name = name.unwrap_or_else(|| branch_name::from_id(request.id));
     for attempt in 1..=MAX_NUMBER {
         let name = branch_name::numbered(&name, attempt);
         let branch = branch_name::branch(&name);
         let reference = format!("refs/heads/{branch}");
-        let taken: [Argument<'_>; 6] =
-            [&"-C", &repository.root, &"show-ref", &"--verify", &"--quiet", &reference];
-        if git.run(&taken, MAX_LIST).await.map_err(failed)?.exit.success() {
+        // The branch, or branches below it, of which git could make no folder.
+        let taken: [Argument<'_>; 5] =
+            [&"-C", &repository.root, &"for-each-ref", &"--count=1", &reference];
+        if !git.text(&taken).await.map_err(failed)?.is_empty() {
             continue;
         }
         let path = parent.join(&name);
@@ -109,7 +124,7 @@ pub(crate) async fn make(request: &Request<'_>, claimed: &mut Option<Made>) -> R
                 *claimed = None;
                 continue;
             }
-            Err(failure) => return Err(failed(failure)),
+            Err(failure) => return Err(not_added(services, &repository, failure).await),
         }
         if params.carry_changes {
             carry::carry(&git, services, &repository, &made).await?;
@@ -119,6 +134,33 @@ pub(crate) async fn make(request: &Request<'_>, claimed: &mut Option<Made>) -> R
     }
     let message = format!("there are {MAX_NUMBER} worktrees called {name}");
     Err(Error::wrong_state(message).next_step("give another name, or remove some of them"))
+}
+
+/// The error of git, in plain words where the reason is a link in the git folder: the sandbox keeps those to
+/// what configures git from being replaced, so that git can make no file next to them.
+async fn not_added(services: &GitServices, repository: &Repository, failure: GitFailure) -> Error {
+    let common = repository.common.clone();
+    let find = move || {
+        let entries = std::fs::read_dir(&common).into_iter().flatten().flatten();
+        let mut links = entries.filter(|it| it.file_type().is_ok_and(|kind| kind.is_symlink()));
+        links.next().map(|link| link.path())
+    };
+    let is_denied = |failure: &GitFailure| match failure {
+        GitFailure::Failed(_, said) => DENIED.iter().any(|words| said.contains(words)),
+        GitFailure::NotStarted(_) | GitFailure::TimedOut(_) => false,
+    };
+    let link = match is_denied(&failure) {
+        true => services.files.run(&repository.common, find).await.ok().flatten(),
+        false => None,
+    };
+    let Some(link) = link else { return failed(failure) };
+    let message =
+        format!("{} is a link, next to which git can write nothing in the sandbox", link.display());
+    let next = match link.ends_with("hooks") {
+        true => "remove it, and set `git config core.hooksPath` to the folder that it leads to",
+        false => "put what it leads to in its place",
+    };
+    refused(WorktreeErrorReason::Protected, message, Vec::new()).next_step(next)
 }
 
 /// The commit to begin with.
@@ -141,17 +183,20 @@ async fn base(
         &commit,
     ];
     let ended = git.run(&parse, MAX_LIST).await.map_err(failed)?;
-    if ended.exit.success() {
-        return Ok(String::from_utf8_lossy(&ended.stdout).trim().to_owned());
+    let found = String::from_utf8_lossy(&ended.stdout).trim().to_owned();
+    // `^main` is no commit, but all that `main` has not.
+    let is_hash = !found.is_empty() && found.chars().all(|c| c.is_ascii_hexdigit());
+    if ended.exit.success() && is_hash {
+        return Ok(found);
     }
-    let silent = ended.exit.code == Some(1) && ended.stderr.trim().is_empty();
+    let silent = matches!(ended.exit.code, Some(0 | 1)) && ended.stderr.trim().is_empty();
     match wanted {
         None if silent => {
             let message = format!("{} has no commit yet", repository.root.display());
             Err(refused(WorktreeErrorReason::NoRepository, message, Vec::new())
                 .next_step("make a first commit"))
         }
-        Some(wanted) if silent || ended.stderr.contains("unknown revision") => {
+        Some(wanted) if silent || NO_COMMIT.iter().any(|said| ended.stderr.contains(said)) => {
             let wanted = services::error::start_of(wanted);
             let message = format!("`worktree.baseRef`: the repository has no commit `{wanted}`");
             Err(Error::invalid_params(message))

@@ -1,37 +1,39 @@
-//! Merges the branch of a worktree. The merged tree and its commit are made without any working folder; only
-//! then the user's checkout moves on to the commit, by a fast-forward that git does wholly or not at all.
+//! Merges the branch of a worktree. The commit of what is uncommitted there, the merged tree and its commit are
+//! made without changing any file, index or branch, and everything is checked with them; only then `publish`
+//! moves the branches on.
 
-use std::collections::HashSet;
 use std::path::Path;
 
-use policy::PROTECTED_NAMES;
 use protocol::{
     WorktreeErrorReason as Reason, WorktreeMergeParams, WorktreeMergeResponse,
     WorktreeMergeStrategy as Strategy,
 };
 
+use super::carry::tree_with_changes;
+use super::check::{changes, check_checkout, check_finished};
 use super::failure::{failed, refused};
-use super::make::git_dir;
+use super::folder;
+use super::journal::{Journal, NewCommit, WorkingFolder};
+use super::publish::Place;
 use super::repository::Repository;
-use super::state::uncommitted;
-use super::{FileList, MAX_FILES, MAX_LIST, MERGED_REFS, Target};
+use super::status::Status;
+use super::{FileList, MAX_LIST, MERGED_REFS, Target};
 use crate::git_command::{Argument, Git};
 use services::error::Error;
 
 /// Longest message of a commit, in characters.
 const MAX_MESSAGE: usize = 10_000;
-/// The files of a repository that stand for something unfinished.
-const UNFINISHED: [&str; 5] =
-    ["MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply"];
 
-/// Merges. `worktree` and `checkout` are working folders of the same repository.
+/// Merges. `worktree` and `checkout` are working folders of the same repository. The caller has the lock of the
+/// folder of worktrees. `token`: a new id.
 ///
 /// # Errors
-/// A refusal with its reason; git failed. Nothing but a commit of `commitMessage` has happened then.
+/// A refusal with its reason, and nothing has changed; git failed.
 pub(crate) async fn merge(
     target: &Target<'_>,
     params: &WorktreeMergeParams,
     (worktree, checkout): (&Repository, &Repository),
+    token: &str,
 ) -> Result<WorktreeMergeResponse, Error> {
     check_message("commitMessage", params.commit_message.as_deref())?;
     check_message("message", params.message.as_deref())?;
@@ -44,29 +46,46 @@ pub(crate) async fn merge(
     if destination.branch == target.record.branch {
         return Err(own());
     }
-    commit_changes(target, &git, params.commit_message.as_deref(), worktree).await?;
-    let tip = commit_of(&git, &worktree.root, "HEAD").await?;
+    check_finished(target, worktree, "the worktree").await?;
+    let head = commit_of(&git, &worktree.root, "HEAD").await?;
+    let message = params.commit_message.as_deref();
+    let tip = commit_changes(target, &git, message, worktree, &head).await?;
     let merged = count(&git, &checkout.root, &format!("{}..{tip}", destination.commit)).await?;
     let into = destination.branch.clone();
     if merged == 0 {
         return Ok(WorktreeMergeResponse { into, commit: destination.commit, merged });
     }
-    let merge = Merge { git: &git, checkout, destination: &destination, tip: &tip };
     let strategy = params.strategy.unwrap_or_default();
     let message = params.message.clone().unwrap_or_else(|| match strategy {
         Strategy::Squash => format!("Squashed branch '{}'", target.record.branch),
         _ => format!("Merge branch '{}' into {into}", target.record.branch),
     });
+    let merge = Merge { git: &git, checkout, destination: &destination, tip: &tip };
     let commit = merge.commit(strategy, &message).await?;
-    merge.publish(&commit).await?;
-    if strategy == Strategy::Squash {
-        // The branch's own commits are in no other branch, and are not lost all the same.
-        let reference = format!("{MERGED_REFS}/{}", target.name());
-        let git_dir = git_dir(&target.record.common);
-        let keep: [Argument<'_>; 4] = [&git_dir, &"update-ref", &reference, &tip];
-        git.text(&keep).await.map_err(failed)?;
+    let is_moved = commit.is_some();
+    let commit = commit.unwrap_or_else(|| destination.commit.clone());
+    if destination.is_checked_out && is_moved {
+        let changes = changes(&git, &checkout.root, (&destination.commit, &commit)).await?;
+        check_checkout(target, &git, checkout, &changes).await?;
     }
-    Ok(WorktreeMergeResponse { into, commit, merged })
+    let record = target.record;
+    let folders = (record.repository.clone(), record.common.clone());
+    let working = |it: &Repository| WorkingFolder { root: it.root.clone(), own: it.own.clone() };
+    let journal = Journal {
+        reference: format!("refs/heads/{into}"),
+        from: destination.commit.clone(),
+        to: commit.clone(),
+        checkout: Some(working(checkout)).filter(|_| destination.is_checked_out && is_moved),
+        commit: Some(NewCommit { folder: working(worktree), from: head.clone(), to: tip.clone() })
+            .filter(|_| head != tip),
+        // The branch's own commits are in no other branch, and are not lost all the same.
+        kept: Some((format!("{MERGED_REFS}/{}", target.name()), tip.clone()))
+            .filter(|_| strategy == Strategy::Squash),
+        ..Journal::new(folders.0, folders.1, format!("agentd {token}"))
+    };
+    let folder = folder::parent(target.path);
+    Place { git: &git, services: target.services, folder }.publish(&journal).await?;
+    Ok(WorktreeMergeResponse { into, commit, merged: if is_moved { merged } else { 0 } })
 }
 
 fn check_message(member: &str, message: Option<&str>) -> Result<(), Error> {
@@ -80,38 +99,42 @@ fn check_message(member: &str, message: Option<&str>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Commits what is uncommitted in the worktree, or refuses it.
+/// The commit of the worktree with what is uncommitted there, or a refusal. Neither the worktree nor its index
+/// nor its branch change.
 async fn commit_changes(
     target: &Target<'_>,
     git: &Git<'_>,
     message: Option<&str>,
     worktree: &Repository,
-) -> Result<(), Error> {
-    let own = worktree.own.clone();
-    let unfinished = target.services.files.run(&worktree.own, move || {
-        UNFINISHED.into_iter().find(|name| own.join(name).symlink_metadata().is_ok())
-    });
-    if let Some(name) = unfinished.await? {
-        let message = format!("a merge or rebase in the worktree is not finished ({name})");
-        return Err(refused(Reason::Uncommitted, message, Vec::new())
-            .next_step("finish or abort it there first"));
-    }
+    head: &String,
+) -> Result<String, Error> {
     let root = &worktree.root;
-    let changed = uncommitted(git, root).await.map_err(failed)?;
+    let Status { changed, nested, unmerged } = Status::read(git, root).await.map_err(failed)?;
+    if !unmerged.is_empty() {
+        return Err(refused(Reason::Unfinished, "the worktree has files with conflicts", unmerged)
+            .next_step("resolve them there first"));
+    }
     if changed.is_empty() {
-        return Ok(());
+        return Ok(head.clone());
     }
     let Some(message) = message else {
         let (files, _) = changed.bounded();
         return Err(refused(Reason::Uncommitted, "the worktree has uncommitted files", files)
             .next_step("commit them there, or give `commitMessage`"));
     };
-    let add: [Argument<'_>; 5] = [&"-C", root, &"add", &"--all", &"."];
-    git.text(&add).await.map_err(failed)?;
-    let message = format!("--message={message}");
-    let commit: [Argument<'_>; 6] = [&"-C", root, &"commit", &"--quiet", &"--no-verify", &message];
-    git.text(&commit).await.map_err(failed)?;
-    Ok(())
+    if !nested.is_empty() {
+        let message = "the worktree has a repository inside, whose files no commit of it can have";
+        return Err(refused(Reason::NestedRepository, message, nested)
+            .next_step("move it away, or list it in .gitignore"));
+    }
+    let trees = tree_with_changes(git, target.services, worktree, target.path, &[]).await?;
+    let head_tree = commit_of(git, root, &format!("{head}^{{tree}}")).await?;
+    if trees.working == head_tree {
+        return Ok(head.clone());
+    }
+    let commit: [Argument<'_>; 8] =
+        [&"-C", root, &"commit-tree", &trees.working, &"-p", head, &"-m", &message.trim()];
+    git.text(&commit).await.map_err(failed)
 }
 
 /// The branch that is merged into.
@@ -169,15 +192,15 @@ struct Merge<'a> {
 }
 
 impl Merge<'_> {
-    /// The commit that the destination gets.
-    async fn commit(&self, strategy: Strategy, message: &str) -> Result<String, Error> {
+    /// The commit that the destination gets; `None` if a squash has nothing for it.
+    async fn commit(&self, strategy: Strategy, message: &str) -> Result<Option<String>, Error> {
         let (root, from) = (&self.checkout.root, &self.destination.commit);
         if strategy == Strategy::FastForward {
             let ancestor: [Argument<'_>; 6] =
                 [&"-C", root, &"merge-base", &"--is-ancestor", from, self.tip];
             let ended = self.git.run(&ancestor, MAX_LIST).await.map_err(failed)?;
             return match ended.exit.code {
-                Some(0) => Ok(self.tip.clone()),
+                Some(0) => Ok(Some(self.tip.clone())),
                 Some(1) => {
                     let branch = &self.destination.branch;
                     let message = format!("`{branch}` has commits that the worktree lacks");
@@ -188,12 +211,16 @@ impl Merge<'_> {
             };
         }
         let tree = self.tree().await?;
+        let before = commit_of(self.git, root, &format!("{from}^{{tree}}")).await?;
+        if strategy == Strategy::Squash && tree == before {
+            return Ok(None);
+        }
         let mut commit: Vec<Argument<'_>> = vec![&"-C", root, &"commit-tree", &tree, &"-p", from];
         if strategy == Strategy::MergeCommit {
             commit.extend([&"-p" as Argument<'_>, self.tip]);
         }
         commit.extend([&"-m" as Argument<'_>, &message]);
-        self.git.text(&commit).await.map_err(failed)
+        self.git.text(&commit).await.map(Some).map_err(failed)
     }
 
     /// The merged tree.
@@ -225,76 +252,6 @@ impl Merge<'_> {
             _ => Err(failed(ended.failure(&merge))
                 .next_step("merging needs git 2.38 or newer; else merge the branch yourself")),
         }
-    }
-
-    /// Moves the destination on to the commit.
-    async fn publish(&self, commit: &str) -> Result<(), Error> {
-        let Destination { branch, commit: from, is_checked_out } = self.destination;
-        let root = &self.checkout.root;
-        if !is_checked_out {
-            let reference = format!("refs/heads/{branch}");
-            let update: [Argument<'_>; 6] = [&"-C", root, &"update-ref", &reference, &commit, from];
-            return self.git.text(&update).await.map(drop).map_err(failed);
-        }
-        self.check_checkout(commit).await?;
-        let forward: [Argument<'_>; 8] = [
-            &"-C",
-            root,
-            &"merge",
-            &"--quiet",
-            &"--ff-only",
-            &"--no-autostash",
-            &"--no-overwrite-ignore",
-            &commit,
-        ];
-        self.git.text(&forward).await.map(drop).map_err(failed)
-    }
-
-    /// Refuses what the user's checkout would lose, or should not get from an agent unseen.
-    async fn check_checkout(&self, commit: &str) -> Result<(), Error> {
-        let root = &self.checkout.root;
-        let diff: [Argument<'_>; 9] = [
-            &"-C",
-            root,
-            &"diff-tree",
-            &"-r",
-            &"--no-renames",
-            &"--name-only",
-            &"-z",
-            &self.destination.commit,
-            &commit,
-        ];
-        let ended = self.git.run(&diff, MAX_LIST).await.map_err(failed)?;
-        if !ended.is_cut && !ended.exit.success() {
-            return Err(failed(ended.failure(&diff)));
-        }
-        let merged = FileList::read(&ended.stdout, ended.is_cut, 0);
-        let is_protected = |name: &&String| {
-            let first = Path::new(name).iter().next();
-            let is = |protected: &&str| first.is_some_and(|it| it.eq_ignore_ascii_case(protected));
-            PROTECTED_NAMES.iter().any(is)
-        };
-        let protected: Vec<String> = merged.names.iter().filter(is_protected).cloned().collect();
-        if !protected.is_empty() {
-            let message = "the worktree changes files that configure the agent";
-            return Err(refused(Reason::Protected, message, protected)
-                .next_step("look at them, and merge the branch yourself"));
-        }
-        let dirty = uncommitted(self.git, root).await.map_err(failed)?;
-        if dirty.is_cut || (merged.is_cut && !dirty.is_empty()) {
-            let message = format!("{} has too many changed files to compare", root.display());
-            return Err(refused(Reason::Overwrites, message, Vec::new())
-                .next_step("commit them, or merge the branch yourself"));
-        }
-        let merged: HashSet<&String> = merged.names.iter().collect();
-        let lost = dirty.names.into_iter().filter(|name| merged.contains(name));
-        let lost: Vec<String> = lost.take(MAX_FILES).collect();
-        if lost.is_empty() {
-            return Ok(());
-        }
-        let message =
-            format!("{} has uncommitted changes that would be overwritten", root.display());
-        Err(refused(Reason::Overwrites, message, lost).next_step("commit or stash them first"))
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::folder::{record_of, unusable};
+use super::index::remove_if_there;
 use services::error::Error;
 
 /// Larger files are no records.
@@ -81,12 +82,5 @@ impl Record {
     pub(super) fn delete(path: &Path) -> Result<(), Error> {
         let file = record_of(path);
         remove_if_there(&file).map_err(|error| unusable(&file, &error))
-    }
-}
-
-fn remove_if_there(file: &Path) -> io::Result<()> {
-    match std::fs::remove_file(file) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        done => done,
     }
 }

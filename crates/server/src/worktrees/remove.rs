@@ -13,7 +13,8 @@ use super::make::git_dir;
 use super::merge::{checkout_of, commit_of};
 use super::record::Record;
 use super::repository::Repository;
-use super::state::{is_locked, uncommitted};
+use super::state::{is_locked, name_of};
+use super::status::{hidden, nested, uncommitted};
 use super::{FileList, MAX_LIST, MERGED_REFS, REMOVED_REFS, Target};
 use crate::git_command::{Argument, Git};
 use services::error::Error;
@@ -52,6 +53,10 @@ pub(crate) async fn remove(
     }
     let read: Vec<&Path> = folder.iter().map(|folder| &*folder.root).collect();
     let git = target.git(None, &read).await?;
+    let has_links = match &folder {
+        Some(folder) => check_nested(&git, folder).await?,
+        None => false,
+    };
     let loss = Loss::find(target, &git, folder.as_ref()).await?;
     if !force {
         loss.refuse(target, &git).await?;
@@ -60,7 +65,7 @@ pub(crate) async fn remove(
         _ if loss.is_none() => None,
         folder => Some(loss.save(target, &git, folder.as_ref()).await?),
     };
-    let removed = remove_files(target, &git, force).await;
+    let removed = remove_files(target, &git, (force, has_links)).await;
     let removed = match removed {
         Ok(()) => remove_branch(target, &git, &loss).await,
         failed => failed,
@@ -76,16 +81,38 @@ pub(crate) async fn remove(
     Ok(WorktreeRemoveResponse { saved })
 }
 
+/// Refuses to remove a worktree with a repository inside: a commit of the worktree keeps nothing of it. Returns
+/// whether the worktree has submodules.
+async fn check_nested(git: &Git<'_>, folder: &Repository) -> Result<bool, Error> {
+    let (nested, has_links) = nested(git, &folder.root, &folder.own).await.map_err(failed)?;
+    if nested.is_empty() {
+        return Ok(has_links);
+    }
+    let message = "the worktree has a repository inside, which would be lost";
+    Err(refused(Reason::NestedRepository, message, nested).next_step(
+        "push what it has, or move it away; then delete its folder, and for a submodule also the one in \
+         `git rev-parse --git-path modules`",
+    ))
+}
+
 impl Target<'_> {
     /// The worktree's name.
     pub(super) fn name(&self) -> String {
-        self.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+        name_of(self.path)
     }
 
     /// The worktree, found again: its files may have changed since it was listed.
     pub(crate) async fn worktree(&self) -> Result<Repository, Error> {
         let (path, common) = (self.path.to_owned(), self.record.common.clone());
+        let branch = self.record.branch.clone();
         let find = move || {
+            if path.symlink_metadata().is_err() {
+                let message = format!("the folder of the worktree is gone: {}", path.display());
+                return Err(refused(Reason::Missing, message, Vec::new()).next_step(format!(
+                    "merge its branch yourself, or restore it with `git worktree add {} {branch}`",
+                    path.display()
+                )));
+            }
             let found = Repository::find(&path)?;
             match found.root == path && found.common == common {
                 true => Ok(found),
@@ -110,9 +137,17 @@ impl Target<'_> {
         let take = move || match std::fs::remove_dir(&path) {
             Ok(()) => Ok(()),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(unusable(&path, &error).next_step(
-                "it is no worktree of the repository: move it away, then remove it here",
-            )),
+            Err(error) if error.kind() == std::io::ErrorKind::DirectoryNotEmpty => {
+                let message = format!(
+                    "{} is no working folder of the repository, and has files",
+                    path.display()
+                );
+                Err(Error::wrong_state(message).next_step(
+                    "move it away, then remove the worktree again; if the repository has moved, run `git \
+                     worktree repair` in it first",
+                ))
+            }
+            Err(error) => Err(unusable(&path, &error)),
         };
         self.services.files.run(self.path, take).await?
     }
@@ -183,7 +218,10 @@ impl Loss {
         let (branch, commits) = (&target.record.branch, self.commits);
         let commits =
             if commits == 1 { "a commit".to_owned() } else { format!("{commits} commits") };
-        let message = format!("`{branch}` has {commits} that no other branch has, which change");
+        let mut message = format!("`{branch}` has {commits} that no other branch has");
+        if !files.is_empty() {
+            message.push_str("; changed files");
+        }
         Err(refused(Reason::Unmerged, message, files).next_step(next))
     }
 
@@ -203,18 +241,39 @@ impl Loss {
         let commit = if self.uncommitted.is_empty() && other.is_none() {
             head.clone()
         } else {
-            let tree = match folder.filter(|_| !self.uncommitted.is_empty()) {
+            let head_tree = format!("{head}^{{tree}}");
+            let (tree, staged) = match folder.filter(|_| !self.uncommitted.is_empty()) {
                 Some(folder) => {
-                    tree_with_changes(git, target.services, folder, target.path).await?
+                    let hidden = hidden(git, &folder.root).await.map_err(failed)?;
+                    let (services, path) = (target.services, target.path);
+                    let trees = tree_with_changes(git, services, folder, path, &hidden).await?;
+                    let parse: [Argument<'_>; 4] = [&common, &"rev-parse", &"--verify", &head_tree];
+                    let before = git.text(&parse).await.map_err(failed)?;
+                    let is_other = |staged: &String| *staged != before && *staged != trees.working;
+                    let staged = trees.staged.filter(is_other);
+                    (trees.working, staged)
                 }
-                None => format!("{head}^{{tree}}"),
+                None => (head_tree, None),
             };
             let message = format!("Worktree {} as it was removed", target.name());
             let mut git = git.with_variable("GIT_EDITOR", "false");
             for (name, value) in IDENTITY {
                 git = git.with_variable(name, value);
             }
+            // What is staged and differs from the files is a parent, as in a stash.
+            let staged = match &staged {
+                Some(staged) => {
+                    let message = format!("What was staged in worktree {}", target.name());
+                    let commit: [Argument<'_>; 7] =
+                        [&common, &"commit-tree", staged, &"-p", head, &"-m", &message];
+                    Some(git.text(&commit).await.map_err(failed)?)
+                }
+                None => None,
+            };
             let mut list: Vec<Argument<'_>> = vec![&common, &"commit-tree", &tree, &"-p", head];
+            if let Some(parent) = &staged {
+                list.extend([&"-p" as Argument<'_>, parent]);
+            }
             if let Some(other) = other {
                 list.extend([&"-p" as Argument<'_>, other]);
             }
@@ -239,7 +298,11 @@ impl Loss {
     }
 }
 
-async fn remove_files(target: &Target<'_>, git: &Git<'_>, force: bool) -> Result<(), Error> {
+async fn remove_files(
+    target: &Target<'_>,
+    git: &Git<'_>,
+    (force, has_links): (bool, bool),
+) -> Result<(), Error> {
     let common = git_dir(&target.record.common);
     let path = target.path;
     if !is_registered(git, &common, path).await? {
@@ -248,7 +311,11 @@ async fn remove_files(target: &Target<'_>, git: &Git<'_>, force: bool) -> Result
     let mut remove: Vec<Argument<'_>> = vec![&common, &"worktree", &"remove"];
     // The second one is for a lock, such as the one of a git that was killed.
     let forced: [Argument<'_>; 2] = [&"--force", &"--force"];
-    remove.extend(forced.into_iter().filter(|_| force));
+    match force {
+        true => remove.extend(forced),
+        // Git refuses those with submodules, even where these have no files.
+        false => remove.extend(forced.into_iter().take(1).filter(|_| has_links)),
+    }
     remove.push(&path);
     git.text(&remove).await.map(drop).map_err(failed)
 }

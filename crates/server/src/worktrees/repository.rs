@@ -56,9 +56,18 @@ impl Repository {
                 found.root.join(GIT).display(),
                 own.display()
             );
-            return Err(
-                none(why).next_step("run `git worktree repair` in the repository if it has moved")
-            );
+            let own_folder = own.join("HEAD").exists()
+                && !own.join("commondir").exists()
+                && own.file_name().is_some_and(|name| name != GIT);
+            return Err(none(why).next_step(match own_folder {
+                // As `git clone --separate-git-dir` makes it.
+                true => format!(
+                    "if that is its repository, run `git -C {} config core.worktree {}`",
+                    found.root.display(),
+                    found.root.display()
+                ),
+                false => "run `git worktree repair` in the repository if it has moved".to_owned(),
+            }));
         }
         Ok(Self { root: found.root, own, common, inside })
     }

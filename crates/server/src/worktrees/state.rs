@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use protocol::{Worktree, WorktreeState};
 use tokio::time::Instant;
 
+use super::MERGED_REFS;
 use super::failure::failed;
 use super::folder::{self, WorktreesFolder};
 use super::make::git_dir;
 use super::record::Record;
 use super::repository::Repository;
-use super::{FileList, MAX_LIST};
-use crate::git_command::{Argument, Git, GitAccess, GitFailure, GitServices};
+use super::status::uncommitted;
+use crate::git_command::{Argument, Git, GitAccess, GitServices};
 use services::error::Error;
 
 /// Bytes of the reason of a lock that are compared.
@@ -163,12 +164,23 @@ async fn ask(
         }
     };
     let range = format!("{head}...{tip}");
-    let count: [Argument<'_>; 5] = [&common, &"rev-list", &"--left-right", &"--count", &range];
+    // The commits of a squash are merged, though no branch has them.
+    let squashed = format!("{MERGED_REFS}/{}", name_of(&found.path));
+    let show: [Argument<'_>; 5] = [&common, &"rev-parse", &"--verify", &"--quiet", &squashed];
+    let squashed = git.text(&show).await.ok().map(|commit| format!("^{commit}"));
+    let mut count: Vec<Argument<'_>> =
+        vec![&common, &"rev-list", &"--left-right", &"--count", &range];
+    count.extend(squashed.iter().map(|commit| commit as Argument<'_>));
     let counted = git.text(&count).await.map_err(failed)?;
     found.distance = counted.split_once('\t').and_then(|(behind, ahead)| {
         Some((ahead.trim().parse().ok()?, behind.trim().parse().ok()?))
     });
     Ok(())
+}
+
+/// The name of the worktree `path`.
+pub(super) fn name_of(path: &Path) -> String {
+    path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
 /// The commit that the user's checkout has; that of the main working folder, if the checkout is gone.
@@ -181,16 +193,4 @@ async fn head(services: &GitServices, git: &Git<'_>, record: &Record) -> Result<
     let own = git_dir(&own);
     let parse: [Argument<'_>; 4] = [&own, &"rev-parse", &"--verify", &"HEAD"];
     git.text(&parse).await.map_err(failed)
-}
-
-/// The files with uncommitted changes of a working folder.
-pub(super) async fn uncommitted(git: &Git<'_>, root: &Path) -> Result<FileList, GitFailure> {
-    let status: [Argument<'_>; 7] =
-        [&"-C", &root, &"status", &"--porcelain", &"-z", &"--no-renames", &"--untracked-files=all"];
-    let ended = git.run(&status, MAX_LIST).await?;
-    if !ended.is_cut && !ended.exit.success() {
-        return Err(ended.failure(&status));
-    }
-    // Two letters and a space come before each name.
-    Ok(FileList::read(&ended.stdout, ended.is_cut, 3))
 }

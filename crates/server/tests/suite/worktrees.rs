@@ -1,7 +1,9 @@
 //! Worktrees of threads: `thread/start` with `worktree`, and `worktree/*`.
 
 mod hostile;
+mod interrupted;
 mod merging;
+mod refusing;
 mod removing;
 
 use std::path::{Path, PathBuf};

@@ -181,7 +181,7 @@ const COMMANDS: &[Entry] = &[
     entry("vim", "", "switch between Vi and Emacs keys", true, vi::toggle_vi),
     entry(
         "worktree",
-        "[new [NAME]|list|merge|remove]",
+        "[list|new|merge|remove [NAME]]",
         "work in a git worktree of the thread's own, merge it, remove it",
         false,
         worktrees::worktree,

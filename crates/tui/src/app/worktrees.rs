@@ -1,10 +1,13 @@
 //! `/worktree`: threads that work in git worktrees of their own, and what becomes of these.
 
+use std::path::Path;
+
 use protocol::{
     OpeningOverrides, ThreadStartParams, ThreadWorktreeParams, Worktree, WorktreeListParams,
     WorktreeListResponse, WorktreeMergeParams, WorktreeMergeStrategy, WorktreeRemoveParams,
     WorktreeState,
 };
+use serde_json::Value;
 
 use crate::app::filling::What;
 use crate::app::program::App;
@@ -22,15 +25,35 @@ const FORWARD: &str = "forward";
 const REMOVE: &str = "remove";
 const OPEN: &str = "open";
 
+/// When a dialog opens.
+#[derive(Clone, Copy, Debug)]
+enum Opening {
+    /// With the key that asks for it.
+    AtOnce,
+    /// After an answer of the server. The user may be writing by then, so that no key of a message answers it.
+    Later,
+}
+
+impl Opening {
+    fn open(self, app: &mut App, ask: Ask, then: impl FnOnce(&mut App, Value) + 'static) {
+        match self {
+            Self::AtOnce => {
+                app.open_dialog(ask, then);
+            }
+            Self::Later => app.open_dialog_later(ask, then),
+        }
+    }
+}
+
 /// `/worktree`.
 pub(super) fn worktree(app: &mut App, rest: &str) {
     let (word, argument) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
     match word {
         "" | "list" => read(app, |app, list| show_list(app, list.data)),
         "new" => start(app, argument.trim()),
-        "merge" => of_thread(app, ask_how_to_merge),
-        "remove" => of_thread(app, ask_to_remove),
-        _ => app.notice("/worktree takes `new [NAME]`, `list`, `merge` or `remove`."),
+        "merge" => named(app, argument.trim(), ask_how_to_merge),
+        "remove" => named(app, argument.trim(), ask_to_remove),
+        _ => app.notice("/worktree takes `new [NAME]`, `list`, `merge [NAME]` or `remove [NAME]`."),
     }
 }
 
@@ -54,20 +77,37 @@ fn read(app: &mut App, then: impl FnOnce(&mut App, WorktreeListResponse) + 'stat
     });
 }
 
-/// Goes on with the worktree of the thread.
-fn of_thread(app: &mut App, then: fn(&mut App, Worktree)) {
-    let Some(own) = app.session.worktree.clone() else {
-        return app.notice(
-            "This thread has no worktree of its own. /worktree new starts a thread in one, and /worktree lists \
-             those of other threads.",
-        );
+/// Goes on with the worktree of this name, branch or folder; without a name, with that of the thread.
+fn named(app: &mut App, name: &str, then: fn(&mut App, Worktree, Opening)) {
+    let own = app.session.worktree.as_ref().map(|own| own.path.clone());
+    let wanted = match (name, own) {
+        ("", Some(own)) => own,
+        ("", None) => {
+            return app.notice(
+                "This thread has no worktree of its own: give the name of one. /worktree lists them, and \
+                 /worktree new starts a thread in one.",
+            );
+        }
+        (name, _) => name.to_owned(),
     };
+    let is_named = !name.is_empty();
     read(app, move |app, list| {
-        match list.data.into_iter().find(|worktree| worktree.path == own.path) {
-            Some(found) => then(app, found),
-            None => app.error(&format!("The worktree was removed: {}", own.path)),
+        let found = list.data.into_iter().find(|worktree| is_called(worktree, &wanted));
+        match found {
+            Some(found) => then(app, found, Opening::Later),
+            None if is_named => app.error(&format!(
+                "There is no worktree `{}` of this repository. /worktree lists them.",
+                visible::line(&wanted)
+            )),
+            None => app.error(&format!("The worktree was removed: {wanted}")),
         }
     });
+}
+
+/// Returns whether this is the folder, the branch or the name of the worktree.
+fn is_called(worktree: &Worktree, wanted: &str) -> bool {
+    let name = Path::new(&worktree.path).file_name();
+    worktree.path == wanted || worktree.branch == wanted || name.is_some_and(|name| name == wanted)
 }
 
 fn show_list(app: &mut App, worktrees: Vec<Worktree>) {
@@ -91,7 +131,7 @@ fn summary(worktree: &Worktree) -> String {
     match worktree.state {
         WorktreeState::Ready => {}
         WorktreeState::Missing => parts.push("folder is missing".to_owned()),
-        WorktreeState::Broken => parts.push("incomplete".to_owned()),
+        WorktreeState::Broken => parts.push("broken".to_owned()),
     }
     if let Some(ahead) = worktree.ahead.filter(|ahead| *ahead > 0) {
         parts.push(format!("{ahead} ahead"));
@@ -159,14 +199,14 @@ pub(super) fn chosen(app: &mut App, worktree: Worktree) {
                     opening::resume_thread(app, thread.clone(), OpeningOverrides::default());
                 }
             }
-            Some(MERGE) => ask_how_to_merge(app, worktree),
-            Some(REMOVE) => ask_to_remove(app, worktree),
+            Some(MERGE) => ask_how_to_merge(app, worktree, Opening::AtOnce),
+            Some(REMOVE) => ask_to_remove(app, worktree, Opening::AtOnce),
             _ => {}
         }
     });
 }
 
-fn ask_how_to_merge(app: &mut App, worktree: Worktree) {
+fn ask_how_to_merge(app: &mut App, worktree: Worktree, opening: Opening) {
     let mut facts = facts(app, &worktree);
     let repository = app.folder(&worktree.repository);
     facts.push(Line::plain(format!(
@@ -176,12 +216,13 @@ fn ask_how_to_merge(app: &mut App, worktree: Worktree) {
         facts.push(Line::plain("Its uncommitted files are committed first."));
     }
     let offers = vec![
+        Offer::new("no", 'n', "Do not merge").on_escape(),
         Offer::new(MERGE, 'm', "Merge with a merge commit"),
         Offer::new(SQUASH, 's', "Squash into one commit"),
         Offer::new(FORWARD, 'f', "Fast-forward only"),
-        Offer::new("no", 'n', "Do not merge").on_escape(),
     ];
-    app.open_dialog(Ask::offer("Merge this worktree?", facts, offers), move |app, reply| {
+    let ask = Ask::offer("Merge this worktree?", facts, offers);
+    opening.open(app, ask, move |app, reply| {
         let strategy = match reply.as_str() {
             Some(MERGE) => WorktreeMergeStrategy::MergeCommit,
             Some(SQUASH) => WorktreeMergeStrategy::Squash,
@@ -220,23 +261,26 @@ fn merge(app: &mut App, worktree: Worktree, strategy: WorktreeMergeStrategy) {
     });
 }
 
-fn ask_to_remove(app: &mut App, worktree: Worktree) {
+fn ask_to_remove(app: &mut App, worktree: Worktree, opening: Opening) {
     let has_loss = !worktree.uncommitted.is_empty() || worktree.ahead.is_none_or(|ahead| ahead > 0);
     let mut facts = facts(app, &worktree);
     facts.push(Line::plain(
         "Its folder and its branch are removed. Threads that worked there stay.",
     ));
-    let mut offers = vec![Offer::new("yes", 'y', "Remove it").with_effect(
-        "refused while it has uncommitted files, or commits that no other branch has",
-    )];
+    let mut offers = vec![
+        Offer::new("no", 'n', "Keep it").on_escape(),
+        Offer::new("yes", 'y', "Remove it").with_effect(
+            "refused while it has uncommitted files, or commits that no other branch has",
+        ),
+    ];
     if has_loss || worktree.locked {
         offers.push(
             Offer::new("force", 'f', "Remove it, and keep what it has")
                 .with_effect("as a commit under refs/agentd/removed; ignored files are deleted"),
         );
     }
-    offers.push(Offer::new("no", 'n', "Keep it").on_escape());
-    app.open_dialog(Ask::offer("Remove this worktree?", facts, offers), move |app, reply| {
+    let ask = Ask::offer("Remove this worktree?", facts, offers);
+    opening.open(app, ask, move |app, reply| {
         let force = match reply.as_str() {
             Some("yes") => false,
             Some("force") => true,

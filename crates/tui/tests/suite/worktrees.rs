@@ -62,7 +62,13 @@ pub(crate) fn merge(columns: usize, rows: usize) -> Bench {
     let mut bench = open(columns, rows);
     bench.send("/worktree merge");
     answer_list(&mut bench, &["a.txt", "src/new\u{202e}.rs"]);
+    look(&mut bench);
     bench
+}
+
+/// Lets time pass in which a person reads what appeared.
+fn look(bench: &mut Bench) {
+    bench.now += 1_000;
 }
 
 pub(crate) fn remove(columns: usize, rows: usize) -> Bench {
@@ -70,6 +76,7 @@ pub(crate) fn remove(columns: usize, rows: usize) -> Bench {
     bench.send("/worktree remove");
     let files = ["1.txt", "2.txt", "3.txt", "4.txt", "5.txt", "6.txt"];
     answer_list(&mut bench, &files);
+    look(&mut bench);
     bench
 }
 
@@ -134,6 +141,7 @@ fn a_worktree_is_merged_after_a_question() {
     let mut bench = open(80, 24);
     bench.send("/worktree merge");
     answer_list(&mut bench, &[]);
+    look(&mut bench);
     bench.press('m');
     let params = bench.call("worktree/merge").1;
     assert_eq!(params.get("commitMessage"), None, "nothing is uncommitted");
@@ -152,6 +160,7 @@ fn a_worktree_is_removed_after_a_question_and_the_thread_gives_way() {
     );
     bench.send("/worktree remove");
     answer_list(&mut bench, &["1.txt"]);
+    look(&mut bench);
     bench.press('f');
     let saved = json!({ "ref": "refs/agentd/removed/retries", "commit": "def" });
     let params = bench.answer("worktree/remove", json!({ "saved": saved }));
@@ -185,4 +194,57 @@ fn worktrees_of_other_threads_are_chosen_from_a_list() {
     bench.key(Key::plain(Code::Enter));
     bench.press('o');
     assert_eq!(bench.call("thread/resume").1["threadId"], "t1");
+}
+
+#[test]
+fn the_named_worktree_is_merged_or_removed() {
+    for name in ["old", "agentd/old", "/trees/work-1/old"] {
+        let mut bench = open(80, 24);
+        bench.send(&format!("/worktree remove {name}"));
+        answer_list(&mut bench, &[]);
+        assert!(bench.shown().contains("agentd/old  /trees/work-1/old"), "{}", bench.shown());
+        look(&mut bench);
+        bench.press('y');
+        let params = bench.answer("worktree/remove", json!({ "saved": null }));
+        assert_eq!(params["path"], "/trees/work-1/old");
+        assert!(bench.calls.is_empty(), "the thread stays: {:?}", bench.calls);
+    }
+    // A thread without a worktree names one.
+    let mut bench = Bench::open(80, 24);
+    bench.calls.clear();
+    bench.send("/worktree merge retries");
+    answer_list(&mut bench, &[]);
+    assert!(bench.shown().contains("agentd/retries  /trees"), "{}", bench.shown());
+    let mut bench = open(80, 24);
+    bench.send("/worktree merge nowhere");
+    answer_list(&mut bench, &[]);
+    assert!(bench.printed.contains("There is no worktree `nowhere`"), "{}", bench.printed);
+}
+
+#[test]
+fn enter_keeps_the_worktree_and_words_are_for_the_message() {
+    for open in [merge, remove] {
+        let mut bench = open(80, 24);
+        bench.key(Key::plain(Code::Enter));
+        assert!(bench.calls.is_empty(), "{:?}", bench.calls);
+        assert!(!bench.shown().contains("this worktree?"), "{}", bench.shown());
+        let mut bench = open(80, 24);
+        bench.type_text("merge it, yes");
+        look(&mut bench);
+        bench.key(Key::plain(Code::Enter));
+        assert!(
+            bench.shown().contains("this worktree?"),
+            "Enter is the message's: {}",
+            bench.shown()
+        );
+        bench.key(Key::plain(Code::Esc));
+        assert!(bench.calls.is_empty(), "{:?}", bench.calls);
+        assert!(bench.shown().contains("merge it, yes"), "{}", bench.shown());
+    }
+    // At once, it may be the end of something else.
+    let mut bench = super::worktrees::open(80, 24);
+    bench.send("/worktree remove");
+    answer_list(&mut bench, &[]);
+    bench.press('y');
+    assert!(bench.calls.is_empty(), "{:?}", bench.calls);
 }

@@ -219,7 +219,8 @@ async fn names_are_no_options_and_no_paths() {
     let params = json!({ "cwd": other, "worktree": { "name": "x" } });
     let fault = peer.refused("thread/start", params).await;
     assert_eq!(refusal(&fault.data).0, "git");
-    assert!(fault.message.contains("'refs/heads/agentd' exists"), "{}", fault.message);
+    assert!(fault.message.contains("a branch is called `agentd`"), "{}", fault.message);
+    assert!(fault.message.contains("git branch -m agentd"), "{}", fault.message);
     let listed = peer.call("worktree/list", json!({ "cwd": other })).await;
     assert_eq!(listed["data"], json!([]));
 }

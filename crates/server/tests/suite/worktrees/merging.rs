@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn merge(folder: &Path, more: Value) -> Value {
+pub(super) fn merge(folder: &Path, more: Value) -> Value {
     let mut params = json!({ "path": folder });
     params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     params
