@@ -19,7 +19,6 @@ use xtask::steps::{self, Step};
 const STEPS: &[Step] = &[
     Step { name: "patches", when: InTurn, check: patches::check },
     Step { name: "gateway clients", when: InTurn, check: clients::check },
-    Step { name: "gateway wires", when: InTurn, check: clients::check_wires },
     Step { name: "model streams", when: InTurn, check: clients::check_streams },
     Step { name: "agent clients", when: InTurn, check: clients::check_agent },
     Step { name: "acp", when: InTurn, check: clients::check_editors },
@@ -114,7 +113,7 @@ mod tests {
         let one = Options { steps: vec!["gateway clients".to_owned()], write: true };
         assert_eq!(parse(&["gateway clients", "--write"]).unwrap(), one);
         let message = parse(&["fast"]).unwrap_err().to_string();
-        let names = "possible values: patches, \"gateway clients\", \"gateway wires\", \"model streams\", \
+        let names = "possible values: patches, \"gateway clients\", \"model streams\", \
                      \"agent clients\", acp, \"python sdk\", \"typescript sdk\", \"web client\", \"login service\", mcp";
         assert!(message.contains(names), "{message}");
     }
