@@ -6,6 +6,7 @@ import asyncio
 import base64
 import struct
 import zlib
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -157,7 +158,12 @@ def test_messages_wait_in_a_queue(scripted: Scripted) -> None:
                         break
             assert (await thread.queued())["data"] == []
             untyped: Any = thread
-            for wrong in (lambda: untyped.queue(5), lambda: untyped.reorder_queue("abc"), lambda: untyped.delete_queued(1)):
+            calls: list[Callable[[], Awaitable[object]]] = [
+                lambda: untyped.queue(5),
+                lambda: untyped.reorder_queue("abc"),
+                lambda: untyped.delete_queued(1),
+            ]
+            for wrong in calls:
                 with pytest.raises(TypeError):
                     await wrong()
 

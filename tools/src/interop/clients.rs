@@ -37,12 +37,6 @@ pub(crate) fn check(root: &Path) -> steps::Outcome {
     check_clients(root, tools::install(root, &target(root), &tools::GATEWAY), run)
 }
 
-/// Clients of every wire, in front of a model of every wire. Skipped where they cannot be installed.
-pub(crate) fn check_gateway_wires(root: &Path) -> steps::Outcome {
-    let python = install_python(root, &target(root), &tools::GATEWAY_WIRES);
-    check_clients(root, python.map(|python| [python]), agent::run)
-}
-
 /// Frameworks that speak to the hosted API. Skipped where they cannot be installed.
 pub(crate) fn check_frameworks(root: &Path) -> steps::Outcome {
     check_clients(root, tools::install(root, &target(root), &tools::FRAMEWORKS), agent::run)

@@ -45,13 +45,6 @@ pub(crate) const FRAMEWORKS: Kit = Kit {
     folder: "frameworks",
     alone: false,
 };
-/// Clients of other wires than that of the model; Python alone.
-pub(crate) const GATEWAY_WIRES: Kit = Kit {
-    scripts: "crates/gateway/tests/wires",
-    versions: "crates/gateway/tests/wires",
-    folder: "wires",
-    alone: false,
-};
 /// The clients of agent servers.
 pub(crate) const AGENT: Kit = Kit {
     scripts: "crates/cli/tests/clients",
