@@ -4,11 +4,10 @@
 use std::path::{Path, PathBuf};
 
 use super::failure::failed;
-use super::folder::parent;
+use super::folder::{name_of, parent};
 use super::index::{copy_index, remove_copy};
 use super::make::Made;
 use super::repository::Repository;
-use super::state::name_of;
 use crate::git_command::{Argument, Git, GitServices};
 use services::error::Error;
 
@@ -43,7 +42,7 @@ pub(super) struct Trees {
 }
 
 /// The trees of a working folder with its uncommitted changes. Its index stays as it is; the copy lies next to
-/// the worktree `path`. `hidden`: files with changes that git was told not to look for.
+/// the worktree `path`. `hidden`: changed files that git leaves out on request.
 pub(super) async fn tree_with_changes(
     git: &Git<'_>,
     services: &GitServices,

@@ -151,6 +151,11 @@ pub(super) fn record_of(path: &Path) -> PathBuf {
     name.into()
 }
 
+/// The name of the worktree `path`.
+pub(super) fn name_of(path: &Path) -> String {
+    path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
 /// The folder that a worktree lies in.
 pub(super) fn parent(path: &Path) -> &Path {
     path.parent().unwrap_or(path)

@@ -18,7 +18,7 @@ use services::error::Error;
 /// Files that a message names.
 const NAMED: usize = 5;
 
-/// What a step needs: git that can write the folders of the journal, and the folder of worktrees.
+/// The means of a step: git that can write the folders of the journal, and the folder of worktrees.
 pub(super) struct Place<'a> {
     pub(super) git: &'a Git<'a>,
     pub(super) services: &'a GitServices,

@@ -8,12 +8,12 @@ use protocol::{
 
 use super::carry::tree_with_changes;
 use super::failure::{failed, refused};
-use super::folder::unusable;
+use super::folder::{name_of, unusable};
 use super::make::git_dir;
 use super::merge::{checkout_of, commit_of};
 use super::record::Record;
 use super::repository::Repository;
-use super::state::{is_locked, name_of};
+use super::state::is_locked;
 use super::status::{hidden, nested, uncommitted};
 use super::{FileList, MAX_LIST, MERGED_REFS, REMOVED_REFS, Target};
 use crate::git_command::{Argument, Git};

@@ -165,7 +165,7 @@ async fn ask(
     };
     let range = format!("{head}...{tip}");
     // The commits of a squash are merged, though no branch has them.
-    let squashed = format!("{MERGED_REFS}/{}", name_of(&found.path));
+    let squashed = format!("{MERGED_REFS}/{}", folder::name_of(&found.path));
     let show: [Argument<'_>; 5] = [&common, &"rev-parse", &"--verify", &"--quiet", &squashed];
     let squashed = git.text(&show).await.ok().map(|commit| format!("^{commit}"));
     let mut count: Vec<Argument<'_>> =
@@ -176,11 +176,6 @@ async fn ask(
         Some((ahead.trim().parse().ok()?, behind.trim().parse().ok()?))
     });
     Ok(())
-}
-
-/// The name of the worktree `path`.
-pub(super) fn name_of(path: &Path) -> String {
-    path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
 /// The commit that the user's checkout has; that of the main working folder, if the checkout is gone.

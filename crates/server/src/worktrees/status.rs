@@ -1,5 +1,5 @@
-//! The files of a working folder that no commit has: uncommitted ones, also those whose changes git was told
-//! not to look for, and repositories inside of it.
+//! The files of a working folder that no commit has: uncommitted ones, also those that git leaves out on
+//! request, and repositories inside of it.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};

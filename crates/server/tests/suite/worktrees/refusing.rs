@@ -91,7 +91,7 @@ async fn what_is_in_the_way_of_a_merge_has_a_reason() {
     refused(&mut peer, "overwrites", &["dir", "new/mine"]).await;
     std::fs::remove_file(main.join("dir")).unwrap();
     std::fs::remove_dir_all(main.join("new")).unwrap();
-    // An edit that git was told not to look for.
+    // An edit that git leaves out on request.
     git(&main, &["update-index", "--assume-unchanged", "a.txt"]);
     write(&main, "a.txt", "mine\n");
     refused(&mut peer, "overwrites", &["a.txt"]).await;
