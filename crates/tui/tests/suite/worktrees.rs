@@ -242,7 +242,7 @@ fn enter_keeps_the_worktree_and_words_are_for_the_message() {
         assert!(bench.shown().contains("merge it, yes"), "{}", bench.shown());
     }
     // At once, it may be the end of something else.
-    let mut bench = super::worktrees::open(80, 24);
+    let mut bench = open(80, 24);
     bench.send("/worktree remove");
     answer_list(&mut bench, &[]);
     bench.press('y');
