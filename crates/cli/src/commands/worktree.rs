@@ -149,8 +149,8 @@ async fn find(server: &mut LocalServer, wanted: &str, cwd: &Path) -> anyhow::Res
     match here.iter().find(is_named) {
         Some(found) => Ok(found.clone()),
         None => bail!(
-            "the repository of {} has no worktree `{wanted}`; give its name, its branch or its folder: `agentd \
-             worktree list --all` has them",
+            "there is no worktree `{wanted}` in the repository of {}; give its name, its branch or its folder: \
+             `agentd worktree list --all` has them",
             cwd.display()
         ),
     }

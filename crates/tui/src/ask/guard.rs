@@ -87,7 +87,8 @@ impl Guard {
         if is_text && self.is_writing {
             return Some(self.for_message(key, FOR_THE_MESSAGE));
         }
-        if turns_to_dialog(key) && self.is_writing {
+        // Esc leaves the dialog, and what was typed stays part of the message.
+        if (turns_to_dialog(key) || key.code == Code::Esc) && self.is_writing {
             self.words.push_str(&std::mem::take(&mut self.typed));
             self.is_writing = false;
         }

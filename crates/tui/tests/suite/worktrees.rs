@@ -115,7 +115,7 @@ fn a_thread_is_started_in_a_worktree_of_the_same_repository() {
     let mut bench = Bench::open(80, 24);
     bench.calls.clear();
     bench.send("/worktree merge");
-    assert!(bench.shown().contains("This thread has no worktree of its own."), "{}", bench.shown());
+    assert!(bench.shown().contains("This thread has no worktree of its own"), "{}", bench.shown());
     bench.send("/worktree nonsense");
     assert!(bench.shown().contains("/worktree takes"), "{}", bench.shown());
     assert!(bench.calls.is_empty(), "{:?}", bench.calls);
