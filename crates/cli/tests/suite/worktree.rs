@@ -82,7 +82,7 @@ fn a_turn_in_a_worktree_is_merged_and_removed() {
     );
     assert!(!folder.exists() && list(&env).is_empty());
     let unknown = env.run(&["worktree", "remove", branch]);
-    assert!(stderr(&unknown).contains("has no worktree"), "{}", stderr(&unknown));
+    assert!(stderr(&unknown).contains("there is no worktree"), "{}", stderr(&unknown));
 }
 
 #[test]
